@@ -29,13 +29,13 @@ from strandline_bench.history.record import (
 
 DOCUMENT = ROOT / "docs" / "design" / "measurements.md"
 HISTORY = ROOT / "bench" / "history.jsonl"
-# Where the tables have stood; a history that is gone is made of them anew.
+# Present and former locations of the tables, from which a lost history is rebuilt.
 WRITTEN = ("docs/benchmarks.md", "docs/design/measurements.md")
 FLOORS = ROOT / "bench" / "floors.toml"
 PICTURES = ROOT / "docs" / "pictures"
-# Profiles are for maintainers, so they stand beside what is said of them.
+# Profiles are for maintainers, so the design note about them has the tables.
 NOTE = ROOT / "docs" / "design" / "2026-11-27-where-the-time-goes.md"
-# By name: the module in the package, which is loaded when it is run, and its function.
+# Benchmarks by name: a module of the package, imported when needed, and its function.
 BENCHES = {
     "tally": ("ledger.tally", "measure_tally"),
     "driver": ("runtime.driver", "measure_driver"),
@@ -72,18 +72,19 @@ BENCHES = {
     "rest": ("operator.rest", "measure_rest"),
     "operator-kuberay": ("operator.kuberay", "measure_kuberay"),
 }
-# The others are run where no name is given: these take half an hour and more.
+# Benchmarks of half an hour and more. Without names, only the others run.
 LONG = {"engines", "products", "interrupted"}
-# These have a table for each case.
+# Benchmarks with a table per case.
 PARTED = {"engines", "products"}
-# By name: what only tells, in text, and is run where it is asked for.
+# Benchmarks with text output only, which run only by name.
 TEXTS = {
     "profile": ("engines.profiles.engine_profile", "profile_engine"),
     "stage-profiles": ("engines.profiles.stage_profiles", "profile_stages"),
 }
 NAMES = ", ".join((*BENCHES, *TEXTS))
-# Tables of the document; each is written anew by those that belong to it. The rest are in `table`,
-# and each case of the engines and of products, which take long, has one of its own: `engines-tiny`.
+# Tables of the document by benchmark; a run rewrites the tables of its benchmarks. All other rows
+# are in `table`. Each case of `engines` and `products` takes long and has its own table, such as
+# `engines-tiny`.
 TABLES = {
     name: name
     for name in (
@@ -115,9 +116,9 @@ TABLES = {
 
 
 def main() -> None:
-    """Measure and print the tables; write, compare or check them where asked to."""
+    """Measure and print the tables; with options, write, compare, or check them."""
     options = _parse_arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # run the cleanup on SIGTERM
     begun = time.monotonic()
     complaints: list[str] = []
     if options.draw:
@@ -137,7 +138,7 @@ def main() -> None:
 
 
 def _measure(options: argparse.Namespace) -> dict[str, str]:
-    """Return what stands between the markers of each place, by its name."""
+    """Return the text between the markers of each table, by table name."""
     sys.path += [str(CONTROL_PLANE), str(EXAMPLES), str(NODE)]
     sizes = {name: getattr(options, name) for name in ("sources", "pipelines", "turns", "requests")}
     scale = Scale(is_quick=options.quick, cases=options.cases, **sizes)
@@ -150,7 +151,7 @@ def _measure(options: argparse.Namespace) -> dict[str, str]:
             made = getattr(importlib.import_module(f"strandline_bench.{module}"), function)(scale)
             if name in TEXTS:
                 texts[name] = f"```text\n{made}```\n"
-            elif isinstance(made, dict):  # a table for each case
+            elif isinstance(made, dict):  # a table per case
                 tables |= {f"{name}-{case}": rows for case, rows in made.items()}
             else:
                 tables.setdefault(TABLES.get(name, "table"), []).extend(made)
@@ -163,7 +164,7 @@ def _measure(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _write(texts: Mapping[str, str]) -> None:
-    """Put tables into the document, and their ratios into the history; draw both anew."""
+    """Put tables into the document and their ratios into the history, and redraw both."""
     for marker, text in texts.items():
         write_table(NOTE if marker in TEXTS else DOCUMENT, text, marker)
     entry = make_entry(*describe_commit(ROOT), DOCUMENT.read_text())
@@ -173,7 +174,7 @@ def _write(texts: Mapping[str, str]) -> None:
 
 
 def draw() -> None:
-    """Draw the pictures from the document and the history."""
+    """Draw the pictures of the document and the history."""
     seconds = read_commands(DOCUMENT.read_text(), BARS)
     (PICTURES / "benchmarks.svg").write_text(draw_bars(BARS, seconds))
     history = draw_history(read_history(HISTORY))
@@ -189,7 +190,7 @@ def _check_floors(options: argparse.Namespace, texts: Mapping[str, str]) -> list
 
 
 def _pass_on(options: argparse.Namespace) -> list[str]:
-    """Return the arguments of a run of another commit, which may know fewer."""
+    """Return the arguments for another commit, which may lack some benchmarks."""
     sizes = ["--quick"] if options.quick else []
     return [*sizes, *options.names]
 

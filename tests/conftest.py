@@ -1,4 +1,4 @@
-"""What all floors of tests share: golden files, and random examples that can be repeated."""
+"""Common setup of all tests: golden files, and reproducible random examples."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from group_order import find_group, needs_server, order_groups
 from run_summary import pytest_terminal_summary
 from tier_selection import SelectionReport, add_option, select_tests
 
-# Tables are as wide as it says, and whoever runs these tests may have said something.
+# This variable sets the width of tables, and must not come from the caller.
 os.environ.pop("COLUMNS", None)
 
-# Google's file system reads this when it is loaded, whichever test does so first; else it asks a
-# service that is not here for the kind of each bucket, and hangs.
+# Google's file system reads this when it is first loaded, by any test. Otherwise it queries an
+# external service for the kind of each bucket, and hangs.
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
-# What a shell starts in the background ignores Ctrl-C, and so would all that tests start.
+# A shell's background jobs ignore Ctrl-C, and so would all processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -34,7 +34,7 @@ pytest_plugins = ["pytester"]
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
 
-# Examples are the same on every run and machine; those of `make laws` are new ones each time.
+# Examples are the same on every run and machine, except that `make laws` draws new ones.
 EXAMPLES = {"quick": 5, "usual": 25, "hundred": 100, "many": 1000}
 for profile, count in EXAMPLES.items():
     settings.register_profile(
@@ -63,12 +63,12 @@ LONGEST_ID = 16
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name bytes by their parameter: gzip has the time in it, and processes would differ in it."""
+    """Name bytes by their parameter: gzip includes the time, so processes would differ."""
     return argname if isinstance(val, bytes) and len(val) > LONGEST_ID else None
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Keeps the tests of a group in one process, for the fixtures that they share."""
+    """Keeps the tests of a group in one process because they share fixtures."""
 
     def _split_scope(self, nodeid: str) -> str:
         return find_group(nodeid)
@@ -76,14 +76,14 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has n
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Spare the garbage collector the tests of the session, which stay to its end."""
+    """Exclude the session's tests from garbage collection, because they stay to its end."""
     with spare_collector():
         return (yield)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling:
-    """Take this scheduling, whatever `--dist` says; groups begin in the order of their tests."""
+    """Use this scheduling regardless of `--dist`; groups start in the order of their tests."""
     config.option.loadscopereorder = False
     return GroupScheduling(config, log)
 
@@ -102,7 +102,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def empty_memory() -> Generator[None]:
-    """Empty fsspec's memory:// after each test, which every test of a process shares."""
+    """Empty fsspec's memory:// after each test, because all tests of a process share it."""
     yield
     if memory := sys.modules.get("fsspec.implementations.memory"):
         memory.MemoryFileSystem.store.clear()
@@ -111,7 +111,7 @@ def empty_memory() -> Generator[None]:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """`golden("cli/plan.txt", actual)` compares with `tests/golden/cli/plan.txt`."""
+    """Compare a text with a golden file: `golden("cli/plan.txt", actual)`."""
 
     def compare(relative_path: str, actual: str) -> None:
         path = GOLDEN / relative_path

@@ -1,1 +1,1 @@
-"""The benchmarks: each room measures one thing, and `bench/run.py` prints their tables."""
+"""The benchmarks: a package per subject. `bench/run.py` prints their tables."""

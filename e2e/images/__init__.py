@@ -1,4 +1,4 @@
-"""The two images: built with whatever tool is there, kept as archives, tried before they are used.
+"""Builds both images with the available tool, stores them as archives, and tests them.
 
-It must not know Kubernetes, nor what the programs inside do.
+The package must not depend on Kubernetes or on the programs in the images.
 """

@@ -1,4 +1,4 @@
-"""`python -m images`: build the images, tell their sizes, try them."""
+"""`python -m images`: build the images, print their sizes, or test them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Do what the arguments ask for; exit code 1 and a sentence where that fails."""
+    """Run the requested command. On an error, print a sentence and return exit code 1."""
     parser = argparse.ArgumentParser(prog="images", description=__doc__, allow_abbrev=False)
     parser.add_argument("action", choices=["build", "sizes", "trial"])
     text = f"the image to build on (default: {BASE}); local: made here with debootstrap"
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def act(action: str, base: str, *, is_last_release: bool = False) -> None:
-    """Build; then print where the images are, how large they are, or how they behave."""
+    """Build the images, then print their location, their sizes, or their test results."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     root = need_sources(ROOT, LAST_RELEASE, cache / "strandline") if is_last_release else ROOT
     images = find_images(root, cache, base, platform.machine())

@@ -1,7 +1,7 @@
-"""Both images, from sources to archives, once for each state of the sources.
+"""Builds both images from source into archives, once per state of the sources.
 
-A build that was interrupted leaves nothing that counts; two at a time wait for each other.
-It must not know which program builds.
+An interrupted build leaves no archive under its final name; concurrent builds wait for each other.
+This module must not depend on the tool that builds.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ KEPT = 4
 
 
 def need_images(root: Path, images: Images, out: TextIO) -> None:
-    """Build the images of the sources under `root`, unless their archives are there.
+    """Build the images from the sources under `root`, unless their archives exist.
 
     Raises:
-        ImagesError: there is no tool, or a step failed.
+        ImagesError: if no tool is available, or a step failed.
     """
     if images.complete:
-        os.utime(images.folder)  # images in use stay, however old they are
+        os.utime(images.folder)  # mark images in use as recent, so that cleanup keeps them
         return
     images.folder.mkdir(parents=True, exist_ok=True)
     with _hold(images.folder.parent / "images.lock"):
@@ -81,9 +81,9 @@ def _keep(tool: Tool, images: Images, target: str, log: Path) -> None:
 
 
 def read_revision(root: Path) -> tuple[int, str]:
-    """Return the time and the commit of what goes in; no commit where it was changed since.
+    """Return the time and the commit of the sources. The commit is empty if files have changed.
 
-    SOURCE_DATE_EPOCH goes before the commit's time. Without git it is 0.
+    SOURCE_DATE_EPOCH overrides the commit's time. Without git, the time is 0.
     """
     locations = ["--", *RECIPE, *CONTEXT]
     log = read_output(["git", "log", "-1", "--format=%ct %H", *locations], folder=root) or "0 "
@@ -94,7 +94,7 @@ def read_revision(root: Path) -> tuple[int, str]:
 
 
 def _drop_old(tool: Tool, images: Images) -> None:
-    """Let the images of all but the newest states of the sources go."""
+    """Remove all but the newest images."""
     folders = [path for path in images.folder.parent.glob("images-*") if path.is_dir()]
     folders.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     for folder in folders[KEPT:]:
@@ -106,7 +106,7 @@ def _drop_old(tool: Tool, images: Images) -> None:
 
 @contextmanager
 def _copy_sources(root: Path, images: Images) -> Iterator[Path]:
-    """Copy the sources: an edit meanwhile does not change the images."""
+    """Copy the sources, so that a concurrent edit does not change the images."""
     with tempfile.TemporaryDirectory() as folder:
         for path in list_sources(root):
             location = Path(folder) / path
@@ -119,7 +119,7 @@ def _copy_sources(root: Path, images: Images) -> Iterator[Path]:
 
 @contextmanager
 def _write_secrets() -> Iterator[dict[str, Path]]:
-    """Write files with what a build may know of this machine, until it is over."""
+    """Provide temporary files with this machine's pip settings and certificates."""
     listing = read_output([sys.executable, "-m", "pip", "config", "list"]) or ""
     bundle = find_bundle(listing, os.environ)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
-"""Debian where no registry of images is reached: its packages, and a base image made of them.
+"""Installs Debian packages and builds a base image from Debian if no registry is reachable.
 
-It must not know what is built on that base.
+This module must not depend on the images built on that base.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from images.tools import Tool, find_tool
 
 SUITE = "bookworm"
 INCLUDED = ("ca-certificates", "procps", "python3", "python3-venv")
-# Lists and logs differ from day to day; the devices are those of the machine that runs the image.
+# Lists and logs differ from day to day. Devices belong to the machine that runs the image.
 LEFT_OUT = ("var/cache/apt/*", "var/cache/ldconfig/aux-cache", "var/lib/apt/lists/*", "var/log/*")
 MOUNTED = ("dev/*", "proc/*", "sys/*", "tmp/*", "run/*")
 
 
 def need_tool(cache: Path, log: Path, out: TextIO) -> Tool:
-    """Return a program that builds images; on Debian, root has buildah installed.
+    """Return a program that builds images. On Debian, install buildah if running as root.
 
     Raises:
-        ImagesError: there is none, and it can't be installed.
+        ImagesError: if no program is available or can be installed.
     """
     tool = find_tool(cache / "buildah")
     if tool is None:
@@ -38,10 +38,10 @@ def need_tool(cache: Path, log: Path, out: TextIO) -> Tool:
 
 
 def install(package: str, log: Path, out: TextIO) -> None:
-    """Install a package of Debian.
+    """Install a Debian package.
 
     Raises:
-        ImagesError: it may not be done here, or it failed.
+        ImagesError: if installing is not allowed here, or it failed.
     """
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise ImagesError(f"there is no {package}; install it, and run this as root")
@@ -53,7 +53,7 @@ def install(package: str, log: Path, out: TextIO) -> None:
 
 
 def need_base(tool: Tool, cache: Path, log: Path, out: TextIO) -> str:
-    """Return the name of the base image made here; it is made the first time."""
+    """Return the name of the local base image. The first call builds the image."""
     recipe = " ".join((SUITE, *INCLUDED, *LEFT_OUT, *MOUNTED))
     digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]
     name = tool.name_local(f"strandline-base:{digest}")

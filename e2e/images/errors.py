@@ -1,5 +1,5 @@
-"""What can go wrong with images, in one sentence for the person who builds them."""
+"""Errors of image builds, each a sentence for the builder."""
 
 
 class ImagesError(Exception):
-    """An image could not be built, kept or tried; the text says why."""
+    """An image could not be built, stored, or tested; the text gives the reason."""

@@ -1,7 +1,7 @@
-"""The sources of an earlier state of the repository, for what must get along with it.
+"""Sources of an earlier commit, for tests of compatibility with that release.
 
-Nothing of them is kept beside today's: they come out of the repository's own history. It must not
-know what is built or read from them.
+The files come from the repository's own history, so no copies are checked in. This module must not
+depend on the use of the sources.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from images.errors import ImagesError
 from images.programs import read_output
 
-# The state that today's must get along with, both ways. Each release moves it to the one before.
+# Last release: current code must be compatible with it in both directions. Update at each release.
 LAST_RELEASE = "ea59655b63faa5879f81bbb9c14439988d00fa4e"
 
 
@@ -24,15 +24,15 @@ class NoHistoryError(ImagesError):
 
 
 def need_sources(root: Path, commit: str, folder: Path, locations: Sequence[str] = ()) -> Path:
-    """Return the files of a commit in a folder of their own, unpacked once.
+    """Return a folder with the files of a commit, unpacked once.
 
     Args:
-        root: of the repository.
-        folder: where the folder is made, or found.
-        locations: what of the commit is wanted; empty for all of it.
+        root: the repository's root.
+        folder: where the folder is created, or found.
+        locations: paths to unpack; empty for the whole commit.
 
     Raises:
-        NoHistoryError: there is no such commit here, as in a shallow clone or an archive.
+        NoHistoryError: if the commit is missing, as in a shallow clone or an archive.
     """
     unpacked = folder / f"sources-{commit[:12]}"
     if not unpacked.is_dir():
@@ -42,7 +42,7 @@ def need_sources(root: Path, commit: str, folder: Path, locations: Sequence[str]
                 "where it is a shallow clone: git fetch --unshallow"
             )
         folder.mkdir(parents=True, exist_ok=True)
-        # Under its name only when it is whole; two that unpack at a time do not meet.
+        # Rename the folder only when complete, so concurrent unpackers do not interfere.
         with tempfile.TemporaryDirectory(dir=folder) as making:
             _unpack(root, [commit, "--", *locations], Path(making) / "sources")
             _put(Path(making) / "sources", unpacked)
@@ -54,7 +54,7 @@ def _unpack(root: Path, wanted: Sequence[str], location: Path) -> None:
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None  # a pipe
         with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
-            # Early releases of 3.11 have no filter; this is an archive of our own commit.
+            # Early releases of Python 3.11 lack filters. The archive is safe: our own commit.
             kept = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
             archive.extractall(location, **kept)  # type: ignore[arg-type]  # noqa: S202 - see above
     if process.returncode:
@@ -65,5 +65,5 @@ def _put(made: Path, location: Path) -> None:
     try:
         made.rename(location)
     except OSError:
-        if not location.is_dir():  # another build was quicker
+        if not location.is_dir():  # unless a concurrent build was faster
             raise

@@ -1,6 +1,6 @@
-"""What the images are called and where their archives lie: a hash of all that goes in.
+"""Names of the images and their archives: a hash of all build inputs.
 
-It must not know how an image is built.
+This module must not depend on how an image is built.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TARGETS = ("operator", "runtime")
 REGISTRY = "docker.io"
 BASE = "docker.io/library/debian:bookworm-slim"
 LOCAL = "local"
-# Parts that the Dockerfile copies, as in .dockerignore.
+# Paths that the Dockerfile copies, as in .dockerignore.
 CONTEXT = (
     "LICENSE",
     "README.md",
@@ -35,10 +35,10 @@ class Images:
     """Both images of one state of the sources.
 
     Attributes:
-        tag: the same for both.
-        folder: where the archives lie, in the layout of OCI.
-        base: the image they are built on, or `local`.
-        machine: what they run on, such as `x86_64`.
+        tag: the tag of both images.
+        folder: where the archives are, in OCI layout.
+        base: the base image, or `local`.
+        machine: the target architecture, such as `x86_64`.
     """
 
     tag: str
@@ -51,20 +51,20 @@ class Images:
         return hash_sources(root, self.base, self.machine)[:DIGITS] == self.tag
 
     def format_name(self, target: str) -> str:
-        """Return what pods ask for: `strandline/operator:TAG`."""
+        """Return the name that pods use: `strandline/operator:TAG`."""
         return f"strandline/{target}:{self.tag}"
 
     def format_reference(self, target: str) -> str:
-        """Format the same with its registry, as container runtimes keep it."""
+        """Return the name with its registry, as container runtimes store it."""
         return f"{REGISTRY}/{self.format_name(target)}"
 
     def find_archive(self, target: str) -> Path:
-        """Return where the archive of a target is, or will be."""
+        """Return the path of a target's archive, which may not exist yet."""
         return self.folder / f"{target}.tar"
 
     @property
     def complete(self) -> bool:
-        """Return whether both archives are there."""
+        """Return whether both archives exist."""
         return all(self.find_archive(target).is_file() for target in TARGETS)
 
 
@@ -75,7 +75,7 @@ def find_images(root: Path, cache: Path, base: str, machine: str) -> Images:
 
 
 def hash_sources(root: Path, base: str, machine: str) -> str:
-    """SHA-256 over the names and contents of all that goes in, in 64 hexadecimal digits."""
+    """Return a SHA-256 over the names and contents of all inputs, in 64 hexadecimal digits."""
     digest = hashlib.sha256(f"{base}\0{machine}\0".encode())
     for path in list_sources(root):
         content = (root / path).read_bytes()
@@ -84,7 +84,7 @@ def hash_sources(root: Path, base: str, machine: str) -> str:
 
 
 def list_sources(root: Path) -> list[Path]:
-    """Return the files that go in, relative to `root` and sorted."""
+    """Return the input files, relative to `root` and sorted."""
     found = [path for location in (*RECIPE, *CONTEXT) for path in _walk(root / location)]
     return sorted(path.relative_to(root) for path in found)
 

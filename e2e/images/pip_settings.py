@@ -1,6 +1,7 @@
-"""The settings by which this machine's pip finds packages, for the pip inside a build.
+"""Passes this machine's package index settings to the pip inside a build.
 
-They go in as secrets, so no layer keeps them. It must not know what builds.
+The settings are build secrets, so no layer keeps them. This module must not depend on the build
+tool.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-# Where packages come from and how patiently; the rest of a user's settings is theirs.
+# Settings for package sources and timeouts; other user settings are not passed on.
 KEPT = frozenset(
     {
         "default-timeout",
@@ -28,9 +29,9 @@ BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
 
 def render_configuration(listing: str) -> str:
-    """Render a `pip.conf` out of what `pip config list` prints.
+    """Render a `pip.conf` from the output of `pip config list`.
 
-    Later settings win, as pip has it.
+    Later settings override earlier ones, as in pip.
     """
     found = {name: value for name, value in _read(listing) if name in KEPT}
     lines = [line for name, value in sorted(found.items()) for line in _format_setting(name, value)]
@@ -38,14 +39,14 @@ def render_configuration(listing: str) -> str:
 
 
 def find_bundle(listing: str, environment: Mapping[str, str]) -> str | None:
-    """Return the path of the certificates that pip trusts here, if they are not its own."""
+    """Return the path of pip's custom certificate bundle, or None if pip uses its own."""
     named = [value for name, value in _read(listing) if name == "cert"]
     named = named[-1:] + [environment[name] for name in BUNDLES if environment.get(name)]
     return named[0] if named else None
 
 
 def _read(listing: str) -> Iterator[tuple[str, str]]:
-    """Settings with those of the environment last."""
+    """Return the settings; those from the environment come last."""
     lines = [found for line in listing.splitlines() if (found := SETTING.fullmatch(line))]
     for found in sorted(lines, key=lambda line: line["section"] == ":env:"):
         value = ast.literal_eval(found["value"])
@@ -56,7 +57,7 @@ def _read(listing: str) -> Iterator[tuple[str, str]]:
 def _format_setting(name: str, value: str) -> list[str]:
     words = value.split()
     if name == "find-links":
-        # Folders of this machine are not there inside.
+        # Folders of this machine do not exist inside the build.
         words = [word for word in words if re.match(r"https?://", word)]
     return (
         [f"{name} = {' '.join(words[:1])}", *(f"    {word}" for word in words[1:])] if words else []

@@ -1,6 +1,6 @@
-"""Programs run to their end, with all they say in a log and little of it shown.
+"""Runs programs to completion. The full output goes to a log; little of it is printed.
 
-It must not know what the programs are for.
+This module must not depend on the purpose of the programs.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def run_logged(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a program, what it says added to `log`.
+    """Run a program and append its output to `log`.
 
     Raises:
-        ImagesError: it failed; `failure` and the last lines, without addresses of indexes.
+        ImagesError: if it failed; has `failure` and the last lines, without index addresses.
     """
     with log.open("ab") as stream:
         code = subprocess.run(
@@ -40,7 +40,7 @@ def run_logged(
 
 
 def read_output(command: Sequence[str], folder: Path | None = None) -> str | None:
-    """Return what a program prints, or None if it is not there or fails."""
+    """Return the output of a program, or None if the program is missing or fails."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""The programs that build images: buildah or docker, spoken to in the same words.
+"""Programs that build images, buildah or docker, behind one interface.
 
-Each takes the one Dockerfile; what a build may know of this machine goes in as secrets.
+Both build the one Dockerfile. Settings of this machine are passed as secrets.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from images.programs import read_output, run_logged
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One build.
+    """Inputs of one build.
 
     Attributes:
         root: the folder with the Dockerfile.
         target: the stage to build.
-        name: what the image is to be called.
-        seconds: the time it carries, since 1970.
+        name: the name of the image.
+        seconds: the image's timestamp, in seconds since 1970.
         arguments: of the Dockerfile.
         secrets: files that the build may read, by their names in the Dockerfile.
     """
@@ -35,7 +35,7 @@ class Recipe:
     secrets: dict[str, Path] = field(default_factory=dict)
 
     def list_options(self) -> list[str]:
-        """Return the options that both programs take."""
+        """Return the options common to both programs."""
         options = ["--target", self.target, "--tag", self.name]
         for name, value in self.arguments.items():
             options += ["--build-arg", f"{name}={value}"]
@@ -45,36 +45,36 @@ class Recipe:
 
 
 class Tool(Protocol):
-    """What is asked of a program that builds images."""
+    """Interface of a program that builds images."""
 
     program: str
 
     def name_local(self, name: str) -> str:
-        """Render the name of an image that no registry has."""
+        """Render the name of an image without a registry."""
 
     def has(self, name: str) -> bool:
-        """Return whether it keeps an image of that name."""
+        """Return whether an image of that name exists."""
 
     def sweep(self) -> None:
-        """Remove what interrupted builds have left."""
+        """Remove leftovers of interrupted builds."""
 
     def build(self, recipe: Recipe, log: Path) -> None:
         """Build an image."""
 
     def take_in(self, rootfs: Path, name: str, log: Path) -> None:
-        """Make an image of one layer out of the tar archive of a root file system."""
+        """Import the tar archive of a root file system as an image with one layer."""
 
     def save(self, name: str, reference: str, archive: Path, log: Path) -> None:
-        """Write an image into an archive, under that reference."""
+        """Write an image into an archive under a reference."""
 
     def forget(self, name: str) -> None:
-        """Let go of an image, if it is there."""
+        """Remove an image if it exists."""
 
 
 class Buildah:
-    """Debian's, as root, without a service and without a container runtime.
+    """Debian's buildah, running as root without a service or a container runtime.
 
-    It has a storage of its own, so that what an interrupted build left can be told from others'.
+    A separate storage folder distinguishes leftovers of our builds from those of other users.
     """
 
     program = "buildah"
@@ -83,25 +83,25 @@ class Buildah:
         self._command = ["buildah", "--root", str(storage), "--runroot", str(storage / "run")]
 
     def name_local(self, name: str) -> str:
-        """Render the name of an image that no registry has."""
+        """Render the name of an image without a registry."""
         return f"localhost/{name}"
 
     def has(self, name: str) -> bool:
-        """Return whether it keeps an image of that name."""
+        """Return whether an image of that name exists."""
         return read_output([*self._command, "inspect", "--type", "image", name]) is not None
 
     def sweep(self) -> None:
-        """Remove what interrupted builds have left; what was finished stays."""
+        """Remove leftovers of interrupted builds; finished images stay."""
         read_output([*self._command, "rm", "--all"])
 
     def build(self, recipe: Recipe, log: Path) -> None:
-        """Build an image; every file in its new layers carries the recipe's time."""
+        """Build an image. Every file in its new layers has the recipe's timestamp."""
         kind = ["--isolation", "chroot", "--layers", "--timestamp", str(recipe.seconds)]
         command = ["build", *kind, *recipe.list_options()]
         self._run(command, log, f"the image {recipe.target} could not be built")
 
     def take_in(self, rootfs: Path, name: str, log: Path) -> None:
-        """Make an image of one layer out of the tar archive of a root file system."""
+        """Import the tar archive of a root file system as an image with one layer."""
         failure = "the base image could not be made"
         container = "strandline-base"
         self._run(["from", "--name", container, "scratch"], log, failure)
@@ -109,12 +109,12 @@ class Buildah:
         self._run(["commit", "--timestamp", "0", "--rm", container, name], log, failure)
 
     def save(self, name: str, reference: str, archive: Path, log: Path) -> None:
-        """Write an image into an archive, under that reference."""
+        """Write an image into an archive under a reference."""
         command = ["push", "--format", "oci", name, f"oci-archive:{archive}:{reference}"]
         self._run(command, log, f"the image {name} could not be written")
 
     def forget(self, name: str) -> None:
-        """Let go of an image, if it is there."""
+        """Remove an image if it exists."""
         read_output([*self._command, "rmi", name])
 
     def _run(self, words: list[str], log: Path, failure: str) -> None:
@@ -127,15 +127,15 @@ class Docker:
     program = "docker"
 
     def name_local(self, name: str) -> str:
-        """Render the name of an image that no registry has."""
+        """Render the name of an image without a registry."""
         return name
 
     def has(self, name: str) -> bool:
-        """Return whether it keeps an image of that name."""
+        """Return whether an image of that name exists."""
         return read_output(["docker", "image", "inspect", name]) is not None
 
     def sweep(self) -> None:
-        """Do nothing: the service does it."""
+        """Do nothing: the docker service cleans up."""
 
     def build(self, recipe: Recipe, log: Path) -> None:
         """Build an image."""
@@ -148,23 +148,23 @@ class Docker:
         run_logged(command, log, failure=failure, environment=environment)
 
     def take_in(self, rootfs: Path, name: str, log: Path) -> None:
-        """Make an image of one layer out of the tar archive of a root file system."""
+        """Import the tar archive of a root file system as an image with one layer."""
         command = ["docker", "import", str(rootfs), name]
         run_logged(command, log, failure="the base image could not be made")
 
     def save(self, name: str, reference: str, archive: Path, log: Path) -> None:
-        """Write an image into an archive, under that reference."""
+        """Write an image into an archive under a reference."""
         failure = f"the image {name} could not be written"
         run_logged(["docker", "tag", name, reference], log, failure=failure)
         run_logged(["docker", "save", "--output", str(archive), reference], log, failure=failure)
 
     def forget(self, name: str) -> None:
-        """Let go of an image, if it is there."""
+        """Remove an image if it exists."""
         read_output(["docker", "image", "rm", name])
 
 
 def find_tool(storage: Path) -> Tool | None:
-    """Return the first program that works here; `storage` is where it may keep layers."""
+    """Return the first program that works here; `storage` is its folder for layers."""
     if read_output(["buildah", "--version"]) is not None and os.geteuid() == 0:
         return Buildah(storage)
     try:

@@ -1,4 +1,4 @@
-"""The command: takes its arguments, and runs the shell until it is ended by a signal."""
+"""The command line: parses arguments and runs the loop until a signal ends it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kuberay_standin.shell.api import Api, read_kubeconfig
 from kuberay_standin.shell.dashboard import ask_dashboard, stop_job
 from kuberay_standin.shell.loop import Loop, Outside
 
-# Letters and digits of generated names, as Kubernetes has them.
+# Letters and digits of generated names, as in Kubernetes.
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 NAME_LENGTH = 5
-# After something was done there is usually more to do.
+# An action usually leads to more actions.
 SOON = 0.05
 
 
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def find_outside() -> Outside:
-    """Return the real clocks, chance, dashboards and log."""
+    """Return the real clocks, randomness, dashboards, and log."""
     return Outside(
         read_time=lambda: datetime.now(UTC),
         read_seconds=time.monotonic,
@@ -47,7 +47,7 @@ def find_outside() -> Outside:
 
 
 def report(line: str) -> None:
-    """Write a line with the time to standard output, at once."""
+    """Write a timestamped line to standard output and flush."""
     sys.stdout.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {line}\n")
     sys.stdout.flush()
 

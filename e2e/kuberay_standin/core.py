@@ -1,4 +1,4 @@
-"""All that is decided: from what is seen of a RayJob to what is done about it. Pure."""
+"""All decisions: from the observed state of a RayJob to actions. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kuberay_standin.scene import Action, Draw, Scene
 
 
 def step(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
-    """Return what is to be done now, in order.
+    """Return the actions to take now, in order.
 
-    It may be done in part, or not at all: the next look leads to the rest. Where nothing is to be
-    done the list is empty until something changes, or a deadline passes.
+    The caller may perform only some of them: the next observation leads to the rest. The list is
+    empty if there is nothing to do until an object changes or a deadline passes.
     """
     return [*step_cluster(scene, now, draw), *step_rayjob(scene, now, draw)]

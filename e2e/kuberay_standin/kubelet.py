@@ -14,7 +14,7 @@ CONDITIONS = (
 
 
 def render_running(pod: Json, time: str, address: str) -> Json:
-    """Render the status of a pod whose containers all run and are ready.
+    """Render the status of a pod whose containers are all running and ready.
 
     Args:
         address: of the pod.

@@ -1,4 +1,4 @@
-"""Kubernetes objects as they are read and spelled everywhere here. Pure."""
+"""Helpers that read and build Kubernetes objects. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def format_time(moment: datetime) -> str:
 
 
 def read_time(text: str) -> datetime:
-    """Read a time of Kubernetes'."""
+    """Parse a Kubernetes time."""
     return datetime.fromisoformat(text)
 
 
@@ -32,7 +32,7 @@ def get_name(body: Json) -> str:
 
 
 def get_status(body: Json) -> Json:
-    """Return the status of an object, empty where it has none; not a copy."""
+    """Return the status of an object, not a copy. Return an empty one if it has no status."""
     return body.get("status") or {}
 
 
@@ -42,19 +42,19 @@ def is_leaving(body: Json) -> bool:
 
 
 def find_condition(body: Json, kind: str) -> Json | None:
-    """Find a condition of an object's status by its type."""
+    """Find a condition of an object's status by type."""
     conditions = get_status(body).get("conditions") or ()
     return next((condition for condition in conditions if condition["type"] == kind), None)
 
 
 def has_condition(body: Json, kind: str) -> bool:
-    """Return whether a condition is there and true."""
+    """Return whether an object has a condition with status True."""
     found = find_condition(body, kind)
     return found is not None and found["status"] == "True"
 
 
 def refer(owner: Json) -> Json:
-    """Render the reference to an owner, with which its objects go when it goes."""
+    """Render an owner reference. Deleting the owner also deletes its dependents."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],

@@ -1,4 +1,4 @@
-"""What is seen of one RayJob, and what can be done about it. Data only."""
+"""The observed state of a RayJob, and the possible actions. Data only."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from kuberay_standin.objects import Json
 
-# Gives five letters, for each new name.
+# Returns five letters for each new name.
 Draw = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
 class JobAnswer:
-    """What Ray's dashboard said of a job when it was asked.
+    """Response of Ray's dashboard about a job.
 
     Attributes:
-        is_reached: False where it did not answer; then the rest is empty.
-        status: Ray's word, such as `RUNNING`; empty where Ray knows of no such job.
-        start, end: as Kubernetes spells times; empty where there is none.
+        is_reached: False if the dashboard did not respond; then the rest is empty.
+        status: Ray's job status, such as `RUNNING`; empty if Ray has no such job.
+        start, end: times in Kubernetes format; empty if unset.
     """
 
     is_reached: bool = True
@@ -30,12 +30,12 @@ class JobAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A pod that the server did not let us make.
+    """A pod that the server rejected.
 
     Attributes:
-        reason: as a condition has it, such as `FailedCreateHeadPod`.
-        message: the server's sentence.
-        is_due: it is time to try again; until then nothing is made for that RayCluster.
+        reason: of the condition, such as `FailedCreateHeadPod`.
+        message: the server's message.
+        is_due: whether to try again; until then, no pods are created for that RayCluster.
     """
 
     reason: str
@@ -45,16 +45,16 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One RayJob and what belongs to it.
+    """A RayJob and its related objects.
 
     Attributes:
         cluster, service: the RayCluster that the RayJob's status names, and its head's Service.
-        job_service: the Service that has the RayJob's own name and leads to the same head.
-        secret: with the token of this RayCluster, where it asks for one.
-        trouble: what could not be made at the last try.
-        pods: of this RayCluster, the leaving ones too.
+        job_service: the Service with the RayJob's own name, which points to the same head.
+        secret: with the token of this RayCluster, if it requires one.
+        trouble: the pod that could not be created at the last try.
+        pods: of this RayCluster, including terminating pods.
         job: the Job of the submitter.
-        answer: of the dashboard, where it has been asked since the last look.
+        answer: the dashboard's response, if it was polled since the last turn.
     """
 
     rayjob: Json
@@ -70,14 +70,14 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Make:
-    """Make an object."""
+    """Create an object."""
 
     body: Json
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Delete an object; what it owns goes in the background."""
+    """Delete an object. Its dependents are deleted in the background."""
 
     kind: str
     name: str
@@ -85,7 +85,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class PutStatus:
-    """Make this the whole status of the RayJob or the RayCluster."""
+    """Replace the status of the RayJob or the RayCluster."""
 
     kind: str
     name: str
@@ -94,14 +94,14 @@ class PutStatus:
 
 @dataclass(frozen=True, slots=True)
 class HoldBy:
-    """Make these the finalizers of the RayJob."""
+    """Replace the finalizers of the RayJob."""
 
     finalizers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StopJob:
-    """Ask Ray to stop the job; it is no matter whether it answers."""
+    """Stop the job in Ray, ignoring the response."""
 
     address: str
     job: str

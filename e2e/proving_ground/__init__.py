@@ -1,1 +1,1 @@
-"""What scenarios on a real cluster are told with. It knows Strandline from outside only."""
+"""Tools for scenarios on a real cluster. They use Strandline only from the outside."""

@@ -1,4 +1,4 @@
-"""Commands in a pod that has the volumes of a run where its head had them."""
+"""Runs commands in a pod that mounts a run's volumes where its head mounted them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ POD = "command"
 SECONDS = 120
 VOLUME, OUTPUT, CONFIG = "/var/lib/strandline", "/var/lib/strandline-output", "/etc/strandline"
 STAGES = "/opt/stages"
-# Settings that the restricted profile asks of every container.
+# Security settings that the restricted profile requires of every container.
 CONFINED: Json = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -22,14 +22,14 @@ CONFINED: Json = {
 def run_command(
     kube: Kube, image: str, claims: tuple[str, str], command: list[str], config: str = ""
 ) -> str:
-    """Return what a command prints.
+    """Return the output of a command.
 
     Args:
         claims: for ledger and output.
-        config: ConfigMap with the pipeline, as an attempt has it, for commands that read it.
+        config: ConfigMap with the attempt's pipeline, for commands that read it.
 
     Raises:
-        AssertionError: its exit code is not 0.
+        AssertionError: if the exit code is not 0.
     """
     kube.apply(_render(image, command, claims, config))
 

@@ -1,7 +1,7 @@
-"""`make try`: the main example on a node of this machine, and what a killed worker costs it.
+"""`make try`: runs the main example on a local node and kills a worker on the way.
 
-It shows what users see, by commands that they can repeat. Everything runs on a node that ends with
-this process, so nothing is cleaned up here.
+Shows the view of users, by commands that they can repeat. Everything runs on a node that ends with
+this process, so there is no cleanup.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from proving_ground.story import ATTEMPT, END_SECONDS, PIPELINE, Story
 EXAMPLE = Path(__file__).parents[2] / "pipelines" / "examples" / "python-functions.yaml"
 NAMESPACE = "try"
 LEDGER, OUTPUT = "ledger", "output"
-# Fields of a small node with volumes of its own. The example names what is done, not where.
+# Fields for a small node with its own volumes. The example defines the work, not the place.
 CLUSTER_FIELDS = ("storage", "checkpoint", "deadlines", "ray", "retry")
-WORKER_MEMORY = "3Gi"  # room for a process of every stage
-# The example takes seconds for all of its sources. Slowed down, it can be watched and killed.
+WORKER_MEMORY = "3Gi"  # for one process per stage
+# The example takes seconds for all of its sources. A pause gives time to watch and kill the run.
 PAUSE: Json = {"use": "tide:Work", "with": {"seconds": 3}}
-# Sources that are finished before the worker is killed, so that there is something to skip.
+# Finished sources before the worker is killed, so that the second attempt can skip some.
 EARLY = 3
 INTERRUPTED = 130
-# The kernel counts files in memory as the container's, and ends what has more than its limit.
+# The kernel charges files in memory to the container, and kills a container over its limit.
 FILL = ("dd", "if=/dev/zero", "of=/dev/shm/filler", "bs=1M")
 
 
 def main() -> int:
-    """Show everything once, and return an exit code."""
+    """Run the example and return an exit code."""
     try:
         with tempfile.TemporaryDirectory() as folder:
             report("installing the operator by its chart, and the stand-in for KubeRay")
@@ -48,10 +48,10 @@ def main() -> int:
 
 
 def show(installation: Installation, report: Callable[[str], None]) -> Story:
-    """Run the example to its end, with one worker killed on the way; return what became of it.
+    """Run the example to its end and kill one worker on the way. Return a summary.
 
     Raises:
-        AssertionError: the run did not go as promised.
+        AssertionError: if the run did not go as promised.
     """
     story = begin(installation)
     report(f"$ kubectl apply --namespace {NAMESPACE} -f {EXAMPLE.name}   # slowed down")
@@ -102,7 +102,7 @@ def render_example() -> Json:
 
 
 def kill_worker(story: Story, report: Callable[[str], None]) -> None:
-    """Take more memory in a worker's container than its limit, so that the kernel ends it."""
+    """Use more memory in a worker's container than its limit, so that the kernel kills it."""
     (worker, *_) = story.pods("worker", 1)
     pod = worker["metadata"]["name"]
     words = ("exec", pod, "-c", "ray-worker", "--", *FILL)
@@ -114,10 +114,10 @@ def kill_worker(story: Story, report: Callable[[str], None]) -> None:
 
 
 def describe_end(attempts: list[Json]) -> str:
-    """Describe what the second attempt was spared.
+    """Describe the work that the second attempt skipped.
 
     Raises:
-        AssertionError: there was no second attempt after a kill.
+        AssertionError: if no second attempt followed the kill.
     """
     first, *others = attempts
     cause = first["status"].get("cause")
@@ -137,7 +137,7 @@ def _is_well_under_way(story: Story) -> bool:
 
 
 def _read_columns(story: Story) -> list[tuple[object, ...]]:
-    """Read the columns that tell something new; ages change all the time."""
+    """Read the columns whose changes are printed. Ages change all the time, so omit them."""
     statuses = [(each["spec"]["number"], each.get("status") or {}) for each in story.attempts]
     return [
         (
@@ -151,7 +151,7 @@ def _read_columns(story: Story) -> list[tuple[object, ...]]:
 
 
 def report(text: str) -> None:
-    """Show something to the user."""
+    """Print a message for the user."""
     print(f"try: {text}" if not text.startswith("$") else text, flush=True)
 
 

@@ -1,6 +1,6 @@
-"""The ground on which one scenario is played: a namespace of its own, volumes, stages.
+"""The environment of one scenario: a namespace, volumes, and stages.
 
-This room must not know what is played.
+This module must not depend on the scenario.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ WHERE = (f"{CONFIG}/pipeline.yaml", "--volume", VOLUME)
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """How a second attempt went on after a first.
+    """How a second attempt resumed after the first.
 
     Attributes:
-        finished: sources that the first had finished, as the ledger says.
-        first, second: sources that each has opened, as the stages wrote down.
+        finished: sources that the first attempt finished, according to the ledger.
+        first, second: sources that each attempt opened, according to the stages' log.
     """
 
     finished: frozenset[str]
@@ -41,18 +41,18 @@ class Resumption:
 
     @property
     def lost(self) -> frozenset[str]:
-        """Sources that were worked on twice."""
+        """Sources that both attempts worked on."""
         return self.first & self.second
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A namespace with two bound claims, and the stages of the scenarios in it.
+    """A namespace with two bound claims and the scenarios' stages.
 
     Attributes:
         ledger, output: claims, and the folders behind them.
-        metrics: the operator's numbers at the beginning.
-        operator: uid of the pod that served them; another one begins at 0.
+        metrics: the operator's metrics at the beginning.
+        operator: uid of the pod that served them; a new pod's counters start at 0.
     """
 
     kube: Kube
@@ -72,11 +72,11 @@ class Ground:
         spec: Mapping[str, Any] | None = None,
         finished: int = 0,
     ) -> Story:
-        """Apply a pipeline over numbered sources; it writes to the volumes of the ground.
+        """Apply a pipeline over numbered sources that writes to the ground's volumes.
 
         Args:
             name, count, stages, env, spec: of the pipeline.
-            finished: sources that are finished before this returns, so that it is under way.
+            finished: number of finished sources to wait for before returning.
         """
         story = Story(self.kube, name)
         ledger, output = self.ledger.claim, self.output.claim
@@ -85,15 +85,15 @@ class Ground:
                 name, ledger=ledger, output=output, count=count, stages=stages, env=env, spec=spec
             )
         )
-        if finished:  # a pipeline that can't begin would be waited for in vain
+        if finished:  # do not wait for a pipeline that can't begin
             story.wait_for_finished(finished)
         return story
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Let no task of `tide:Work` end in the block: a run can't end before a disturbance.
+        """Block all tasks of `tide:Work`, so that a run can't end before a disturbance.
 
-        In a cluster that was there before, where no folder is reached, tasks go on.
+        On an existing cluster, whose folders can't be reached, tasks are not blocked.
         """
         folder = self.output.folder
         if folder is None:
@@ -106,7 +106,7 @@ class Ground:
             (folder / HOLD).unlink()
 
     def render(self, name: str) -> Json:
-        """Render a pipeline on the ground's volumes, to be changed before it is applied."""
+        """Return a pipeline on the ground's volumes. Callers may change it before they apply it."""
         return render_pipeline(name, ledger=self.ledger.claim, output=self.output.claim)
 
     @property
@@ -115,17 +115,17 @@ class Ground:
         return self.installation.runtime_image
 
     def count_metric(self, name: str) -> float:
-        """Return by how much one of the operator's numbers has grown."""
+        """Return the growth of one of the operator's metrics."""
         is_same = self.installation.operator_pod["metadata"]["uid"] == self.operator
         before = self.metrics.get(name, 0) if is_same else 0
         return self.installation.read_metrics().get(name, 0) - before
 
     def verify(self, story: Story) -> str:
-        """Run `strandline verify` in a pod that has the volumes as the head had them."""
+        """Run `strandline verify` in a pod that mounts the volumes as the head did."""
         return self._run(["strandline", "verify", *WHERE], _last_config(story))
 
     def look_back(self, story: Story) -> Resumption:
-        """Return what the first attempt of a run that is over has left to the second."""
+        """Return how the second attempt of a finished run resumed after the first."""
         command = ["strandline", "ledger", "export", *WHERE, "--state", "finished"]
         lines = map(json.loads, self._run(command, _last_config(story)).splitlines())
         finished = frozenset(line["key"] for line in lines if line["attempt"] == 1)
@@ -154,7 +154,7 @@ class Ground:
 
 @contextmanager
 def prepare_ground(kube: Kube, installation: Installation, namespace: str) -> Iterator[Ground]:
-    """Make a namespace with all that a scenario needs, and remove it afterwards."""
+    """Create a namespace with everything that a scenario needs, and remove it afterwards."""
     root = installation.node.volumes if installation.node else None
     cluster = kube.within(namespace)
     if kube.find("namespace", namespace) is not None:

@@ -1,6 +1,6 @@
-"""An S3-compatible server in a pod of the node, its keys in a Secret, its objects in a folder.
+"""An S3-compatible server in a pod, with its keys in a Secret and its objects in a folder.
 
-This room must not know which pipeline reads them.
+This module must not depend on the pipelines that read the objects.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ KEYS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """A server that runs; buckets are folders."""
+    """A running server; buckets are folders."""
 
     folder: Path
 
     def put(self, bucket: str, name: str, content: bytes) -> None:
-        """Lay an object down."""
+        """Store an object."""
         path = self.folder / bucket / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        (self.folder / bucket).chmod(0o777)  # the server has a user of its own
+        (self.folder / bucket).chmod(0o777)  # the server runs as a different user
         path.write_bytes(content)
 
     def list_objects(self, bucket: str, prefix: str) -> dict[str, str]:
-        """Return the objects below a prefix, by name, with what is in them."""
+        """Return the contents of the objects below a prefix, by name."""
         root = self.folder / bucket / prefix
         found = (path for path in root.rglob("*") if path.is_file())
         return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in found}
@@ -51,11 +51,11 @@ class ObjectStore:
 
 @contextmanager
 def serve_objects(ground: Ground) -> Iterator[ObjectStore]:
-    """Run a server until it is no longer needed."""
+    """Run a server for the duration of the block."""
     assert ground.installation.node is not None, "a folder of the node is needed"
     root = ground.installation.node.volumes
     volume = make_volume(ground.kube, NAME, root)
-    assert volume.folder is not None  # below `root`
+    assert volume.folder is not None  # because it is below `root`
     shutil.copy2(_build_server(), volume.folder / "server")
     for name in ("data", "facts"):
         (volume.folder / name).mkdir()
@@ -75,7 +75,7 @@ def serve_objects(ground: Ground) -> Iterator[ObjectStore]:
 
 
 def render_secret(name: str, values: Mapping[str, str]) -> Json:
-    """Render a Secret with variables for keys."""
+    """Render a Secret with the keys as environment variables."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -85,7 +85,7 @@ def render_secret(name: str, values: Mapping[str, str]) -> Json:
 
 
 def _build_server() -> Path:
-    """Return the server's program, which has no libraries of its own."""
+    """Build the server and return its program, which is statically linked."""
     command = ["make", "--silent", "--no-print-directory", "s3"]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return Path(built.stdout.splitlines()[-1])

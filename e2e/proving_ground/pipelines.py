@@ -1,6 +1,6 @@
-"""Pipelines for scenarios: small clusters, short deadlines, stages that a ConfigMap brings.
+"""Pipelines for scenarios: small clusters, short deadlines, and stages from a ConfigMap.
 
-This room must not know what befalls them.
+This module must not depend on the disturbances of the scenarios.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from proving_ground.cluster.kube import Json
 STAGES = Path(__file__).parents[1] / "scenarios" / "stages" / "tide.py"
 STAGES_MAP = "tide"
 OUTPUT = "/var/lib/strandline-output"
-HOLD = "hold"  # see the stage `tide:Work`
+HOLD = "hold"  # read by the stage `tide:Work`
 OPENED = f"{OUTPUT}/opened.log"
 HEAD_MEMORY, WORKER_MEMORY = "1536Mi", "1Gi"
-# Ray's own watch over memory is mostly quicker than the kernel.
+# Disable Ray's memory monitor, which usually acts before the kernel.
 KERNEL_ONLY = {"RAY_memory_monitor_refresh_ms": "0"}
-# Tolerations that the admission controller would otherwise set to five minutes.
+# Set these tolerations here; the admission controller would set them to five minutes.
 LOSS_SECONDS = 10
 
 
@@ -52,9 +52,9 @@ def render_pipeline(
 
     Args:
         ledger, output: claims for ledger and output.
-        stages: what is between opening a source and writing it.
+        stages: between opening a source and writing it.
         env: variables of all Ray containers.
-        spec: fields of the spec to put on top.
+        spec: fields that override the spec.
     """
     ray: Json = {
         "head": _node(HEAD_MEMORY, "0", env),
@@ -81,11 +81,11 @@ def render_pipeline(
 
 
 def write_elsewhere(manifest: Json, url: str, secret: str, claim: str) -> None:
-    """Let a pipeline write to an object store; the log of what is opened stays on a claim.
+    """Change a pipeline to write to an object store; its log of opened sources stays on a claim.
 
     Args:
         secret: with the keys of the store.
-        claim: that all pods reach.
+        claim: a claim that all pods mount.
     """
     spec = manifest["spec"]
     spec["storage"]["output"] = {"url": url}
@@ -98,7 +98,7 @@ def write_elsewhere(manifest: Json, url: str, secret: str, claim: str) -> None:
 
 
 def _node(memory: str, cpus: str, env: Mapping[str, str]) -> Json:
-    # Kubernetes is asked for little, so that several clusters fit a small node; Ray is told more.
+    # Request little CPU from Kubernetes, so that several clusters fit a small node. Ray gets more.
     container = "ray-head" if cpus == "0" else "ray-worker"
     return {
         "resources": {"cpu": 0.1, "memory": memory},
@@ -108,7 +108,8 @@ def _node(memory: str, cpus: str, env: Mapping[str, str]) -> Json:
 
 
 def _bring_stages(container: str, env: Mapping[str, str]) -> Json:
-    # The limit on CPU goes: it is there for fairness, and a start of Ray would take minutes.
+    # Replace the default CPU limit, which only serves fairness: under it, Ray takes minutes to
+    # start.
     variables = {"PYTHONPATH": "/opt/stages", **env}
     return {
         "containers": [

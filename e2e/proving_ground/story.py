@@ -1,7 +1,7 @@
-"""One pipeline followed from outside, as a user would who has applied it.
+"""Follows one pipeline from outside, as a user would after applying it.
 
-It reads what everybody can read: objects, events, tables. This room must not know how the
-cluster came to be, nor what befalls the pipeline.
+Reads only public information: objects, events, and tables. This module must not depend on the setup
+of the cluster or on the disturbances of the pipeline.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ PIPELINE, ATTEMPT = "curationpipelines", "curationattempts"
 UID_LABEL = "strandline.dev/pipeline-uid"
 ATTEMPT_LABEL = "strandline.dev/attempt"
 ROLE_LABEL = "strandline.dev/role"
-# Seconds that tell what is stuck from what is slow on a machine that has other work.
+# Timeouts in seconds that distinguish stuck from slow runs on a busy machine.
 END_SECONDS, FINISHED_SECONDS = 600, 400
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A pipeline of that name in the namespace that `kube` names."""
+    """A pipeline with this name, in the namespace of `kube`."""
 
     kube: Kube
     name: str
@@ -34,29 +34,29 @@ class Story:
 
     @property
     def pipeline(self) -> Json:
-        """The object."""
+        """The pipeline object."""
         found = self.kube.find(PIPELINE, self.name)
         assert found is not None, f"there is no pipeline {self.name}"
         return found
 
     @property
     def status(self) -> Json:
-        """Its status; empty at first."""
+        """The pipeline's status; empty at first."""
         return dict(self.pipeline.get("status") or {})
 
     @property
     def attempts(self) -> list[Json]:
-        """Its attempts, oldest first."""
+        """The pipeline's attempts, oldest first."""
         uid = self.pipeline["metadata"]["uid"]
         found = self.kube.list_all(ATTEMPT, f"{UID_LABEL}={uid}")
         return sorted(found, key=lambda attempt: int(attempt["spec"]["number"]))
 
     def attempt(self, number: int) -> Json:
-        """Return one attempt."""
+        """Return an attempt."""
         return next(attempt for attempt in self.attempts if attempt["spec"]["number"] == number)
 
     def pods(self, role: str = "", number: int | None = None) -> list[Json]:
-        """Return its pods, of one role (head, worker, submitter) or all, of one attempt or all."""
+        """Return the pods, optionally only those of a role (head, worker) or an attempt."""
         chosen = [f"{UID_LABEL}={self.pipeline['metadata']['uid']}"]
         if role:
             chosen.append(f"{ROLE_LABEL}={role}")
@@ -65,12 +65,12 @@ class Story:
         return self.kube.list_all("pods", ",".join(chosen))
 
     def kill_head(self, number: int) -> None:
-        """Delete the head pod of an attempt by force, as where its node is lost."""
+        """Force-delete the head pod of an attempt, as if its node were lost."""
         (head,) = self.pods("head", number)
         self.kube.delete("pod", head["metadata"]["name"], "--grace-period=0", "--force")
 
     def condition(self, type_: str) -> Json:
-        """Return a condition of the pipeline; empty where it has none of that type."""
+        """Return a condition of the pipeline, or an empty one if it has none of that type."""
         found = (
             condition
             for condition in self.status.get("conditions", [])
@@ -79,11 +79,11 @@ class Story:
         return next(found, {})
 
     def wait_until(self, what: str, is_so: Callable[[], Any], seconds: float) -> Any:
-        """Wait for something, and tell the whole story where it does not come about."""
+        """Wait for a condition. On a timeout, fail with a description of the pipeline."""
         return wait_for(f"{self.name}: {what}", is_so, seconds, self.describe)
 
     def wait_for_end(self, seconds: float = END_SECONDS) -> Json:
-        """Wait until the run has ended, well or badly; the condition `Succeeded`."""
+        """Wait until the run has succeeded or failed, and return the condition `Succeeded`."""
 
         def look() -> Json | None:
             condition = self.condition("Succeeded")
@@ -102,7 +102,7 @@ class Story:
         return dict(self.wait_until(f"attempt {number} is {phase}", look, seconds))
 
     def wait_for_finished(self, sources: int, seconds: float = FINISHED_SECONDS) -> None:
-        """Wait until so many sources are reported to be finished."""
+        """Wait until the status reports at least this many finished sources."""
         self.wait_until(
             f"{sources} sources are finished",
             lambda: (self.status.get("progress") or {}).get("finished", 0) >= sources,
@@ -110,7 +110,7 @@ class Story:
         )
 
     def wait_for_cause(self, number: int, seconds: float) -> str:
-        """Wait until the cause of an attempt's end is final; the cause."""
+        """Wait until an attempt's cause is final, and return the cause."""
 
         def look() -> str | None:
             found = [attempt for attempt in self.attempts if attempt["spec"]["number"] == number]
@@ -120,7 +120,7 @@ class Story:
         return str(self.wait_until(f"the cause of attempt {number}", look, seconds))
 
     def describe(self) -> str:
-        """Describe all that its owner would look at."""
+        """Describe everything that the pipeline's owner would look at."""
         command = (
             ("get", PIPELINE, self.name, "-o", "wide"),
             ("get", ATTEMPT, "-o", "wide"),

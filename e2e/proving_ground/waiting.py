@@ -1,6 +1,6 @@
-"""Waiting for something on a cluster: always bounded, and never silent when given up.
+"""Waits for cluster states, always with a timeout and an explanation on failure.
 
-This room must not know what is waited for.
+This module must not depend on the awaited state.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PAUSE = 0.5
 
 
 class GivenUpError(AssertionError):
-    """It did not come about in time; the text says what, and what was seen last."""
+    """A timeout; the text has the awaited state and the last observation."""
 
 
 def wait_for(
@@ -23,16 +23,16 @@ def wait_for(
     seconds: float,
     describe: Callable[[], str] = lambda: "",
 ) -> Value:
-    """Look until there is something to see.
+    """Poll until `look` returns a truthy value, and return that value.
 
     Args:
-        what: in words, for the message that it did not come about.
-        look: gives what was waited for, or something falsy.
-        seconds: of waiting, at most.
-        describe: what to say of the world when giving up.
+        what: description of the awaited state, for the error message.
+        look: returns the awaited value, or a falsy one.
+        seconds: the timeout.
+        describe: returns a description for the error message.
 
     Raises:
-        GivenUpError: the time is up.
+        GivenUpError: on a timeout.
     """
     end = time.monotonic() + seconds
     while True:

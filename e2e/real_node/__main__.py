@@ -1,4 +1,4 @@
-"""Words of a shell in, a node up.
+"""Command line of the node.
 
 python -m real_node up [--folder FOLDER] [--trial] [-- COMMAND ...]
 python -m real_node enter [--folder FOLDER] [-- COMMAND ...]
@@ -25,9 +25,9 @@ TRIAL = (sys.executable, "-m", "real_node.trials.trial")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the words say, and return an exit code."""
+    """Run a subcommand and return an exit code."""
     part, *rest = arguments or ["--help"]
-    # Commands between processes of ours, and not for users.
+    # Internal commands between our own processes.
     if part == "keep":
         return lifetime.keep(Path(rest[0]), rest[1:])
     if part == "supervise":
@@ -39,30 +39,30 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def bring_up(options: argparse.Namespace, command: Sequence[str]) -> int:
-    """Bring a node up for a command, or for its trial."""
+    """Start a node for a command, or for the node's own trial."""
     if options.trial:
         return lifetime.bring_up(options.folder, TRIAL, report, trial.PACKAGES)
     return lifetime.bring_up(options.folder, command, report)
 
 
 def enter(options: argparse.Namespace, command: Sequence[str]) -> int:
-    """Run a command on a node that is up.
+    """Run a command on a running node.
 
     Raises:
-        NodeError: none is.
+        NodeError: if no node is running.
     """
     shell = [os.environ.get("SHELL", "/bin/sh")]
     return lifetime.enter(options.folder, command or shell)
 
 
 def sweep(options: argparse.Namespace, command: Sequence[str]) -> int:  # noqa: ARG001
-    """Remove what a node that was killed has left."""
+    """Remove leftovers of a killed node."""
     lifetime.sweep(options.folder)
     return 0
 
 
 def show_leftovers(options: argparse.Namespace, command: Sequence[str]) -> int:  # noqa: ARG001
-    """Print what there is of a node, and fail if there is anything."""
+    """Print the leftovers of a node, and fail if there are any."""
     found = leftovers.list_leftovers(options.folder)
     print("\n".join(found) or "nothing is left")
     return 1 if found else 0
@@ -74,14 +74,14 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace, Sequence[str]], int]] = Map
 
 
 def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split what is ours from the command after `--`."""
+    """Split our arguments from the command after `--`."""
     words = list(arguments)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of what is before `--`."""
+    """Return the parser for the arguments before `--`."""
     parser = argparse.ArgumentParser(prog="real_node", description="A real Kubernetes node.")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     parser.add_argument("word", choices=COMMANDS)
@@ -91,13 +91,13 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def read_order(words: Sequence[str]) -> Order:
-    """Read what the keeper has written."""
+    """Read the keeper's order."""
     folder, cluster, dns, pause, *command = words
     return Order(Path(folder), Binaries(Path(cluster), Path(dns), Path(pause)), command)
 
 
 def report(text: str) -> None:
-    """Describe something to the user, beside what the command prints."""
+    """Print a message to the user on stderr, apart from the command's output."""
     print(f"node: {text}", file=sys.stderr, flush=True)
 
 

@@ -1,6 +1,6 @@
-"""The programs that a node needs: built from the Go modules beside this package, or of Debian.
+"""Programs that a node needs: built from Go modules in this package, or Debian packages.
 
-This room must not know how they are run.
+This module must not depend on how the programs run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from real_node.errors import NodeError
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = Path("/usr/lib/cni")
-# Program: the Debian package that has it.
+# Programs and their Debian packages.
 PACKAGES = {
     "containerd": "containerd",
     "ctr": "containerd",
@@ -35,12 +35,13 @@ PACKAGES = {
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """Paths of what was built.
+    """Paths of built binaries.
 
     Attributes:
-        cluster: all of Kubernetes, kubectl included, and etcd; the first argument says which.
+        cluster: Kubernetes, kubectl, and etcd in one binary; the first argument selects the
+            program.
         dns: the DNS server.
-        pause: what holds a pod's namespaces.
+        pause: the process that holds a pod's namespaces.
     """
 
     cluster: Path
@@ -49,15 +50,15 @@ class Binaries:
 
 
 def list_missing(packages: Mapping[str, str], is_there: Callable[[str], bool]) -> list[str]:
-    """List the packages that have to be installed, given which programs are there."""
+    """Return the Debian packages of missing programs."""
     return sorted({package for program, package in packages.items() if not is_there(program)})
 
 
 def provide_packages(report: Callable[[str], None], also: Mapping[str, str]) -> None:
-    """Install what is missing, of `PACKAGES` and of `also`.
+    """Install missing packages of `PACKAGES` and `also`.
 
     Raises:
-        NodeError: it is missing and cannot be installed.
+        NodeError: if a package is missing and cannot be installed.
     """
     missing = list_missing({**PACKAGES, **also}, lambda name: shutil.which(name) is not None)
     if not missing:
@@ -77,17 +78,17 @@ def provide_packages(report: Callable[[str], None], also: Mapping[str, str]) -> 
 
 
 def provide_binaries(report: Callable[[str], None]) -> Binaries:
-    """Find what is built from source, and build it where that was not done.
+    """Return the built binaries, and build them first if necessary.
 
     Raises:
-        NodeError: it cannot be built.
+        NodeError: if a build fails.
     """
     cluster, dns = (build(target, report) for target in ("cluster", "dns"))
     return Binaries(cluster, dns, dns.with_name("strandline-pause"))
 
 
 def build(target: str, report: Callable[[str], None]) -> Path:
-    """Ask make for a binary, and pass on what it says while it works."""
+    """Build a binary with make and report the output as it appears."""
     if shutil.which("make") is None:
         raise NodeError("a node is built by make, which is not installed")
     command = ["make", "--silent", "--no-print-directory", target]
@@ -103,7 +104,7 @@ def build(target: str, report: Callable[[str], None]) -> Path:
 
 
 def stream(lines: Iterable[str], report: Callable[[str], None]) -> str:
-    """Pass lines on, and keep them."""
+    """Report the lines of a stream, and return them."""
     kept = []
     for line in lines:
         kept.append(line)
@@ -112,5 +113,5 @@ def stream(lines: Iterable[str], report: Callable[[str], None]) -> str:
 
 
 def last_line(text: str) -> str:
-    """Take the last line of what a program said."""
+    """Return the last line of a program's output."""
     return next(iter(reversed(text.strip().splitlines())), "it did not say why")

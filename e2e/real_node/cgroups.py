@@ -1,7 +1,7 @@
-"""The cgroups of a node: the one thing of it in the kernel that namespaces don't take along.
+"""A node's cgroups: its only kernel objects that do not end with the namespaces.
 
-A node keeps all of its pods below one cgroup of its own name in each hierarchy. This room must not
-know which pipelines they are of.
+A node keeps all of its pods below one cgroup with the node's name in each hierarchy. This module
+must not depend on the pods' owners.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
-WAIT_SECONDS = 10  # seconds, until what was killed is gone
+WAIT_SECONDS = 10  # until killed processes are gone
 PAUSE = 0.02
 INHERITED = ("cpuset.cpus", "cpuset.mems")
-# To the kernel a cgroup is by default as much as one process beside it: on a machine that has
-# other work, all pods together would get what one process of that work gets.
-WEIGHTS = {"cpu.shares": 10 * 1024, "cpu.weight": 10 * 100}  # with version 1, with version 2
+# By default, the kernel gives a cgroup the weight of one process beside it. On a busy machine, all
+# pods together would get the share of a single process.
+WEIGHTS = {"cpu.shares": 10 * 1024, "cpu.weight": 10 * 100}  # in cgroup version 1, in version 2
 
 
 def make_cgroups(name: str, root: Path = ROOT) -> None:
-    """Make a cgroup of a name in every hierarchy, as heavy as ten processes."""
+    """Create a cgroup in every hierarchy, with the weight of ten processes."""
     for hierarchy in list_hierarchies(root):
         cgroup = hierarchy / name
         cgroup.mkdir(exist_ok=True)
-        for setting in INHERITED:  # a new one of version 1 has none, and no process may enter it
+        for setting in INHERITED:  # version 1 starts empty, and then admits no process
             if (cgroup / setting).exists() and not (cgroup / setting).read_text().strip():
                 (cgroup / setting).write_text((hierarchy / setting).read_text())
         for setting, weight in WEIGHTS.items():
@@ -36,7 +36,7 @@ def make_cgroups(name: str, root: Path = ROOT) -> None:
 
 
 def list_hierarchies(root: Path = ROOT) -> list[Path]:
-    """List where cgroups can be made: one place with version 2, many with version 1."""
+    """Return the roots for new cgroups: one with version 2, several with version 1."""
     if (root / "cgroup.procs").exists():
         return [root]
     return sorted(
@@ -45,7 +45,7 @@ def list_hierarchies(root: Path = ROOT) -> list[Path]:
 
 
 def list_cgroups(name: str, root: Path = ROOT) -> list[Path]:
-    """List the cgroups of a name and all below them, children before parents."""
+    """Return the cgroups with a name and their descendants, children before parents."""
     tops = [hierarchy / name for hierarchy in list_hierarchies(root)]
     found = [Path(folder) for top in tops for folder, _, _ in os.walk(top)]
     return order_for_removal(found)
@@ -57,16 +57,16 @@ def order_for_removal(cgroups: Iterable[Path]) -> list[Path]:
 
 
 def list_processes(cgroups: Iterable[Path]) -> set[int]:
-    """List the processes that are in one of some cgroups."""
+    """Return the processes in the given cgroups."""
     found: set[int] = set()
     for cgroup in cgroups:
         with suppress(OSError):
             found.update(int(line) for line in (cgroup / "cgroup.procs").read_text().split())
-    return found - {0}  # 0 stands for processes of another PID namespace
+    return found - {0}  # 0 means a process of another PID namespace
 
 
 def sweep_cgroups(name: str, root: Path = ROOT) -> list[Path]:
-    """Kill all that is below a name and remove the cgroups; return those that would not go."""
+    """Kill all processes below a name and remove the cgroups; return those that remain."""
     end = time.monotonic() + WAIT_SECONDS
     while cgroups := list_cgroups(name, root):
         for cgroup in cgroups:
@@ -84,7 +84,7 @@ def sweep_cgroups(name: str, root: Path = ROOT) -> list[Path]:
 
 
 def thaw(cgroup: Path) -> None:
-    """Let frozen processes go on, since a frozen one does not die."""
+    """Thaw frozen processes, which otherwise cannot die."""
     for setting, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
         with suppress(OSError):
             if (cgroup / setting).exists():

@@ -1,5 +1,5 @@
-"""What can go wrong with a node, in one sentence for its user."""
+"""Errors of a node, each one sentence for the user."""
 
 
 class NodeError(Exception):
-    """There is no node to be had, or it broke; the text says why."""
+    """A node could not start, or it broke; the text gives the reason."""

@@ -1,6 +1,7 @@
-"""An image out of a few files, without a tool that builds images.
+"""Packs an image from a few files without an image builder.
 
-The same files give the same bytes. This room must not know what takes the archive in.
+The same files give the same bytes. This module must not depend on the program that loads the
+archive.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ EXECUTABLE = 0o755
 
 
 def pack_image(name: str, files: Mapping[str, bytes], command: Sequence[str]) -> bytes:
-    """Pack an image of one layer, as an archive that `docker load` and `ctr import` know.
+    """Pack an image with one layer, as an archive for `docker load` and `ctr import`.
 
     Args:
-        name: with its tag.
-        files: by their paths in the image, without a leading slash; each can be executed.
-        command: what a container runs if it is not told.
+        name: with the tag.
+        files: executable files by their paths in the image, without a leading slash.
+        command: the default command of a container.
     """
     layer = pack_tar(files)
     config = {
@@ -40,7 +41,7 @@ def pack_image(name: str, files: Mapping[str, bytes], command: Sequence[str]) ->
 
 
 def pack_tar(files: Mapping[str, bytes]) -> bytes:
-    """Pack a tar archive of executable files that belong to root and have no time."""
+    """Pack a tar archive of executable files owned by root, with timestamp 0."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, content in files.items():

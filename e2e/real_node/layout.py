@@ -1,8 +1,8 @@
-"""Names and addresses of a node, as they are inside its namespaces; the same for every node.
+"""Names and addresses inside a node's namespaces; the same for every node.
 
-A node has its own network and its own `/run`, so two of them don't meet. Its folder of state is
-mounted at a short fixed place there, since the paths of sockets have a limit. This room must not
-know where that folder is outside.
+Nodes have separate networks and `/run` folders, so two of them do not conflict. The state folder is
+mounted at a short fixed path, because socket paths have a length limit. This module must not depend
+on the folder's path outside.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ STORAGE_CLASS = "by-hand"
 HOME = PurePosixPath("/run/node")
 CONTAINERD = PurePosixPath("/run/containerd/containerd.sock")
 LOGS = PurePosixPath("/var/log")
-# All nodes have one address, and kubectl would take one for another by it.
+# All nodes share one address, by which kubectl's default cache would confuse them.
 KUBECTL_CACHE = HOME / "kubectl-cache"
 
-# Folders below the one that the user names.
+# Folders below the user's folder.
 STATE = "state"
 LOG_FOLDER = "logs"
 VOLUMES = "state/volumes"
 KUBECONFIG = "admin.kubeconfig"
 LOCK = "lock"
 ENVIRONMENT = "state/environment.json"
-ENDED = "state/ended"  # the first process has come to an end by itself; its exit code means it
+ENDED = "state/ended"  # marks that the first process ended by itself, so its exit code is valid
 
-# Folders below the folder of state.
+# Folders below the state folder.
 SETTINGS = "settings"
 PIDS = "pids"
 STOPPED = "stopped"
 
-# Variables for programs and commands on a node: the folder that the user named.
+# Environment variable of a node's programs and commands: the user's folder.
 FOLDER_VARIABLE = "STRANDLINE_NODE"
 BINARY_VARIABLE = "STRANDLINE_NODE_BINARY"
 
 
 def name_cgroup(folder: Path) -> str:
-    """Name the one cgroup, in each hierarchy, below which the node of a folder keeps its pods."""
+    """Return the name of the parent cgroup of a folder's node, used in each hierarchy."""
     digest = hashlib.sha256(str(folder).encode()).hexdigest()
     return f"strandline-node-{digest[:10]}"

@@ -1,9 +1,9 @@
-"""A node that is up, as the command that runs on it sees it.
+"""A running node, as the command that runs on it sees it.
 
     node = Node.find()
     node.kubectl("get", "pods")
 
-This room must not know how the node came to be.
+This module must not depend on how the node was started.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from real_node.errors import NodeError
 
 WAIT_SECONDS = 60  # seconds
 PAUSE = 0.1
-# Objects that are kept for a look into a failure, beside the logs.
+# Objects that are saved beside the logs, for the analysis of a failure.
 KINDS = (
     "nodes,namespaces,pods,jobs,deployments,services,events"
     ",persistentvolumes,persistentvolumeclaims"
@@ -34,8 +34,8 @@ class Node:
     """A real node; this process is in its namespaces.
 
     Attributes:
-        folder: its own; the logs stay there.
-        binary: all of Kubernetes in one file.
+        folder: the node's folder; its logs remain after the node ends.
+        binary: Kubernetes in one file.
     """
 
     folder: Path
@@ -43,10 +43,10 @@ class Node:
 
     @classmethod
     def find(cls, environment: Mapping[str, str] = os.environ) -> Node:
-        """Find the node on which this process runs.
+        """Return the node on which this process runs.
 
         Raises:
-            NodeError: it runs on none.
+            NodeError: if this process does not run on a node.
         """
         folder, binary = (
             environment.get(name) for name in (layout.FOLDER_VARIABLE, layout.BINARY_VARIABLE)
@@ -62,38 +62,38 @@ class Node:
 
     @property
     def logs(self) -> Path:
-        """Folder of all logs: of each program, and of containers in `pods`."""
+        """Folder of all logs: a file per program, and those of containers in `pods`."""
         return self.folder / layout.LOG_FOLDER
 
     @property
     def volumes(self) -> Path:
-        """Folder for `hostPath` volumes; it is empty at the start, and removed at the end."""
+        """Folder for `hostPath` volumes; empty at the start and removed at the end."""
         return self.folder / layout.VOLUMES
 
     def kubectl(self, *arguments: str, stdin: str = "", timeout: float = WAIT_SECONDS) -> str:
-        """Run kubectl as administrator and return what it prints.
+        """Run kubectl as administrator and return its output.
 
         Raises:
-            NodeError: it failed, or took more than `timeout` seconds.
+            NodeError: if kubectl failed, or on a timeout after `timeout` seconds.
         """
         ours = (f"--kubeconfig={self.kubeconfig}", f"--cache-dir={layout.KUBECTL_CACHE}")
         command = (str(self.binary), "kubectl", *ours, *arguments)
         return run(command, stdin=stdin, timeout=timeout)
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
-        """Apply objects, on the server's side."""
+        """Apply objects with server-side apply."""
         text = "\n---\n".join(json.dumps(each) for each in objects)
         self.kubectl("apply", "--server-side", "--filename=-", stdin=text)
 
     def read(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
-        """Read an object; it is empty where there is none."""
+        """Return an object, or an empty one if it does not exist."""
         words = ("get", kind, name, f"--namespace={namespace}")
         text = self.kubectl(*words, "--output=json", "--ignore-not-found")
         answer: dict[str, Any] = json.loads(text) if text.strip() else {}
         return answer
 
     def import_image(self, archive: Path) -> None:
-        """Give containerd the images of an archive (OCI's or Docker's), so that none is pulled."""
+        """Import an archive (OCI or Docker format) into containerd, so that no image is pulled."""
         settings = (self.folder / layout.STATE / layout.SETTINGS / "containerd.toml").read_text()
         snapshotter = "native" if 'snapshotter = "native"' in settings else "overlayfs"
         ctr = ("ctr", f"--address={layout.CONTAINERD}", "--namespace=k8s.io")
@@ -101,34 +101,34 @@ class Node:
         run((*ctr, *words), timeout=10 * WAIT_SECONDS)
 
     def add_resource(self, name: str, amount: int) -> None:
-        """Let the node offer an extended resource, such as `example.com/slot`."""
+        """Make the node offer an extended resource, such as `example.com/slot`."""
         key = name.replace("/", "~1")
         patch = [{"op": "add", "path": f"/status/capacity/{key}", "value": str(amount)}]
         words = ("patch", "node", layout.NODE_NAME, "--subresource=status", "--type=json")
         self.kubectl(*words, f"--patch={json.dumps(patch)}")
 
     def stop(self, program: str) -> None:
-        """Kill a program of the node, such as `kubelet`, and keep it away."""
+        """Kill a program of the node, such as `kubelet`, and keep it stopped."""
         state = self.folder / layout.STATE
         (state / layout.STOPPED / program).touch()
         wait_until(f"{program} is gone", lambda: not (state / layout.PIDS / program).exists())
 
     def start(self, program: str) -> None:
-        """Start a program again that was stopped."""
+        """Restart a stopped program."""
         state = self.folder / layout.STATE
         (state / layout.STOPPED / program).unlink(missing_ok=True)
         wait_until(f"{program} is back", (state / layout.PIDS / program).exists)
 
     def stop_kubelet(self) -> None:
-        """Make the node one that was lost: its containers go on, and are not heard of."""
+        """Simulate a lost node: its containers keep running, but the node sends no status."""
         self.stop("kubelet")
 
     def start_kubelet(self) -> None:
-        """Bring the lost node back; it still offers what `add_resource` has added."""
+        """Restart the kubelet of a lost node, which still offers resources from `add_resource`."""
         self.start("kubelet")
 
     def collect(self) -> Path:
-        """Write all objects beside the logs, and return the folder of both."""
+        """Write all objects beside the logs, and return their common folder."""
         for suffix, words in (("yaml", ("--output=yaml",)), ("txt", ("--output=wide",))):
             text = self.kubectl("get", KINDS, "--all-namespaces", *words)
             (self.logs / f"objects.{suffix}").write_text(text, encoding="utf-8")
@@ -136,10 +136,10 @@ class Node:
 
 
 def wait_until(what: str, is_so: Callable[[], bool], timeout: float = WAIT_SECONDS) -> None:
-    """Wait until something is so.
+    """Wait until a condition holds.
 
     Raises:
-        NodeError: that took more than `timeout` seconds.
+        NodeError: on a timeout after `timeout` seconds.
     """
     end = time.monotonic() + timeout
     while not is_so():
@@ -149,10 +149,10 @@ def wait_until(what: str, is_so: Callable[[], bool], timeout: float = WAIT_SECON
 
 
 def run(command: tuple[str, ...], *, stdin: str = "", timeout: float = WAIT_SECONDS) -> str:
-    """Run a short program and return what it prints.
+    """Run a short program and return its output.
 
     Raises:
-        NodeError: it failed, or took more than `timeout` seconds.
+        NodeError: if the program failed, or on a timeout after `timeout` seconds.
     """
     name = " ".join(part for part in command[:8] if not part.startswith(("--kube", "--cache")))
     try:

@@ -1,1 +1,1 @@
-"""Known vulnerabilities of what is in an image, by a scanner kept elsewhere; which may stay."""
+"""Known vulnerabilities of an image, found by an external scanner, and accepted exceptions."""

@@ -1,4 +1,4 @@
-"""`python -m scanning`: fail where an image has a severe vulnerability that can be mended."""
+"""`python -m scanning`: fail if an image has a severe vulnerability with a fix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACCEPTED = Path(__file__).with_name("accepted.toml")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Do what the arguments ask for; exit code 1 and a sentence where that fails."""
+    """Run the requested command. On an error, print a sentence and return exit code 1."""
     parser = argparse.ArgumentParser(prog="scanning", description=__doc__, allow_abbrev=False)
     parser.add_argument("bills", nargs="*", type=Path, help="SPDX documents of images")
     parser.add_argument("--scanner", required=True, help="OSV-Scanner's program")

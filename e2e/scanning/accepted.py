@@ -1,6 +1,6 @@
-"""Vulnerabilities that may stay in an image for a while: which, in what, why, and until when.
+"""Vulnerabilities accepted for a limited time: ID, package, reason, and last day.
 
-An entry without a reason, or with its day over, is refused, so that nothing is accepted for good.
+Entries without a reason or past their last day are rejected, so no exception is permanent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 
 from scanning.errors import ScanError
 
-# An accepted vulnerability is looked at again after half a year.
+# Accepted vulnerabilities are reviewed after half a year.
 LONGEST = timedelta(days=183)
 _KEYS = {"id", "package", "reason", "until"}
 _SHORTEST_REASON = 20
@@ -20,7 +20,7 @@ _SHORTEST_REASON = 20
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A vulnerability that may stay in a package up to and with a day."""
+    """A vulnerability of a package that is accepted until a day, inclusive."""
 
     id: str
     package: str
@@ -32,7 +32,7 @@ def read_accepted(text: str, today: date) -> tuple[Accepted, ...]:
     """Return the entries of a file.
 
     Raises:
-        ScanError: it is no TOML, or entries are out of date or say too little; all are named.
+        ScanError: if the file is not TOML, or entries are expired or incomplete; names all of them.
     """
     try:
         entries = tomllib.loads(text).get("accepted", [])
@@ -56,7 +56,7 @@ def _name(entry: object) -> str:
 
 
 def _examine(entry: object, today: date) -> Iterator[str]:
-    """Yield what is wrong with an entry."""
+    """Yield the problems of an entry."""
     if not isinstance(entry, dict) or set(entry) != _KEYS:
         yield f"it has to have {', '.join(sorted(_KEYS))}, and nothing else"
         return

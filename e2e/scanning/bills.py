@@ -1,7 +1,7 @@
-"""The parts of an image, from its bill, as the scanner's lists of vulnerabilities call them.
+"""Packages of an image from its SPDX bill, named as in the scanner's vulnerability lists.
 
-Debian's list goes by release and by source package; a bill that lacks either would be compared with
-nothing, and look clean. It must not know what a scanner finds.
+Debian's list is keyed by release and source package; a bill that lacks either would match nothing
+and look clean. This module must not depend on the scanner's results.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from urllib.parse import parse_qs, unquote
 
 from scanning.errors import ScanError
 
-# Parts that stand for the image itself, and are none of it.
+# Entries that represent the image itself rather than a package.
 _WHOLES = frozenset({"CONTAINER", "LIBRARY"})
 
 
 class Part(NamedTuple):
-    """A package by the name, version and list under which its vulnerabilities are known."""
+    """A package by the name, version, and list under which its vulnerabilities are recorded."""
 
     ecosystem: str
     name: str
@@ -26,10 +26,10 @@ class Part(NamedTuple):
 
 
 def read_bill(text: str) -> tuple[Part, ...]:
-    """Return the parts that an SPDX document lists.
+    """Return the packages that an SPDX document lists.
 
     Raises:
-        ScanError: it is none, lists nothing, or has a part that no list would know.
+        ScanError: if it is not SPDX, lists nothing, or has a package that no list covers.
     """
     try:
         packages = json.loads(text)["packages"]
@@ -44,7 +44,7 @@ def read_bill(text: str) -> tuple[Part, ...]:
 
 
 def render_parts(parts: tuple[Part, ...]) -> str:
-    """Render the parts as the scanner reads them."""
+    """Render the packages in the scanner's input format."""
     packages = [{"package": part._asdict()} for part in parts]
     return json.dumps({"results": [{"packages": packages}]}, indent=1) + "\n"
 
@@ -61,7 +61,7 @@ def _list_addresses(package: dict[str, Any]) -> Iterator[str]:
 
 
 def _read_address(url: str) -> Part:
-    """Return the part of a package URL, such as `pkg:deb/debian/libc6@2.36-9?distro=debian-12`."""
+    """Parse a package URL, such as `pkg:deb/debian/libc6@2.36-9?distro=debian-12`."""
     head, _, tail = url.partition("?")
     kind, _, name = head.removeprefix("pkg:").partition("/")
     name, _, version = name.rpartition("@")

@@ -1,5 +1,5 @@
-"""What can go wrong with a scan, in one sentence for the person who makes a release."""
+"""Errors of a scan, each one sentence for the release manager."""
 
 
 class ScanError(Exception):
-    """Nothing can be told of an image's vulnerabilities, or too little; the text says why."""
+    """An image could not be scanned completely; the text gives the reason."""

@@ -1,7 +1,7 @@
-"""What the scanner has found, and which of it keeps an image from being released.
+"""Findings of the scanner, and which of them block a release.
 
-That is what is rated high or critical, or not rated at all, and has a version without it. It must
-not know how the scanner was called.
+A finding blocks if its severity is high, critical, or unrated, and a fixed version exists. This
+module must not depend on how the scanner is called.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 from scanning.accepted import Accepted
 from scanning.errors import ScanError
 
-# CVSS calls it high from here on.
+# Lowest CVSS score with the rating "high".
 HIGH = 7.0
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A vulnerability in a part.
+    """A vulnerability in a package.
 
     Attributes:
-        ids: all names of it, the scanner's first.
-        severity: by CVSS; None where it is not rated.
-        is_fixed: some version of the part is without it.
+        ids: all its identifiers, the scanner's first.
+        severity: the CVSS score, or None if unrated.
+        is_fixed: whether a fixed version of the package exists.
     """
 
     package: str
@@ -36,12 +36,12 @@ class Finding:
 
     @property
     def is_severe(self) -> bool:
-        """Whether it is to be mended before a release."""
-        # An unrated vulnerability may be of any severity.
+        """Whether the severity calls for a fix before a release."""
+        # An unrated vulnerability may have any severity.
         return self.is_fixed and (self.severity is None or self.severity >= HIGH)
 
     def describe(self) -> str:
-        """Describe it in a line."""
+        """Describe the finding in a line."""
         rating = "not rated" if self.severity is None else f"CVSS {self.severity:g}"
         fix = "mended in a later version" if self.is_fixed else "not mended yet"
         return f"{self.package} {self.version}: {', '.join(self.ids)} ({rating}, {fix})"
@@ -49,7 +49,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Findings by what follows from them, and accepted vulnerabilities that nothing has."""
+    """Findings by consequence, and accepted entries that match no finding."""
 
     severe: tuple[Finding, ...]
     accepted: tuple[Finding, ...]
@@ -58,10 +58,10 @@ class Judgement:
 
 
 def read_findings(text: str) -> tuple[Finding, ...]:
-    """Return what the scanner's JSON tells.
+    """Parse the scanner's JSON.
 
     Raises:
-        ScanError: it is something else.
+        ScanError: if the JSON has another structure.
     """
     try:
         results = json.loads(text)["results"]
@@ -73,7 +73,7 @@ def read_findings(text: str) -> tuple[Finding, ...]:
 
 
 def judge(findings: Sequence[Finding], accepted: Sequence[Accepted]) -> Judgement:
-    """Sort findings by what follows from them."""
+    """Sort findings by consequence."""
     used = {finding: _find_accepted(finding, accepted) for finding in findings}
     is_used = {entry for entry in used.values() if entry is not None}
     return Judgement(
@@ -110,7 +110,7 @@ def _read_package(package: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _has_fix(vulnerability: Mapping[str, Any], part: Mapping[str, str]) -> bool:
-    """Return whether a version of the part, and not of another release, is without it."""
+    """Return whether a fixed version of the package exists in the same release."""
     of_part = (
         each
         for each in vulnerability.get("affected", [])

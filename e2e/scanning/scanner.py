@@ -1,4 +1,4 @@
-"""The scanner as it is called: parts in, its answer out; and a trial on what is planted."""
+"""Calls the scanner on packages, and tests it with planted vulnerabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scanning.bills import Part, render_parts
 from scanning.errors import ScanError
 from scanning.findings import Finding, read_findings
 
-# Answers: it has found something, or nothing; any other means that it could not look.
+# Exit codes: 0 for no findings, 1 for findings. All others are errors.
 _ANSWERS = frozenset({0, 1})
 _LONGEST = 900.0
 _FOLDER = "OSV_SCANNER_LOCAL_DB_CACHE_DIRECTORY"
@@ -25,13 +25,13 @@ _SOUND = Part("PyPI", "strandline-planted", "2.0"), Part("Debian:13", "planted",
 def scan(
     program: str, parts: tuple[Part, ...], database: Path | None = None
 ) -> tuple[Finding, ...]:
-    """Return the known vulnerabilities of parts.
+    """Return the known vulnerabilities of packages.
 
     Args:
-        database: a folder with lists of vulnerabilities; None: the scanner asks osv.dev.
+        database: a folder with vulnerability lists, or None to query osv.dev.
 
     Raises:
-        ScanError: it could not look.
+        ScanError: if the scanner failed.
     """
     with tempfile.TemporaryDirectory() as folder:
         listed = Path(folder) / "parts.json"
@@ -40,16 +40,16 @@ def scan(
         command += ["--lockfile", f"osv-scanner:{listed}"]
         command += ["--offline"] if database else []
         settings = {_FOLDER: str(database)} if database else {}
-        # A file that lies about must not leave out anything of ours.
+        # Pass an empty file: a stray configuration must not exclude any of our packages.
         command += ["--config", _write_empty(Path(folder) / "config.toml")]
         return read_findings(_call(command, settings))
 
 
 def try_scanner(program: str) -> None:
-    """Make sure that a scanner sees a vulnerability that is there, and none that is not.
+    """Check that a scanner finds a planted vulnerability and nothing else.
 
     Raises:
-        ScanError: it does not.
+        ScanError: if the check fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder)
@@ -89,7 +89,7 @@ def _write_empty(path: Path) -> str:
 
 
 def _plant(database: Path, part: Part) -> None:
-    """Put one vulnerability of a part into a database; a later version is without it."""
+    """Add a vulnerability of a package to a database; a later version is fixed."""
     system = part.ecosystem.partition(":")[0]
     vulnerability = {
         "id": f"PLANTED-{system}",

@@ -1,4 +1,4 @@
-"""Fixtures of this folder, from a module that mypy can name."""
+"""Fixtures of this folder, imported from a module that mypy can name."""
 
 from scenario_fixtures import (
     figures,

@@ -1,6 +1,6 @@
-"""What scenarios share: one installation, and for each of them a namespace of its own.
+"""Shared fixtures: one installation for all scenarios, and a namespace for each of them.
 
-Where several processes play scenarios, the one that hands them out installs.
+If several processes run scenarios, the controller process installs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Install before the first player starts, and tell each of them what is installed."""
+    """Install before the first worker process starts, and pass the installation to all workers."""
     config = node.config
     if INSTALLED not in config.stash:
         folder = config.stash.setdefault(SHARED, ExitStack())
@@ -69,7 +69,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over the figures of a player that has ended."""
+    """Collect the measurements of a finished worker process."""
     config = node.config
     version = find_version(config.stash[INSTALLED].carrier)
     measured = config.stash.setdefault(FIGURES, Figures(version, find_day()))
@@ -87,12 +87,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @dataclass(slots=True)
 class ResultRecorder:
-    """Writes the result of each scenario, whichever process has played it."""
+    """Writes the result of each scenario, in whichever process it ran."""
 
     config: pytest.Config
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Record a phase of a scenario, once the installation has named its KubeRay."""
+        """Record a phase of a scenario, once the installation's KubeRay version is available."""
         outcomes = self.config.stash.get(OUTCOMES, None)
         if outcomes is not None:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
@@ -103,19 +103,19 @@ class ResultRecorder:
 
 @dataclass(frozen=True, slots=True)
 class CarrierElsewhere:
-    """What carries RayJobs out, for a process that plays beside others and must not touch it."""
+    """Stand-in for the RayJob controller in a parallel process, which must not stop it."""
 
     version: str
 
     def stop(self) -> None:
-        """Refuse: others are at work on it."""
+        """Fail: other scenarios use the controller."""
         pytest.fail("a scenario that stops KubeRay is to be marked `alone`")
 
     start = kill = stop
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the table here: what a fixture says while it is torn down is captured."""
+    """Print the table here, because pytest captures the output of fixture teardown."""
     measured = terminalreporter.config.stash.get(FIGURES, None)
     if measured is not None and measured.rows:
         terminalreporter.section("figures")
@@ -153,7 +153,7 @@ def ground(installation: Installation, request: pytest.FixtureRequest) -> Iterat
 
 @pytest.fixture
 def object_store(ground: Ground) -> Iterator[ObjectStore]:
-    """Serve an object store from a folder of a node that was brought up here."""
+    """Serve an object store from a folder of a local node."""
     if ground.installation.node is None:
         pytest.skip("the server's objects lie in a folder of a node that was brought up here")
     with serve_objects(ground) as store:
@@ -162,7 +162,7 @@ def object_store(ground: Ground) -> Iterator[ObjectStore]:
 
 @pytest.fixture
 def unhurried(installation: Installation) -> Iterator[Installation]:
-    """Provide the installation without a setting of ours; others have theirs back afterwards."""
+    """Provide the installation without our settings, for one test."""
     installation.upgrade(settings={})
     yield installation
     installation.upgrade()
@@ -170,7 +170,7 @@ def unhurried(installation: Installation) -> Iterator[Installation]:
 
 @pytest.fixture(scope="session")
 def release_before(installation: Installation) -> ReleaseBefore:
-    """Provide the release before; without its sources or images skip, which in CI is a failure."""
+    """Provide the previous release. Skip if its files are missing, which fails in CI."""
     try:
         return find_release_before(installation)
     except ImagesError as error:
@@ -182,7 +182,7 @@ def release_before(installation: Installation) -> ReleaseBefore:
 
 @pytest.fixture(scope="session")
 def figures(installation: Installation, request: pytest.FixtureRequest) -> Iterator[Figures]:
-    """Provide the table of what each scenario measured, and print it at the end."""
+    """Provide the table of measurements, and print it at the end."""
     version = find_version(installation.carrier)
     measured = Figures(version, find_day())
     request.config.stash[FIGURES] = measured
@@ -199,6 +199,6 @@ def find_day() -> str:
 
 @pytest.fixture
 def records(installation: Installation, request: pytest.FixtureRequest) -> Records:
-    """Provide the pages of the stand-in, which everybody has; of KubeRay there is a column."""
+    """Provide the pages of the stand-in, which everyone can run; KubeRay results are a column."""
     is_asked = bool(request.config.getoption("--update-records"))
     return Records(is_update=is_asked and not find_version(installation.carrier))

@@ -1,7 +1,7 @@
-"""Figures of the house at any commit, as a table: `python tests/architecture/house_figures.py A B`.
+"""Size figures of the code at any commit: `python tests/architecture/house_figures.py A B`.
 
-Each argument is a commit, and a column; HEAD without any. Tests hold the product to budgets, this
-only shows where it stands. It reads `git archive`, so the working tree plays no part.
+Prints a table with a column per commit; the default is HEAD. Tests enforce budgets; this table only
+informs. Reads `git archive`, so uncommitted changes do not count.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ROOMS = {
     "decide": "operator/strandline_operator/decide",
     "bench": "bench/strandline_bench",
 }
-# Pages that grew by accretion, and those that were cut out of them.
+# Pages that grew over time, and the pages that were split off from them.
 PAGES = (
     *("benchmarks", "engine", "failures", "kubernetes", "reliability", "running", "text-filters"),
     *("lineage", "queues", "text-scores"),
 )
-LONG_ENOUGH = 5  # lines of a body that is looked for elsewhere
+LONG_ENOUGH = 5  # minimum number of lines of a duplicated body
 WRITTEN = (
     r"<!-- ([\w: -]+?): begin -->.*?<!-- \1: end -->",
     r"<!-- table: [\w-]+ -->.*?<!-- end -->",
@@ -43,7 +43,7 @@ WRITTEN = (
 
 
 def read_commit(commit: str) -> dict[str, str]:
-    """Return the text of all Python modules, pages and settings of a commit, by path."""
+    """Return the text of all Python modules, pages, and settings of a commit, by path."""
     archive = ["git", "archive", "--format=tar", commit]
     content = subprocess.run(archive, cwd=ROOT, check=True, capture_output=True).stdout
     texts: dict[str, str] = {}
@@ -56,7 +56,7 @@ def read_commit(commit: str) -> dict[str, str]:
 
 
 def count_prose(page: str) -> int:
-    """Return the words of a page without code and without tables that programs write."""
+    """Count the words of a page, without code and generated tables."""
     for pattern in WRITTEN:
         page = re.sub(pattern, "", page, flags=re.DOTALL | re.MULTILINE)
     return len(re.findall(r"\w[\w'’.-]*", page))
@@ -88,7 +88,7 @@ def _measure_functions(modules: Iterable[Module]) -> list[int]:
 
 
 def _count_comments(modules: Iterable[Module]) -> tuple[int, int]:
-    """Return how many lines have a comment alone, and how many one behind code."""
+    """Count the comments on separate lines and those after code."""
     own = trailing = 0
     for module in modules:
         for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
@@ -113,7 +113,7 @@ def _count_twins(modules: Iterable[Module]) -> int:
 
 
 def _describe_shape(body: list[ast.stmt]) -> tuple[object, ...]:
-    """Return a body as its syntax tree, with names by the order in which they come."""
+    """Return a body's syntax tree with names replaced by their order of appearance."""
     names: dict[str, int] = {}
     shape: list[object] = []
     for node in ast.walk(ast.Module(body, [])):
@@ -129,7 +129,7 @@ def _describe_shape(body: list[ast.stmt]) -> tuple[object, ...]:
 
 
 def _count_copies(modules: Iterable[Module]) -> int:
-    """Return how many functions have the body of another one, of five lines or more."""
+    """Count the functions that share a body of at least five lines with another."""
     shapes: Counter[tuple[object, ...]] = Counter()
     for module in modules:
         for node in ast.walk(module.tree):
@@ -142,7 +142,7 @@ def _count_copies(modules: Iterable[Module]) -> int:
 
 
 def _count_boxes(texts: Mapping[str, str], folder: str) -> int:
-    """Return how many modules and rooms a folder has."""
+    """Count the modules and packages of a folder."""
     parts = PurePosixPath(folder).parts
     inside = {
         path.parts[len(parts)].removesuffix(".py")
@@ -185,7 +185,7 @@ def list_figures(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     yield "import contracts", str(contracts)
     rooms = dict(ROOMS)
     if not _count_boxes(texts, rooms["bench"]):
-        rooms["bench"] = "bench"  # the modules lay there without a package, up to 781d889
+        rooms["bench"] = "bench"  # until 781d889, the modules were there, without a package
     boxes = (f"{name} {_count_boxes(texts, folder)}" for name, folder in rooms.items())
     yield "boxes of a room", "; ".join(boxes)
     pages = [text for path, text in texts.items() if PurePosixPath(path).match("docs/*.md")]

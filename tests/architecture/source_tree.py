@@ -1,4 +1,4 @@
-"""The files of the repository, as the tests of its shape see them."""
+"""Files of the repository, for the architecture tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = (
     "pipelines/strandline",
     "pipelines/strandline_packs",
 )
-# What measures and tries the product; it is not shipped.
+# Packages that measure and test the product; they are not shipped.
 TRIAL_PACKAGES = (
     "bench/strandline_bench",
     "e2e/images",
@@ -33,7 +33,7 @@ Scope = ast.Module | ast.ClassDef
 
 
 class Module(NamedTuple):
-    """A module of ours: its path from the root, its text, its syntax tree."""
+    """One of our modules: its path from the root, its text, and its syntax tree."""
 
     path: str
     text: str
@@ -42,7 +42,7 @@ class Module(NamedTuple):
 
 @cache
 def list_files() -> tuple[Path, ...]:
-    """All files that are or would be tracked, from the root."""
+    """Return all tracked and unignored files, relative to the root."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     output = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     paths = (Path(name) for name in output.split("\0") if name)
@@ -51,7 +51,7 @@ def list_files() -> tuple[Path, ...]:
 
 @cache
 def list_modules(*folders: str) -> tuple[Module, ...]:
-    """The Python modules below some folders."""
+    """Return the Python modules below some folders."""
     with spare_collector():
         return tuple(
             _read_module(path)
@@ -60,14 +60,14 @@ def list_modules(*folders: str) -> tuple[Module, ...]:
         )
 
 
-@cache  # folders are listed in several ways, and each tree is large
+@cache  # several tests list the same folders, and each tree is large
 def _read_module(path: Path) -> Module:
     text = (ROOT / path).read_text(encoding="utf-8")
     return Module(path.as_posix(), text, ast.parse(text))
 
 
 def walk_public(scope: Scope, name: str = "") -> Iterator[tuple[str, ast.ClassDef | Function]]:
-    """Public classes, functions and methods with their dotted names; nested functions are not."""
+    """Yield public classes, functions, and methods with dotted names, without nested functions."""
     for node in scope.body:
         if not isinstance(node, ast.ClassDef | Function) or node.name.startswith("_"):
             continue

@@ -1,4 +1,4 @@
-"""The page that describes the house names its rooms, and nothing that is not there."""
+"""ARCHITECTURE.md describes every package and mentions only existing names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RUNTIME = ROOT / "pipelines" / "strandline"
 OPERATOR = ROOT / "operator" / "strandline_operator"
 
 
-def test_every_room_has_its_paragraph() -> None:
+def test_every_package_has_a_paragraph() -> None:
     rooms = {
         path.parent.relative_to(ROOT).as_posix()
         for package in (RUNTIME, OPERATOR)
@@ -21,14 +21,14 @@ def test_every_room_has_its_paragraph() -> None:
     assert set(re.findall(r"(?m)^### `(.+)`$", PAGE)) == rooms | whole
 
 
-def test_what_the_page_names_is_there() -> None:
+def test_names_on_the_page_exist() -> None:
     names = re.findall(r"`([\w/]+\.py)`", PAGE)
     assert len(names) >= 10
     places = (ROOT, RUNTIME, OPERATOR)
     assert [name for name in names if not any((place / name).is_file() for place in places)] == []
 
 
-def test_the_links_lead_somewhere() -> None:
+def test_the_links_have_targets() -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", PAGE)
     assert links
     assert [link for link in links if not (ROOT / link).is_file()] == []

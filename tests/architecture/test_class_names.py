@@ -1,4 +1,4 @@
-"""A class is looked up by its name alone: no two of the distribution share one."""
+"""Class names are unique in the distribution, so that a search finds one class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from source_tree import PACKAGES, Module, list_modules
 
 
 def find_shared(modules: Iterable[Module]) -> dict[str, list[str]]:
-    """Return names of more than one class with their lines; a nested class has its outer one's."""
+    """Return duplicate class names with their lines; nested classes include the outer name."""
     found: dict[str, list[str]] = defaultdict(list)
     for module in modules:
         for node in module.tree.body:
@@ -29,7 +29,7 @@ def find_shared(modules: Iterable[Module]) -> dict[str, list[str]]:
         (["class A:\n    class Params: ...", "class B:\n    class Params: ..."], []),
     ],
 )
-def test_a_shared_name_is_seen(texts: list[str], expected: list[str]) -> None:
+def test_a_duplicate_name_is_found(texts: list[str], expected: list[str]) -> None:
     modules = [Module(f"{at}.py", text, ast.parse(text)) for at, text in enumerate(texts)]
     assert list(find_shared(modules)) == expected
 

@@ -1,4 +1,4 @@
-"""A model is changed by names and types that mypy knows, in the contract and in the operator."""
+"""The API and the operator change models only through calls that mypy can check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from source_tree import ROOT, Module, list_modules
 
-# Where `evolve` itself stands, and what it calls.
+# Definition of `evolve`, and the methods it calls.
 OWN = {"crds/strandline_api/api_model.py", "crds/strandline_api/status/records.py"}
 PLANTED = """
 from typing import TypeVar
@@ -33,7 +33,7 @@ def change(status: Status, attempt: AttemptStatus, progress: Progress | None) ->
 
 
 def find_unchecked(module: Module) -> Iterator[str]:
-    """Yield the calls that mypy can't check: a dict of changes may have any names."""
+    """Yield calls that mypy can't check: a dict of changes may contain any names."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func).rpartition(".")[2]
@@ -44,7 +44,7 @@ def find_unchecked(module: Module) -> Iterator[str]:
                 yield f"{module.path}:{node.lineno}"
 
 
-def test_mypy_sees_a_wrong_name_and_a_wrong_type(tmp_path: Path) -> None:
+def test_mypy_finds_a_wrong_name_and_a_wrong_type(tmp_path: Path) -> None:
     planted = tmp_path / "planted.py"
     planted.write_text(PLANTED)
     done = subprocess.run(
@@ -67,7 +67,7 @@ def test_mypy_sees_a_wrong_name_and_a_wrong_type(tmp_path: Path) -> None:
         ("status.model_copy(deep=True)", []),
     ],
 )
-def test_the_guard_sees_a_change_that_mypy_does_not(text: str, expected: list[str]) -> None:
+def test_a_change_that_mypy_cannot_check_is_found(text: str, expected: list[str]) -> None:
     assert list(find_unchecked(Module("a.py", text, ast.parse(text)))) == expected
 
 

@@ -1,4 +1,4 @@
-"""A folder named `operator` must never be importable, or Python itself breaks at the root."""
+"""The folder `operator` is never importable, or it would shadow the standard library's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_stray_test(path: Path) -> bool:
         ("tests/cli/test_run.py", False, False),
     ],
 )
-def test_the_guards_see_a_planted_file(name: str, *, package: bool, stray: bool) -> None:
+def test_a_planted_file_is_found(name: str, *, package: bool, stray: bool) -> None:
     assert (is_package(Path(name)), is_stray_test(Path(name))) == (package, stray)
 
 
@@ -42,11 +42,11 @@ def test_no_top_level_folder_is_a_package() -> None:
     assert [path for path in list_files() if is_package(path)] == []
 
 
-def test_no_test_lies_beside_the_product() -> None:
+def test_no_test_is_in_a_product_folder() -> None:
     assert [path for path in list_files() if is_stray_test(path)] == []
 
 
-def test_operator_is_the_standard_librarys() -> None:
+def test_operator_is_the_standard_librarys_module() -> None:
     assert Path(operator.__file__).parent == Path(sysconfig.get_path("stdlib"))
 
 

@@ -1,4 +1,4 @@
-"""Programs in Go that are built one after another share what they compile."""
+"""Go programs that are built in sequence share compiled packages."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import pytest
 
 from source_tree import ROOT
 
-# The later one finds compiled what it has in common with the earlier one, Kubernetes' client above
-# all, as long as both name the same versions: a package is compiled again for each other version of
-# anything below it.
+# The later program reuses the packages compiled for the earlier, above all Kubernetes' client. This
+# requires equal versions: a package is compiled again if any of its dependencies differs.
 SHARED = [("helm", "dns")]
 
 
 def read_versions(text: str) -> dict[str, str]:
-    """Return the version of each module that a `go.mod` requires."""
+    """Return the module versions that a `go.mod` requires."""
     return dict(re.findall(r"^(?:require )?\s*([\w.~-]+\.\w+/\S+) (v\S+)", text, re.MULTILINE))
 
 
 def find_differences(first: str, second: str) -> list[str]:
-    """Find modules of which two `go.mod` name different versions."""
+    """Return the modules with different versions in two `go.mod` files."""
     versions, others = read_versions(first), read_versions(second)
     both = sorted(versions.keys() & others.keys())
     return [
@@ -31,7 +30,7 @@ def find_differences(first: str, second: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("first", "second"), SHARED)
-def test_programs_that_share_packages_name_the_same_versions(first: str, second: str) -> None:
+def test_programs_with_shared_packages_require_the_same_versions(first: str, second: str) -> None:
     texts = [
         (ROOT / "e2e" / name / "go.mod").read_text(encoding="utf-8") for name in (first, second)
     ]
@@ -39,7 +38,7 @@ def test_programs_that_share_packages_name_the_same_versions(first: str, second:
     assert find_differences(*texts) == []
 
 
-def test_another_version_is_seen() -> None:
+def test_a_different_version_is_found() -> None:
     first = "module a.dev/a\n\nrequire k8s.io/api v0.37.1\n"
     second = "module a.dev/b\n\nrequire (\n\tk8s.io/api v0.37.0 // indirect\n\tb.dev/b v1.0.0\n)\n"
     assert find_differences(first, first) == []

@@ -1,4 +1,4 @@
-"""The figures of the house count what they say."""
+"""The size figures count correctly."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def add(left: int, right: int) -> int:
 '''
 
 
-def test_prose_is_what_a_page_says_beside_code_and_written_tables() -> None:
+def test_code_and_generated_tables_do_not_count_as_prose() -> None:
     assert count_prose(PAGE) == 5
 
 
-def test_figures_of_a_small_house() -> None:
+def test_figures_of_a_small_repository() -> None:
     texts = {
         "pipelines/strandline/engine/one.py": MODULE,
         "pipelines/strandline/engine/two.py": re.sub(r"\b(left|right)\b", r"\1_one", MODULE),

@@ -83,7 +83,7 @@ VIEWS = "A view is shown what others have read"
 CIRCLE = "No room imports in a circle"
 TRIALS = "The product knows nothing of what measures and tries it"
 
-# Contract, module that gets a line (a missing module is created), the line.
+# Contract, module that gets the line (created if missing), and the line.
 FAULTS = [
     (LAYERS, "strandline/plan/token.py", "import strandline.storage.layout"),
     (CORE, "strandline/data/files/globs.py", "import strandline_packs.sources.files"),
@@ -306,7 +306,7 @@ def plant_in_graph(graph: grimp.ImportGraph, module: str, line: str) -> None:
     else:
         return
     if imported.partition(".")[0] not in OUR_PACKAGES:
-        imported = imported.partition(".")[0]  # other packages are one module each in the graph
+        imported = imported.partition(".")[0]  # the graph has other packages as one module each
         if imported not in graph.modules:
             graph.add_module(imported, is_squashed=True)
     graph.add_import(importer=importer, imported=imported)
@@ -353,7 +353,7 @@ def test_import_linter_reports_the_contracts_that_the_graph_breaks(
     faults: dict[str, Fault] = {fault[0]: fault for fault in reversed(FAULTS)}
     damaged = deepcopy(graph)
     copy_packages(tmp_path)
-    # Every second contract: the others show that both ways agree on kept contracts, too.
+    # Every second contract: the others prove agreement on kept contracts.
     for _, module, line in list(faults.values())[::2]:
         plant_in_graph(damaged, module, line)
         plant_in_files(tmp_path, module, line)

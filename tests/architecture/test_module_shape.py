@@ -1,4 +1,4 @@
-"""Modules stay small, say why they exist, and have a name that says what lives in them."""
+"""Modules are short, documented, and have meaningful names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from source_tree import PACKAGES, Function, Module, list_modules, walk_public
 
 MAX_MODULE_LINES = 450
-MAX_TEST_LINES = 500  # tables of cases are long and read one by one
+MAX_TEST_LINES = 500  # long tables of test cases are read case by case
 MAX_FUNCTION_LINES = 60
 EMPTY_NAMES = {
     "utils",
@@ -54,7 +54,7 @@ def find_empty_names(module: Module) -> Iterator[str]:
 
 
 def find_definitions(module: Module) -> Iterator[str]:
-    """Code of a conftest that only imports fixtures, by its place; of any other module nothing."""
+    """Yield code of a conftest other than imports of fixtures, by location."""
     if not module.path.endswith("/conftest.py") or module.path == ROOT_CONFTEST:
         return
     for node in module.tree.body:
@@ -64,7 +64,7 @@ def find_definitions(module: Module) -> Iterator[str]:
 
 
 def find_documented_methods(modules: tuple[Module, ...]) -> frozenset[str]:
-    """Names of methods that some class documents, so that others may take the words over."""
+    """Return names of methods that some class documents; overrides may omit the docstring."""
     return frozenset(
         dotted.rpartition(".")[2]
         for module in modules
@@ -74,7 +74,7 @@ def find_documented_methods(modules: tuple[Module, ...]) -> frozenset[str]:
 
 
 def find_adapters(module: Module) -> frozenset[str]:
-    """Classes built on a library's (`click.Group`), whose methods that library documents."""
+    """Return subclasses of library classes, whose methods the library documents."""
     return frozenset(
         dotted
         for dotted, node in walk_public(module.tree)
@@ -103,7 +103,7 @@ def find_undocumented(module: Module, known: frozenset[str]) -> Iterator[str]:
         ("class A:\n    async def long(self):\n" + "        x = 1\n" * 60, ["long has 61 lines"]),
     ],
 )
-def test_the_budget_sees_what_is_too_long(text: str, expected: list[str]) -> None:
+def test_long_modules_and_functions_are_found(text: str, expected: list[str]) -> None:
     assert [said.split(": ")[1] for said in find_long(make_module(text))] == expected
 
 
@@ -119,13 +119,13 @@ def test_the_budget_sees_what_is_too_long(text: str, expected: list[str]) -> Non
         ('"""Why."""\nclass A(io.RawIOBase):\n    """Who."""\n    def run(self): ...\n', []),
     ],
 )
-def test_missing_words_are_seen(text: str, expected: list[str]) -> None:
+def test_missing_docstrings_are_found(text: str, expected: list[str]) -> None:
     module = make_module(text)
     found = find_undocumented(module, frozenset({"take"}))
     assert [said.split(": ")[1] for said in found] == expected
 
 
-def test_an_empty_name_is_seen() -> None:
+def test_a_meaningless_name_is_found() -> None:
     assert list(find_empty_names(make_module("", "pipelines/strandline/cli/utils.py")))
     assert not list(find_empty_names(make_module("", "pipelines/strandline/cli/views/summary.py")))
 
@@ -137,7 +137,7 @@ def test_modules_and_functions_keep_to_the_budget() -> None:
     assert found == [], "\n".join(found)
 
 
-def test_code_in_a_conftest_is_seen() -> None:
+def test_code_in_a_conftest_is_found() -> None:
     text = '"""Why."""\nfrom fixtures import store\n\n__all__ = ["store"]\n'
     assert not list(find_definitions(make_module(text, "tests/ledger/conftest.py")))
     planted = make_module(f"{text}def more(): ...\n", "tests/ledger/conftest.py")
@@ -151,7 +151,7 @@ def test_conftests_only_import_fixtures_so_that_types_are_checked_once() -> None
     assert found == [], "\n".join(found)
 
 
-def test_names_say_what_lives_there() -> None:
+def test_module_names_are_meaningful() -> None:
     modules = list_modules(*EVERYWHERE)
     found = [said for module in modules for said in find_empty_names(module)]
     assert found == [], "\n".join(found)
@@ -164,7 +164,7 @@ def test_modules_and_everything_public_are_documented() -> None:
     assert found == [], "\n".join(found)
 
 
-def test_every_test_and_bench_says_what_it_is_for() -> None:
+def test_every_test_and_benchmark_has_a_docstring() -> None:
     modules = list_modules("bench", "tests")
     assert [module.path for module in modules if not ast.get_docstring(module.tree)] == []
 

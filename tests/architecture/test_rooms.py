@@ -1,4 +1,4 @@
-"""A room is seen from one level: at most eleven boxes, modules and rooms together."""
+"""A package has at most eleven entries, counting modules and subpackages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAX_BOXES = 11
 
 
 def find_crowded(paths: Iterable[str]) -> dict[str, int]:
-    """The rooms with too many boxes, and how many they have."""
+    """Return the packages with too many entries, and their counts."""
     boxes: dict[str, set[str]] = defaultdict(set)
     for path in map(PurePosixPath, paths):
         if path.name != "__init__.py":
             boxes[path.parent.as_posix()].add(path.name)
-        # A room is a box of the one around it.
+        # A subpackage counts as one entry of its parent.
         for room in path.parents:
             boxes[room.parent.as_posix()].add(room.name)
     return {room: len(held) for room, held in boxes.items() if len(held) > MAX_BOXES}
@@ -38,11 +38,13 @@ def name_modules(room: str, count: int) -> list[str]:
         ([f"a/b/{letter}/module.py" for letter in "cdefghijklmno"], {"a/b": 13}),
     ],
 )
-def test_the_guard_sees_a_crowded_room(paths: list[str], expected: dict[str, int]) -> None:
+def test_a_package_with_too_many_entries_is_found(
+    paths: list[str], expected: dict[str, int]
+) -> None:
     assert find_crowded(paths) == expected
 
 
-def test_no_room_is_crowded() -> None:
+def test_no_package_has_too_many_entries() -> None:
     modules = list_modules(*PACKAGES, "bench", "e2e")
     assert len(modules) > 450
     found = find_crowded(module.path for module in modules)

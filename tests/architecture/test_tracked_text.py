@@ -1,4 +1,4 @@
-"""Nothing that is tracked names a machine it was made on, or a place packages were taken from."""
+"""No tracked file contains a path of a developer's machine or the address of a package index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from source_tree import ROOT, list_files
 
-# Folders of people and machines; what a container or the system has for everybody is no secret.
+# Folders of users and machines; standard paths of containers and systems are allowed.
 MACHINE = re.compile(r"(?<![\w.{}>/-])/(?:home|root|work|Users)/\w+")
 INDEX = re.compile(r"--(?:extra-)?index-url|--find-links|--trusted-host|\bindex-url\s*=")
 ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+)")
@@ -28,7 +28,7 @@ KNOWN_HOSTS = {
     "localhost",
     "www.ray.io",
 }
-# Sample texts, tables of sample paths, and recordings of pods that had addresses of their own.
+# Sample texts, tables of sample paths, and recordings with pod addresses.
 EXEMPT = (
     "pipelines/examples/documents",
     "tests/architecture/",
@@ -40,7 +40,7 @@ EXEMPT = (
 PINS = re.compile(r"(#.*|[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+)")
 
 
-# In parts, so that this file has no trace of its own.
+# Separate, so that this file does not match itself.
 SLASH = "/"
 WORK = f"{SLASH}work{SLASH}"
 
@@ -70,7 +70,7 @@ def find_traces(text: str) -> Iterator[str]:
         (f"memory://{WORK}out and a{WORK}b", []),
     ],
 )
-def test_traces_are_seen(text: str, expected: list[str]) -> None:
+def test_traces_are_found(text: str, expected: list[str]) -> None:
     assert list(find_traces(text)) == expected
 
 
@@ -94,8 +94,8 @@ def test_constraints_are_versions_and_nothing_else() -> None:
     assert len(lines) > 20
 
 
-def test_what_is_pinned_installs_on_the_oldest_python() -> None:
-    """Debian has an early release of 3.11, and a checkout is to install there, too."""
+def test_pinned_packages_install_on_the_oldest_python() -> None:
+    """Debian 12 has an early release of Python 3.11, on which a checkout must install."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     oldest = f"{project['requires-python'].removeprefix('>=')}.0"
     lines = (ROOT / "constraints.txt").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Names and docstrings use the field's words: the dictionary of CONTRIBUTING.md, held to."""
+"""Names and docstrings follow the dictionary of CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from source_tree import PACKAGES, ROOT, Function, Module, list_modules
 
-# Rooms that keep to the dictionary.
+# Packages that follow the dictionary.
 CHECKED = ("bench", "e2e", *PACKAGES)
-# Names that users write or that Python gives: they stay, whatever they are made of.
+# Names that users write or Python prescribes: these are exempt.
 PUBLISHED = {
     "PlaceTakenError": "public in strandline.errors",
     "UnreadablePlaceError": "public in strandline.errors",
@@ -21,7 +21,7 @@ PUBLISHED = {
     "work": "public: strandline.work",
     "tell": "Python's own name of where a file is",
 }
-# A docstring of a function begins with a verb, so with none of these.
+# The docstring of a function begins with a verb, so not with one of these.
 # fmt: off
 NO_VERBS = {
     "a", "all", "an", "another", "any", "as", "both", "each", "every", "false", "from", "held",
@@ -30,13 +30,13 @@ NO_VERBS = {
     "what", "when", "where", "whether", "which", "who", "why", "with", "without",
 }
 # fmt: on
-# A property is a noun, and no sentence about when it is so.
+# A property's docstring is a noun phrase, not a clause about the condition.
 NO_NOUNS = {"as", "false", "how", "so", "that", "true", "what", "when", "where", "whether", "why"}
 Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Entry(NamedTuple):
-    """A row of the dictionary: words to avoid, what to write, and where they are looked for."""
+    """A row of the dictionary: words to avoid, replacements, and the places to check."""
 
     words: frozenset[str]
     remedy: str
@@ -63,12 +63,12 @@ DICTIONARY = read_dictionary((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-
 
 
 def split(name: str) -> list[str]:
-    """Split a name into its words: `HeldError`, `held_error` and `_HELD_ERROR` have the same."""
+    """Split a name into words: `HeldError`, `held_error`, and `_HELD_ERROR` give the same."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
 def list_names(module: Module) -> Iterator[tuple[int, str]]:
-    """Yield the names that a module gives, each with its line."""
+    """Yield the names that a module defines, with their lines."""
     yield 1, module.path.rpartition("/")[2].removesuffix(".py")
     for node in ast.walk(module.tree):
         if isinstance(node, Documented):
@@ -82,7 +82,7 @@ def list_names(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def find_dialect(module: Module) -> Iterator[str]:
-    """Yield names that have a word of the dictionary: file, line, name, and what to write."""
+    """Yield names that contain a word to avoid: file, line, name, and replacement."""
     for line, name in list_names(module):
         if name.strip("_") in PUBLISHED:
             continue
@@ -104,7 +104,7 @@ def list_docstrings(module: Module) -> Iterator[tuple[Documented, str]]:
 
 
 def find_spoken(module: Module) -> Iterator[str]:
-    """Yield words of the dictionary in first lines of docstrings, and what to write."""
+    """Yield words to avoid in first lines of docstrings, and replacements."""
     entries = [entry for entry in DICTIONARY if entry.in_docstrings]
     for node, line in list_docstrings(module):
         said = re.findall(r"[a-z]+", line.lower())
@@ -118,7 +118,7 @@ def has_decorator(node: Function, name: str) -> bool:
 
 
 def find_no_verbs(module: Module) -> Iterator[str]:
-    """Find functions whose docstrings begin with what is no verb."""
+    """Yield functions whose docstrings do not begin with a verb."""
     for node, line in list_docstrings(module):
         if not isinstance(node, Function) or has_decorator(node, "command"):
             continue
@@ -152,11 +152,11 @@ def test_the_dictionary_has_words_of_each_kind() -> None:
         ("replaced = spelling_of(displace)", []),
     ],
 )
-def test_a_name_of_the_dialect_is_seen(text: str, expected: list[str]) -> None:
+def test_a_name_with_a_word_to_avoid_is_found(text: str, expected: list[str]) -> None:
     assert [found.split(": ")[1] for found in find_dialect(make_module(text))] == expected
 
 
-def test_a_module_of_the_dialect_is_seen() -> None:
+def test_a_module_name_with_a_word_to_avoid_is_found() -> None:
     assert list(find_dialect(make_module("", "crds/strandline_api/places.py")))
 
 
@@ -168,7 +168,7 @@ def test_a_module_of_the_dialect_is_seen() -> None:
         ("Return the place of a pod.", []),
     ],
 )
-def test_a_docstring_in_dialect_is_seen(line: str, expected: list[str]) -> None:
+def test_a_docstring_with_a_word_to_avoid_is_found(line: str, expected: list[str]) -> None:
     module = make_module(f'def run():\n    """{line}"""')
     assert [re.findall(r"'\w+'", found)[0] for found in find_spoken(module)] == expected
 
@@ -198,7 +198,7 @@ def test_a_finding_names_file_line_word_and_remedy() -> None:
         ("The program's help.", "@click.command()", False),
     ],
 )
-def test_a_docstring_without_a_verb_is_seen(line: str, decorator: str, is_found: bool) -> None:
+def test_a_docstring_without_a_verb_is_found(line: str, decorator: str, is_found: bool) -> None:
     module = make_module(f'{decorator}\ndef run():\n    """{line}"""')
     assert bool(list(find_no_verbs(module))) == is_found
 

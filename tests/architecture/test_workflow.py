@@ -1,4 +1,4 @@
-"""What GitHub would run is what runs here: the same targets, each of them there."""
+"""The GitHub workflows and local commands run the same existing targets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_jobs(name: str = "ci") -> dict[str, Any]:
 
 
 def find_movable(text: str) -> list[str]:
-    """Actions that somebody else could change under their name."""
+    """Return actions whose reference another person could move."""
     return [used for used in USES.findall(text) if not PINNED.fullmatch(used)]
 
 
@@ -47,12 +47,12 @@ def spell_commands(job: dict[str, Any]) -> str:
     ("text", "expected"),
     [("make test\nmake chart ARGS=-x", ["test", "chart"]), ("  make images | tee x", ["images"])],
 )
-def test_targets_are_seen(text: str, expected: list[str]) -> None:
+def test_targets_are_found(text: str, expected: list[str]) -> None:
     assert list_targets(text) == expected
 
 
 def test_the_workflow_runs_the_first_tier_and_the_selected_groups() -> None:
-    """`.ci/run` and GitHub take the groups from the same rules."""
+    """`.ci/run` and GitHub select groups by the same rules."""
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "make --silent test\n" in run
     assert "run_groups.py --changed" in run
@@ -79,22 +79,23 @@ def test_a_change_selects_the_jobs_that_it_needs() -> None:
     assert jobs["group"]["if"] == "needs.changes.outputs.groups != '[]'"
     for name in ("node", "wheel"):
         assert jobs[name]["if"] == f"needs.changes.outputs.{name} == 'true'"
-    # The first tier runs for every change; branch protection requires one job, which needs all.
+    # The first tier runs for every change. Branch protection requires one job, which needs all
+    # others.
     assert "needs" not in jobs["first"]
     assert set(jobs["all"]["needs"]) == jobs.keys() - {"all"}
     assert jobs["all"]["if"] == "always()"
 
 
 def test_a_missing_server_is_a_failure() -> None:
-    """With CI=true a test without its server fails, and each group builds its servers."""
+    """With CI=true, a test without its server fails, and each group builds its servers."""
     assert read_workflow("ci")["env"]["CI"] == "true"
     groups = read_groups()
     assert groups["stores"].builds == ("s3", "gcs", "azure")
     assert groups["server"].builds == ("cluster",)
 
 
-def test_every_python_that_is_named_is_tried() -> None:
-    """The first tier runs on each Python of the classifiers, the wheel on a newer one too."""
+def test_every_declared_python_version_is_tested() -> None:
+    """The first tier runs on each Python of the classifiers, and the wheel also on a newer one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = PYTHON.findall("\n".join(project["classifiers"]))
     jobs = read_jobs()
@@ -103,7 +104,7 @@ def test_every_python_that_is_named_is_tried() -> None:
     assert tried["wheel"][: len(named)] == named
 
 
-def test_every_group_is_made_of_targets_that_exist() -> None:
+def test_every_group_consists_of_existing_targets() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for group in read_groups().values():
         for target in (*group.words[:1], *group.builds):
@@ -132,18 +133,18 @@ def test_every_job_ends(path: Path) -> None:
         (f"actions/checkout@{'0a' * 20}", [f"actions/checkout@{'0a' * 20}"]),
     ],
 )
-def test_actions_that_can_move_are_seen(used: str, expected: list[str]) -> None:
+def test_unpinned_actions_are_found(used: str, expected: list[str]) -> None:
     assert find_movable(f"    steps:\n      - uses: {used}\n") == expected
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
-def test_actions_are_pinned_and_rights_are_few(path: Path) -> None:
+def test_actions_are_pinned_and_permissions_are_minimal(path: Path) -> None:
     assert find_movable(path.read_text(encoding="utf-8")) == []
     assert read_workflow(path.stem)["permissions"] in ({}, {"contents": "read"})
 
 
-def test_kuberay_is_looked_for_where_its_manifests_put_it() -> None:
-    """`config/default` of v1.7.0 installs into `default`; a wait elsewhere never ends well."""
+def test_workflows_wait_for_kuberay_in_the_namespace_of_its_manifests() -> None:
+    """`config/default` of v1.7.0 installs into `default`; a wait elsewhere would time out."""
     job = read_jobs()["node"]
     assert job["env"]["KUBERAY_VERSION"] == "v1.7.0"
     named = re.findall(r"--namespace (\S+)", spell_commands(job))

@@ -1,4 +1,4 @@
-"""That filters are compared with datatrove's, and that a difference is seen."""
+"""Filters are compared with datatrove's, and differences are detected."""
 
 from pathlib import Path
 

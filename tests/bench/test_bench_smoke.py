@@ -1,4 +1,4 @@
-"""That the benchmarks run and print their table; how fast anything is, is not looked at."""
+"""The benchmarks run and print their tables; speed is not tested."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def load_run(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script that runs them, which lies in no package."""
+    """Load the script that runs benchmarks, which is not part of a package."""
     spec = importlib.util.spec_from_file_location("bench_run_under_test", BENCH / "run.py")
     assert spec is not None
     assert spec.loader is not None
@@ -42,7 +42,7 @@ def load_run(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_quick_run_prints_a_row_for_each_thing_measured() -> None:
+def test_quick_run_prints_a_row_for_each_measurement() -> None:
     done = run_bench("--quick", "--sources", "20000", "tally", "open", "size", "skip")
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
@@ -54,7 +54,7 @@ def test_quick_run_prints_a_row_for_each_thing_measured() -> None:
     assert all(row.split("|")[4].strip() in {"yes", "no", "–", "reached"} for row in rows)
 
 
-def test_the_driver_is_measured_with_little_and_with_much_that_waits() -> None:
+def test_the_driver_is_measured_with_short_and_long_queues() -> None:
     done = run_bench("--quick", "driver")
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith("| driver")]
@@ -62,21 +62,21 @@ def test_the_driver_is_measured_with_little_and_with_much_that_waits() -> None:
     assert all("×" in row[3] for row in rows[1::2])
 
 
-def test_outputs_are_measured_by_themselves_and_in_groups() -> None:
+def test_outputs_are_measured_separately_and_in_groups() -> None:
     done = run_bench("--quick", "outputs")
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines() if " ms" in line or " × " in line]
     assert ["ms", "ms", "ms", "×", "ms", "ms", "×"] == [row[2].split()[1] for row in rows]
 
 
-def test_memory_is_measured_of_pieces_that_are_yielded_and_of_a_list() -> None:
+def test_memory_is_measured_for_yielded_pieces_and_for_a_list() -> None:
     done = run_bench("--quick", "fanout")
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines() if "pieces of" in line]
     assert [row[2].split()[1] for row in rows] == ["MB"] * 4
 
 
-def test_one_source_is_spread_in_a_chain_and_apart() -> None:
+def test_one_source_is_spread_with_chained_and_isolated_stages() -> None:
     done = run_bench("--quick", "spread")
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines() if "naps of" in line]
@@ -96,8 +96,8 @@ def test_one_source_is_spread_in_a_chain_and_apart() -> None:
         ("redo", "of the whole", ["%", "%"]),
         ("crawl", "of the whole", ["%", "%"]),
         ("requests", "of httpx alone", ["%", "%"]),
-        ("filters", "four in a row, words by rules ", ["documents/s"]),  # here without rivals
-        ("recipe", "pages, whole ", ["pages/s"]),  # the same
+        ("filters", "four in a row, words by rules ", ["documents/s"]),  # without rivals here
+        ("recipe", "pages, whole ", ["pages/s"]),  # without other products here
         ("shuffle", "exact: ", ["s", "GB"]),
         ("shuffle", "rows in one worker: ", ["GB", "GB", "s"]),
         ("duplicates", "half of them in pairs", ["GB"] * 2),
@@ -111,17 +111,17 @@ def test_rows_are_measured_in_their_units(name: str, what: str, units: list[str]
     assert [row[2].split()[1] for row in rows] == units
 
 
-def test_products_are_compared_where_they_are_installed() -> None:
+def test_installed_products_are_compared() -> None:
     done = run_bench("--quick", "--cases", "filter,exact", "products")
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines() if " MB: " in line]
     commands = [row[1].partition(" MB: ")[2].split(" ")[0].strip(",") for row in rows]
     assert commands.count("ours") == 5
-    assert {"Polars", "DuckDB", "datasets"} <= set(commands)  # here without the others
+    assert {"Polars", "DuckDB", "datasets"} <= set(commands)  # the others are not installed here
     assert "s" in {row[2].split()[1].strip(",") for row in rows}
 
 
-def test_each_frame_of_a_video_that_is_kept_is_measured(tmp_path: Path) -> None:
+def test_each_kept_video_frame_is_measured(tmp_path: Path) -> None:
     (job,) = (job for job in JOBS if job.name == "videos")
     videos = 2
     job.write(tmp_path / "in", videos)
@@ -147,23 +147,23 @@ def test_nodes_are_measured_against_the_ideal() -> None:
     assert all(0 < float(row[2].split()[0]) for row in rows)
 
 
-def test_a_whole_command_is_measured_in_the_parts_that_can_be_seen() -> None:
+def test_a_whole_command_is_measured_by_its_visible_parts() -> None:
     done = run_bench("--quick", "command")
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines() if "text-documents, cold" in line]
     own = [float(row[2].split()[0]) for row in rows if "--engine ray`" in row[1]]
-    assert len(own) == 4  # a node, a worker, an output, and the prompt again
+    assert len(own) == 4  # a node, a worker, an output, and the prompt
     assert own == sorted(own)
 
 
-def test_unknown_name_is_refused_with_the_names_there_are() -> None:
+def test_unknown_name_is_rejected_with_the_available_names() -> None:
     done = run_bench("tallly")
     assert done.returncode == 2
     assert "there is no benchmark 'tallly'; there are tally, driver, open, size" in done.stderr
     assert done.stdout == ""
 
 
-def test_bounds_say_whether_they_are_reached() -> None:
+def test_bounds_report_whether_they_are_reached() -> None:
     rows = [table.bound("a", 2.0, 2, "%"), table.bound("b", 2.01, 2, "%")]
     rows += [table.reach("c", 1_000_000, 1_000_000, "events/s"), table.reach("d", 9, 10, "x")]
     rows += [table.Row("e", "1 ms")]
@@ -172,7 +172,7 @@ def test_bounds_say_whether_they_are_reached() -> None:
     assert rows[1].measured == "2.01 %"
 
 
-def test_steady_rate_leaves_the_start_out() -> None:
+def test_steady_rate_excludes_the_start() -> None:
     times = iter([100.0, 101.0, 103.0])
     rate = SteadyRate(10, lambda: next(times))
     for done in (0, 1, 1, 5, 10):
@@ -180,7 +180,7 @@ def test_steady_rate_leaves_the_start_out() -> None:
     assert rate.seconds_per_task == pytest.approx(2 / 5)
 
 
-def test_steady_rate_refuses_a_run_that_was_not_watched() -> None:
+def test_steady_rate_rejects_a_run_without_records() -> None:
     rate = SteadyRate(10, lambda: 1.0)
     rate.note(3)
     with pytest.raises(RuntimeError, match="only 3 of 10 tasks were seen"):
@@ -220,7 +220,7 @@ def test_document_has_a_place_for_each_table(monkeypatch: pytest.MonkeyPatch) ->
     assert set(run.TABLES) <= set(run.BENCHES)
 
 
-def test_what_shares_a_table_is_written_together() -> None:
+def test_benchmarks_of_one_table_are_written_together() -> None:
     done = run_bench("--quick", "--write", "tally", "video")
     assert done.returncode == 2
     assert "these share a table, so name all or none: tally, driver, open, size" in done.stderr
@@ -233,7 +233,7 @@ def test_slow_stages_of_examples_are_profiled() -> None:
     assert "py3langid" in done.stdout
 
 
-def test_what_only_tells_is_put_there_as_text(
+def test_text_benchmarks_are_written_as_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = load_run(monkeypatch)

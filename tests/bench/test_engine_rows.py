@@ -1,4 +1,4 @@
-"""What the table of engines says of runs: ratios, rates, and results that are wrong."""
+"""The engines' table: ratios, rates, and wrong results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def take(*seconds: float) -> list[Trial]:
 
 
 def test_ratio_is_the_median_over_turns_and_not_of_medians() -> None:
-    # The second turn was slow for both: only runs of the same turn may be compared.
+    # The second turn was slow for both: only runs of the same turn are comparable.
     seen: Seen = {"ours": take(1, 10, 4), "other": take(2, 30, 1)}
     assert find_ratio(seen, "other", "ours") == 2
     assert find_ratio(seen, "ours", "other") == pytest.approx(0.5)
@@ -63,7 +63,7 @@ def test_ratio_leaves_out_turns_in_which_either_had_no_result() -> None:
     assert find_ratio({"ours": take(1)}, "other", "ours") is None
 
 
-def test_rows_say_who_was_ahead_and_who_has_no_number(tmp_path: Path) -> None:
+def test_rows_show_the_faster_engine_and_missing_results(tmp_path: Path) -> None:
     seen: Seen = {
         "ours": take(2, 2),
         "bare": take(1, 1),
@@ -89,7 +89,7 @@ def test_rows_say_who_was_ahead_and_who_has_no_number(tmp_path: Path) -> None:
     ]
 
 
-def test_rows_with_each_start_count_that_of_a_ray(tmp_path: Path) -> None:
+def test_rows_with_starts_include_the_start_of_ray(tmp_path: Path) -> None:
     seen: Seen = {
         "ours": [Trial(1.0, start=3.0), Trial(1.0, start=5.0)],
         "ours-ledger": [Trial(2.0, start=3.0), Trial(2.0, start=3.0)],
@@ -110,13 +110,13 @@ def test_rows_with_each_start_count_that_of_a_ray(tmp_path: Path) -> None:
     ]
 
 
-def test_one_wrong_result_is_enough_to_have_no_number(tmp_path: Path) -> None:
+def test_one_wrong_result_invalidates_the_number(tmp_path: Path) -> None:
     wrong = Trial(trouble="wrong: 9 of 10 came out")
     rows = list_rows(build_tiny(10, tmp_path), {"ours": take(2, 2), "xenna": [*take(9), wrong]})
     assert format_number(rows)[1] == ("Cosmos-Xenna", "wrong: 9 of 10 came out", "≥ 1 × ours", "–")
 
 
-def test_nobody_is_said_to_be_beaten_where_ours_has_no_number(tmp_path: Path) -> None:
+def test_no_engine_counts_as_beaten_if_ours_has_no_result(tmp_path: Path) -> None:
     seen: Seen = {"ours": [Trial(trouble="failed: it")], "ray-data": take(3)}
     rows = list_rows(build_tiny(10, tmp_path), seen)
     assert format_number(rows)[:2] == [
@@ -144,7 +144,7 @@ def test_time_to_the_optimum_counts_runs_that_never_reached_it(
 
 
 def play(*rates: tuple[float, float]) -> list[Mark]:
-    """Marks of one item each: so many a second for so many seconds, one after the other."""
+    """Return marks of one item each at constant rates, one phase after the other."""
     marks, now = [], 100.0
     for rate, seconds in rates:
         for _ in range(round(rate * seconds)):
@@ -153,7 +153,7 @@ def play(*rates: tuple[float, float]) -> list[Mark]:
     return marks
 
 
-def test_time_to_a_rate_is_that_of_the_first_window_that_was_fast_enough() -> None:
+def test_time_to_a_rate_ends_with_the_first_fast_window() -> None:
     marks = play((1, 20), (10, 20))
     assert find_time_to_rate(marks, 100.0, 9, 5) == pytest.approx(24.4, abs=0.3)
     assert find_time_to_rate(marks, 100.0, 0.9, 5) == pytest.approx(5, abs=1)
@@ -161,12 +161,12 @@ def test_time_to_a_rate_is_that_of_the_first_window_that_was_fast_enough() -> No
     assert find_time_to_rate([], 100.0, 1, 5) is None
 
 
-def test_a_first_burst_is_no_rate() -> None:
+def test_an_initial_burst_is_not_a_rate() -> None:
     marks = play((1000, 0.02), (1, 20))
     assert find_time_to_rate(marks, 100.0, 9, 5) is None
 
 
-def test_steady_rate_has_neither_the_start_nor_the_tail() -> None:
+def test_steady_rate_excludes_the_start_and_the_tail() -> None:
     assert find_steady_rate(play((1, 50), (10, 9), (1, 10))) == pytest.approx(10, rel=0.35)
     assert find_steady_rate(play((5, 40))) == pytest.approx(5)
     with pytest.raises(ValueError, match="too few"):
@@ -186,7 +186,7 @@ def test_records_of_several_processes_are_summed_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("items", [[1, 2], [1, 2, 2], [1, 2, 4], [0, 3, 3], [1, 2, 3, 3]])
-def test_what_was_lost_changed_or_done_twice_is_seen(items: list[int]) -> None:
+def test_lost_changed_and_repeated_items_are_found(items: list[int]) -> None:
     assert sum_up(map(weigh, items)) != sum_up(map(weigh, [1, 2, 3]))
 
 
@@ -239,7 +239,7 @@ def test_one_nap_in_a_hundred_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert naps == [1, 100, 1]
 
 
-def test_each_rival_is_known_and_told_how_to_install() -> None:
+def test_each_engine_has_installation_instructions() -> None:
     assert len({rival.name for rival in RIVALS}) == len(RIVALS)
     for rival in RIVALS:
         assert set(rival.beaten_in) <= set(rival.cases) <= set(list_names())
@@ -249,7 +249,7 @@ def test_each_rival_is_known_and_told_how_to_install() -> None:
     assert run_apart(missing, case, Path("unused"), is_quick=True).trouble == HOW_TO_INSTALL
 
 
-def test_a_run_is_a_process_of_its_own(tmp_path: Path) -> None:
+def test_a_run_has_its_own_process(tmp_path: Path) -> None:
     case = build_case("tiny", tmp_path, is_quick=True)
     trial = run_apart(find_rival("processes"), case, tmp_path / "1", is_quick=True)
     assert trial.trouble == ""
@@ -258,7 +258,7 @@ def test_a_run_is_a_process_of_its_own(tmp_path: Path) -> None:
     assert 0 < trial.first < trial.seconds
 
 
-def test_a_run_that_does_not_end_is_ended_with_all_it_started(
+def test_a_hanging_run_is_ended_with_its_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "script.py"
@@ -278,7 +278,9 @@ def test_a_run_that_does_not_end_is_ended_with_all_it_started(
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def test_what_a_run_died_of_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cause_of_a_runs_death_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = tmp_path / "script.py"
     script.write_text("raise ValueError('no such thing')")
     monkeypatch.setattr(engine_trials, "TRIAL", (str(script),))

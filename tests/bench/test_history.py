@@ -1,4 +1,4 @@
-"""What was measured before: read, compared, held above floors, and drawn."""
+"""Past measurements: read, compared, checked against floors, and drawn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GIT = shutil.which("git") or "git"
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = (ROOT / "docs" / "design" / "measurements.md").read_text(encoding="utf-8")
 HISTORY = read_history(ROOT / "bench" / "history.jsonl")
-# Prints a table as the benchmarks do, with a number of the commit's own.
+# Prints a table like the benchmarks, with a number that depends on the commit.
 PROGRAM = """
 import sys
 assert sys.argv[1:] == ["tally"]
@@ -58,7 +58,7 @@ def test_a_table_is_read_as_it_is_printed() -> None:
     }
 
 
-def test_commands_of_one_thing_are_read_with_their_seconds() -> None:
+def test_commands_of_one_task_are_read_with_their_seconds() -> None:
     ended = [Row("10 files, 1 MB: ours", "3.48 s, 1.62 × the pool"), Row("20 files: ours", "9 s")]
     rows = [*ended, Row("10 files, 1 MB: others", "more than 600 s")]
     assert read_commands(format_markdown(rows), "10 files") == {"ours": 3.48}
@@ -68,7 +68,7 @@ numbers = st.lists(st.floats(1, 100), min_size=3, max_size=3)
 
 
 @given(before=numbers, now=numbers, has_ceiling=st.booleans())
-def test_law_only_what_is_worse_in_each_turn_is_named(
+def test_law_only_figures_worse_in_every_turn_are_reported(
     before: list[float], now: list[float], has_ceiling: bool
 ) -> None:
     old, new = (
@@ -80,29 +80,29 @@ def test_law_only_what_is_worse_in_each_turn_is_named(
     assert bool(named) == (is_apart and abs(last - middle) > LEAST * middle)
 
 
-def test_what_has_no_target_or_is_new_is_not_compared() -> None:
+def test_figures_without_a_target_and_new_figures_are_not_compared() -> None:
     old = [{"row": Figure(1.0, "s", None)}]
     new = [{"row": Figure(9.0, "s", None), "another": Figure(9.0, "s", True)}]
     assert find_regressions(old, new) == []
 
 
-def test_another_commit_is_measured_by_turns(tmp_path: Path) -> None:
+def test_another_commit_is_measured_in_turns(tmp_path: Path) -> None:
     (tmp_path / "bench").mkdir()
     program = tmp_path / "bench" / "run.py"
     run_git(tmp_path, "init", "--quiet")
     program.write_text(PROGRAM.format(speed=3))
     run_git(tmp_path, "add", ".")
     run_git(tmp_path, "commit", "--quiet", "-m", "before")
-    program.write_text(PROGRAM.format(speed=2))  # what is here counts as it lies there
+    program.write_text(PROGRAM.format(speed=2))  # uncommitted changes count
 
     named = compare(tmp_path, "HEAD", ["tally"])
 
     assert [str(each) for each in named] == ["speed: 3 → 2 ×, 33% worse"]
-    assert TURNS >= 5  # fewer are apart by chance too often
+    assert TURNS >= 5  # with fewer turns, noise looks like a regression too often
     assert len(run_git(tmp_path, "worktree", "list").splitlines()) == 1
 
 
-def test_a_floor_is_held_or_said() -> None:
+def test_a_missed_floor_is_reported() -> None:
     floors = {"rate": 2.0, "cost": 2.0, "gone": 1.0}
     figures = {"rate": Figure(1.5, "×", False), "cost": Figure(2.5, "%", True)}
     assert list(list_unmet(floors, figures)) == [
@@ -114,7 +114,7 @@ def test_a_floor_is_held_or_said() -> None:
     assert list(list_unmet({"rate": 2.0, "cost": 2.0}, better)) == []
 
 
-def test_each_floor_is_of_a_ratio_that_the_document_holds() -> None:
+def test_each_floor_belongs_to_a_ratio_of_the_document() -> None:
     figures = read_figures(TABLES)
     for floors in read_floors(ROOT / "bench" / "floors.toml").values():
         assert all(figures[what].is_ratio for what in floors)
@@ -126,7 +126,7 @@ ratios = st.dictionaries(st.sampled_from("abc"), st.sampled_from([1.0, 2.0]), mi
 
 
 @given(measured=st.lists(ratios, max_size=6))
-def test_law_a_history_says_what_was_measured_last(measured: list[dict[str, float]]) -> None:
+def test_law_a_history_contains_the_last_measurements(measured: list[dict[str, float]]) -> None:
     entries: list[Entry] = []
     known: dict[str, float] = {}
     for number, found in enumerate(measured):
@@ -147,7 +147,7 @@ def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert {"Polars", "datatrove"} <= set(entry.versions)
 
 
-def test_the_history_ends_with_what_the_document_says() -> None:
+def test_the_history_ends_with_the_numbers_of_the_document() -> None:
     said = {what: ratio for entry in HISTORY for what, ratio in entry.ratios.items()}
     figures = read_figures(TABLES)
     assert {what: said[what] for what, each in figures.items() if each.is_ratio} == {
@@ -155,8 +155,8 @@ def test_the_history_ends_with_what_the_document_says() -> None:
     }
 
 
-def test_pictures_are_drawn_of_what_is_written() -> None:
-    """`bench/run.py --write` draws them."""
+def test_pictures_match_the_tables() -> None:
+    """The pictures match the tables; `bench/run.py --write` draws them."""
     pictures = ROOT / "docs" / "pictures"
     bars = draw_bars(BARS, read_commands(TABLES, BARS))
     assert (pictures / "benchmarks.svg").read_text(encoding="utf-8") == bars
@@ -165,7 +165,7 @@ def test_pictures_are_drawn_of_what_is_written() -> None:
     assert set(LINES) <= set(read_figures(TABLES))
 
 
-def test_a_clone_can_make_the_history_anew(tmp_path: Path) -> None:
+def test_a_clone_can_rebuild_the_history(tmp_path: Path) -> None:
     run_git(tmp_path, "init", "--quiet")
     for number in (2, 2, 3):
         table = format_markdown([bound("row", number, 5, "×")])

@@ -1,4 +1,4 @@
-"""That the operator's benchmark measures what it says; how fast anything is, is not looked at."""
+"""The operator's benchmark measures the right quantities; speed is not tested."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOAD = Load(
 
 
 class Clock:
-    """CPU time that goes on when it is told to."""
+    """A CPU clock that advances on request."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -39,7 +39,7 @@ class Clock:
         return self.time
 
 
-def test_a_meter_counts_the_steps_of_each_call_and_no_waiting() -> None:
+def test_a_meter_counts_the_steps_of_each_call_without_waiting() -> None:
     clock, noted = Clock(), list[tuple[float, float]]()
     watch = iter([0.0, 0.0, 100.0, 100.0])
 
@@ -48,7 +48,7 @@ def test_a_meter_counts_the_steps_of_each_call_and_no_waiting() -> None:
 
     async def work(cost: float) -> str:
         clock.time += cost
-        await asyncio.sleep(0)  # others work meanwhile, and their time is theirs
+        await asyncio.sleep(0)  # other passes run meanwhile, and must not be counted
         clock.time += cost
         return f"cost {cost}"
 
@@ -99,7 +99,7 @@ def render_attempt(number: int, **status: object) -> dict[str, object]:
     return {"metadata": {"namespace": "a", "name": "x"}, "spec": spec, "status": status}
 
 
-def test_delays_count_from_what_was_due_to_what_was_first_seen() -> None:
+def test_delays_last_from_due_times_to_first_observations() -> None:
     moments = Moments()
     moments.see_pipeline(render_pipeline("Pending", 0, 100.5), 100.0)
     moments.see_attempt(render_attempt(1), 101.0)
@@ -121,7 +121,9 @@ def test_delays_count_from_what_was_due_to_what_was_first_seen() -> None:
 
 
 @pytest.mark.parametrize(("share", "number"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.001, 1)])
-def test_a_share_of_the_numbers_is_not_above_the_one_taken(share: float, number: float) -> None:
+def test_the_given_share_of_numbers_does_not_exceed_the_percentile(
+    share: float, number: float
+) -> None:
     assert take_share(range(100, 0, -1), share) == number
     assert take_share([], share) == 0
 
@@ -156,7 +158,7 @@ def read(time: float, cpu: float, **requests: int) -> Reading:
     return Reading(time, cpu, 90_000_000, 260_000_000, Counter(requests))
 
 
-def test_rows_say_what_is_not_reached() -> None:
+def test_rows_report_missed_targets() -> None:
     moments = Moments(
         ended={AttemptId(*PLACE, number): 1.0 for number in (1, 2)},
         due={AttemptId(*PLACE, 2): 10.0},
@@ -188,7 +190,7 @@ def test_rows_say_what_is_not_reached() -> None:
     assert rows["next attempt after its time, p99"] == ("2.50 s", "no")
 
 
-def test_what_was_not_seen_is_not_said_to_be_reached() -> None:
+def test_missing_observations_do_not_count_as_reached() -> None:
     reading = read(10.0, 1.0)
     findings = Findings(Load(1), Moments(), reading, read(20.0, 2.0), read(30.0, 2.5), ())
     rows = {row.what.partition(": ")[2]: (row.measured, row.verdict) for row in list_rows(findings)}
@@ -197,7 +199,7 @@ def test_what_was_not_seen_is_not_said_to_be_reached() -> None:
         assert rows[what] == ("not seen", "–")
 
 
-def test_rows_of_a_rest_are_of_the_time_after_the_start() -> None:
+def test_rows_about_rest_cover_the_time_after_the_start() -> None:
     rest = Rest(10, read(10.0, 1.0, GET=1), read(20.0, 2.0, GET=31), read(30.0, 2.5, GET=31))
     rows = {row.what.partition(": ")[2]: (row.measured, row.verdict) for row in list_rest(rest)}
     assert rows["memory, at most"] == ("260 MB", "yes")
@@ -224,7 +226,7 @@ def test_pipelines_are_seen_through_on_a_real_server(tmp_path: Path) -> None:
     assert (len(moments.end_delays), len(moments.retry_delays)) == (12, 2)
     assert len(moments.first_delays) == 10
     assert min(moments.retry_delays) >= 0
-    # A pass asks the server for its pipeline only where it makes something.
+    # A pass reads its pipeline from the server only before it creates something.
     assert 4 * findings.requests["GET curationpipelines.strandline.dev"] < len(findings.passes)
     assert findings.requests["POST curationattempts.strandline.dev"] == 12
     assert findings.requests["POST rayjobs.ray.io"] == 12

@@ -1,4 +1,4 @@
-"""That KubeRay's controller is measured for the RayJobs that the operator has made."""
+"""KubeRay's controller is measured with the RayJobs of the operator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from strandline_bench.operator.kuberay import (
 from strandline_bench.operator.moments import AttemptId, Moments
 
 
-def test_without_a_kuberay_one_row_says_what_is_missing(
+def test_without_kuberay_one_row_explains_the_problem(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     scale = Scale(is_quick=True, sources=None)
@@ -55,7 +55,7 @@ other 7
     assert count_methods(page) == {"GET": 3, "PUT": 5}
 
 
-def test_rows_divide_what_each_has_used_by_rayjobs() -> None:
+def test_rows_divide_resource_use_by_rayjobs() -> None:
     def read(at: float, cpu: float, **requests: int) -> Reading:
         return Reading(at, cpu, 30_000_000, 40_000_000, Counter(requests))
 
@@ -77,7 +77,7 @@ def test_rows_divide_what_each_has_used_by_rayjobs() -> None:
     assert rows["end of an attempt after its driver's, p99"] == ("3 s", "–")
 
 
-def test_a_proxy_answers_for_the_server_of_each_cluster() -> None:
+def test_a_proxy_responds_for_the_ray_api_of_each_cluster() -> None:
     jobs: Jobs = {("a", "corpus-1"): RUNNING, ("b", "corpus-1"): SUCCEEDED}
 
     async def ask(namespace: str) -> tuple[int, str | None]:
@@ -96,7 +96,7 @@ def test_a_proxy_answers_for_the_server_of_each_cluster() -> None:
     assert asyncio.run(ask("c")) == (404, None)
 
 
-def test_rayjobs_are_seen_through_by_a_real_kuberay(tmp_path: Path) -> None:
+def test_a_real_kuberay_runs_rayjobs_to_their_end(tmp_path: Path) -> None:
     load = Load(2, rest=0.0, longest=150.0, is_smooth=True)
     try:
         beside = observe_beside(load, find_checkout(), tmp_path)

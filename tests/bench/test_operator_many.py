@@ -1,4 +1,4 @@
-"""That what is measured among many pipelines is that of those that run."""
+"""With many idle pipelines, the measurements cover only the running ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_one_pipeline_of_ten_runs() -> None:
     assert Load(1000).what == "operator, 1,000 pipelines"
 
 
-def test_those_at_rest_are_neither_awaited_nor_run(tmp_path: Path) -> None:
+def test_idle_pipelines_are_neither_awaited_nor_run(tmp_path: Path) -> None:
     load = Load(2, rest=0.0, longest=150.0, beside=9, settings=NAMESPACES_ASK)
     try:
         findings = observe_many(load, tmp_path)
@@ -34,7 +34,7 @@ def test_those_at_rest_are_neither_awaited_nor_run(tmp_path: Path) -> None:
     assert set(moments.phases.values()) == {"Succeeded"}
     assert len(moments.first_delays) == len(moments.end_delays) == len(moments.applied) == 2
     assert findings.requests["POST rayjobs.ray.io"] == 2
-    # What was asked about those at rest, as the operator started, is not among the requests; the
-    # eight that have ended are as it had left them, so no status of theirs is written.
+    # Requests for idle pipelines at the operator's start are not counted. The eight ended pipelines
+    # need no status update, because the operator itself had left their statuses.
     assert findings.begun.requests["GET persistentvolumeclaims"] >= 8
     assert findings.begun.requests["PUT curationpipelines.strandline.dev"] < 8

@@ -1,4 +1,4 @@
-"""That pages are counted as right by what stands in them, and ours reads an odd crawl."""
+"""Pages are correct if their known text is found, and our reader handles an odd crawl."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from strandline_bench.text.odd_crawl import list_pages, write_odd_crawl
 from strandline_bench.text.readers import count_right, format_rows, name_oddity, read_ours
 
 
-def test_ours_reads_every_body_and_what_is_told_of_a_charset(tmp_path: Path) -> None:
+def test_our_reader_handles_every_body_and_declared_charset(tmp_path: Path) -> None:
     pages = write_odd_crawl(tmp_path)
     right = count_right(pages, read_ours(tmp_path / "odd.warc.gz"))
     wrong = [name_oddity(page) for page in pages]
     for name, count in right.items():
         for _ in range(count):
             wrong.remove(name)
-    # What nobody tells, or the server tells wrongly of bytes that are text in either, is a guess.
+    # If nothing declares the charset, or the server declares a wrong but valid one, readers must
+    # guess.
     assert len(wrong) <= 3
     assert set(wrong) <= {"charset: told by nobody", "charset: told wrongly by the server"}
 
 
-def test_a_page_whose_text_is_another_is_not_right() -> None:
+def test_a_page_with_other_text_is_wrong() -> None:
     pages = list(list_pages())[:8]
     texts = {page.url: page.sentence for page in pages[:3]} | {pages[3].url: "�"}
     right = count_right(pages, texts)

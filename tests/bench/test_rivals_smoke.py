@@ -1,4 +1,4 @@
-"""That each engine that is compared does all of the work; how fast it is, is not looked at."""
+"""Each compared engine does all of the work; speed is not tested."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EXAMPLE = "python-functions"
 
 @pytest.fixture(scope="module")
 def shared_ray() -> Iterator[None]:
-    """One Ray for all of them."""
+    """Provide one Ray for all engines."""
     has_dashboard = find_rival("xenna").is_installed()
     if has_dashboard:
         from strandline_bench.engines.rivals.xenna import ENVIRONMENT  # noqa: PLC0415 - needs what may not be there
@@ -57,7 +57,7 @@ def shared_ray() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def small_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline with a fan-out, a filter and files at its end."""
+    """Provide a pipeline with a fan-out, a filter, and output files."""
     folder = tmp_path_factory.mktemp("example")
     for number in range(4):
         text = f'def f{number}(a):\n    """Says what is done with an a."""\n    return a\n'
@@ -83,7 +83,7 @@ def small_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole_example(small_example: Path, tmp_path_factory: pytest.TempPathFactory) -> Summary:
-    """What it writes, by the rival that has the least to go wrong."""
+    """Provide the example's output, from the simplest engine."""
     folder = tmp_path_factory.mktemp("whole")
     build = partial(build_example, small_example, ())
     summary = run_apart(build_and_run, find_rival("processes"), build, folder)["summary"]
@@ -106,7 +106,7 @@ def run(rival: Rival, build: Build, folder: Path, request: pytest.FixtureRequest
         request.getfixturevalue("shared_ray")
         measured = build_and_run(rival, build, folder)
     else:
-        # They fork, and what forks beside Ray's threads may wait for a lock for ever.
+        # Run in a new process: a fork beside Ray's threads may deadlock.
         measured = run_apart(build_and_run, rival, build, folder)
     assert measured["seconds"] > 0
     summary = measured["summary"]
@@ -115,7 +115,7 @@ def run(rival: Rival, build: Build, folder: Path, request: pytest.FixtureRequest
 
 
 def list_trials() -> list[tuple[Rival, str]]:
-    """List two cases for each rival, so that each case has several rivals: all would be minutes."""
+    """Return two cases per engine, with several engines per case: all would take minutes."""
     trials = []
     for number, rival in enumerate(RIVALS):
         names = [name for name in BUILDERS if name in rival.cases]
@@ -124,7 +124,7 @@ def list_trials() -> list[tuple[Rival, str]]:
     return trials
 
 
-@pytest.mark.filterwarnings("default")  # those of others
+@pytest.mark.filterwarnings("default")  # third-party warnings
 @pytest.mark.parametrize(
     ("rival", "name"), list_trials(), ids=lambda value: getattr(value, "name", value)
 )
@@ -140,7 +140,7 @@ def test_each_case_is_tried_with_several_rivals() -> None:
     assert all(tried.count(name) > 1 for name in BUILDERS)
 
 
-@pytest.mark.filterwarnings("default")  # those of others
+@pytest.mark.filterwarnings("default")  # third-party warnings
 @pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.name)
 def test_rival_writes_the_files_of_an_example(
     rival: Rival,
@@ -157,12 +157,12 @@ def test_rival_writes_the_files_of_an_example(
 
 
 @pytest.mark.parametrize("name", ["processes", "processes-apart"])
-def test_rate_is_told_of_the_case_that_has_an_optimum(name: str, tmp_path: Path) -> None:
+def test_a_case_with_an_optimum_has_a_rate(name: str, tmp_path: Path) -> None:
     build = partial(build_ratio, 60, unit=0.0005)
     measured = run_apart(build_and_run, find_rival(name), build, tmp_path)
     assert measured["summary"] == build(tmp_path).expected
     assert 0 < measured["steady"] < 5
-    assert measured["reached"] is None  # a run of less than a window
+    assert measured["reached"] is None  # the run is shorter than the window
 
 
 def test_profile_names_functions_and_not_folders(tmp_path: Path) -> None:
@@ -171,18 +171,18 @@ def test_profile_names_functions_and_not_folders(tmp_path: Path) -> None:
     profile = cProfile.Profile()
     profile.runcall(yaml.safe_load, "a: [1, 2]")
     profile.dump_stats(tmp_path / "it.prof")
-    # All functions, since how long each took decides which come first.
+    # List all functions, because the first places depend on timing.
     text = describe_stats([tmp_path / "it.prof"], most=1_000)
     assert "ncalls  tottime" in text
     assert "site-packages" not in text
-    # After five figures, of which the first holds a slash too where a function calls itself.
+    # The first of the five preceding columns contains a slash for recursive functions.
     names = [line.split(maxsplit=5)[5] for line in text.splitlines() if "yaml/" in line]
     assert any(name.startswith("yaml/scanner.py") for name in names)
     assert any("/" in line.split()[0] for line in text.splitlines())
     assert [name for name in names if not name.startswith("yaml/")] == []
 
 
-def test_profile_is_the_same_wherever_things_lie_in_memory(tmp_path: Path) -> None:
+def test_the_profile_is_independent_of_memory_addresses(tmp_path: Path) -> None:
     import cProfile  # noqa: PLC0415 - the subject
 
     profile = cProfile.Profile()

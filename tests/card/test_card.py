@@ -1,4 +1,4 @@
-"""The card: what programs and people read of it, in each state of a run."""
+"""The card as programs and people read it, in each state of a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def data_of(files: int, size: int, rows: int, suffix: str) -> DataCounts:
     return DataCounts(files, size, rows, Counter({suffix: files}))
 
 
-def test_sizes_are_the_hubs() -> None:
+def test_size_categories_match_the_hub() -> None:
     sizes = [name_size(10**power) for power in range(2, 10)]
     assert ", ".join(sizes) == ORDER
     assert name_size(0) == "n<1K"
@@ -41,20 +41,20 @@ def test_sizes_are_the_hubs() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(KINDS), st.just(1)))
-def test_law_files_are_named_where_one_reader_takes_them_all(suffixes: dict[str, int]) -> None:
+def test_law_files_are_listed_if_one_reader_accepts_all(suffixes: dict[str, int]) -> None:
     found = list_patterns(DataCounts(suffixes=Counter(suffixes)))
     is_readable = set(suffixes) in READ_ALIKE
     assert bool(found) == is_readable
     assert len(found) in {0, len(suffixes)}
 
 
-def test_a_kind_of_its_own_has_no_files_to_load() -> None:
+def test_an_unsupported_format_has_no_files_to_load() -> None:
     facts = card_of(facts_of(definition=STAGES), data_of(2, 10, 4, ".zarr.zip"))
     assert "configs" not in make_front(facts)
     assert "no kind that `load_dataset` reads" in render_card(facts)
 
 
-def test_a_run_in_trouble_says_so_and_what_it_knows() -> None:
+def test_a_failing_run_has_a_card_with_its_known_numbers() -> None:
     run = replace(troubled(), definition=STAGES)
     text = render_card(card_of(run, data_of(5, 10**6, 1_234_567, ".parquet")))
     for words in (
@@ -69,7 +69,7 @@ def test_a_run_in_trouble_says_so_and_what_it_knows() -> None:
         assert words in text, words
 
 
-def test_what_was_asked_of_models_is_told() -> None:
+def test_model_requests_are_shown() -> None:
     text = render_card(card_of(facts_of(definition=STAGES, requests=asked_requests())))
     assert f"A model was asked by ask: {ASKED}." in text
     assert "A model was asked" not in render_card(card_of(facts_of(definition=STAGES)))
@@ -84,7 +84,7 @@ def test_no_text_from_outside_breaks_the_head() -> None:
         assert set(yaml.safe_load(front)) == {"pretty_name", "size_categories", "tags"}
 
 
-def test_cuts_that_were_chosen_are_named() -> None:
+def test_chosen_cuts_are_named() -> None:
     facts = card_of(facts_of(definition=STAGES))
     assert "cuts" not in render_card(facts)
     chosen = render_card(replace(facts, cuts=("read", "quality")))
@@ -98,13 +98,13 @@ def test_an_empty_ledger_makes_a_card() -> None:
     assert "Nothing was counted." in text
 
 
-def test_where_other_files_lie_among_them_programs_load_those_that_count_by_name() -> None:
+def test_files_that_count_are_listed_by_name_among_other_files() -> None:
     facts = card_of(facts_of(definition=STAGES), data_of(2, 10, 4, ".jsonl"))
     (config,) = make_front(replace(facts, names=("a/b/1.jsonl", "a/b/2.jsonl")))["configs"]
     assert config["data_files"] == [{"split": "train", "path": ["a/b/1.jsonl", "a/b/2.jsonl"]}]
 
 
-def test_too_many_names_are_none() -> None:
+def test_too_many_names_are_omitted() -> None:
     names = tuple(f"a/b/{number}.jsonl" for number in range(NAMED + 1))
     facts = card_of(facts_of(definition=STAGES), data_of(len(names), 10, 4, ".jsonl"))
     assert "configs" not in make_front(replace(facts, names=names))

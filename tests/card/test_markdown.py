@@ -1,4 +1,4 @@
-"""A card's Markdown: whatever a text holds, a reader's parser gives it back as text."""
+"""A card's Markdown: a parser returns every text unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.cli.views.format import escape_text
 
 PARSER = MarkdownIt("gfm-like", {"linkify": False}).enable("table")
 EACH = r"a|b `c` *d* _e_ [f](g) <h> &amp; # i ~~j~~ $k$ \* http://localhost www.m n|"
-# With what means something in Markdown more often than chance would have it.
+# Prefer characters with a meaning in Markdown over uniformly random ones.
 texts = st.text(st.sampled_from("|`*_[]<>&#~\\$!:/.-+= 1)") | st.characters(), max_size=60)
 
 
@@ -24,7 +24,7 @@ def list_leaves(text: str) -> list[Token]:
 
 @example(text=EACH)
 @given(text=texts)
-def test_law_a_cell_stays_the_text_it_is(text: str) -> None:
+def test_law_a_cell_keeps_its_text(text: str) -> None:
     leaves = list_leaves("\n".join(make_table(["a", "#b"], [[text, "1"]])))
     content = "".join(leaf.content for leaf in leaves if leaf.type.startswith("text"))
     assert content == f"ab{escape_text(text).strip()}1"
@@ -32,7 +32,7 @@ def test_law_a_cell_stays_the_text_it_is(text: str) -> None:
 
 @example(text=EACH)
 @given(text=texts)
-def test_law_a_line_stays_the_text_it_is(text: str) -> None:
+def test_law_a_line_keeps_its_text(text: str) -> None:
     leaves = list_leaves(f"# {escape(text)}")
     assert "".join(leaf.content for leaf in leaves if leaf.type.startswith("text")) == (
         escape_text(text).strip()
@@ -42,13 +42,13 @@ def test_law_a_line_stays_the_text_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize("harm", HARM)
-def test_what_means_harm_is_text(harm: str) -> None:
+def test_hostile_text_stays_text(harm: str) -> None:
     rendered = PARSER.render("\n".join([*make_table(["a"], [[harm]]), "", escape(harm)]))
     assert not [tag for tag in ("<script", "<img", "<svg", "<base") if tag in rendered]
 
 
 @given(text=st.text(st.sampled_from("`~ \nab"), max_size=60))
-def test_law_a_block_of_code_holds_all_of_it(text: str) -> None:
+def test_law_a_code_block_contains_the_whole_text(text: str) -> None:
     (block,) = PARSER.parse("\n".join(make_code(text, "yaml")))
     assert (block.type, block.info) == ("fence", "yaml")
     assert block.content.rstrip("\n") == text.rstrip("\n")

@@ -1,4 +1,4 @@
-"""The blocks of code in README and docs, as files and as commands."""
+"""Code blocks in README and docs, as files and as commands."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_blocks(document: str) -> list[Block]:
 
 
 def run_in(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder: Python and `strandline` as forks, other programs as they are."""
+    """Run a command in a folder: Python and `strandline` as forks, other programs directly."""
     scripts = Path(sys.executable).parent
     path = f"{scripts}{os.pathsep}{os.environ['PATH']}"
     settings: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The first answers of docs/benchmarks.md are those of its tables, which a program writes."""
+"""The summary of docs/benchmarks.md agrees with its generated tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ANSWER = re.compile(r"^\| .+\? \| (.+) \| `(.+)` \|$", re.MULTILINE)
 ROW = re.compile(r"^\| ([^`|]+?) +\| ([^|]+?) +\|.*\|$", re.MULTILINE)
 
 
-def test_what_is_answered_first_stands_in_the_tables() -> None:
+def test_the_first_answers_agree_with_the_tables() -> None:
     measured = dict(ROW.findall(TABLES))
     answers = ANSWER.findall(PAGE)
     assert len(answers) >= 5

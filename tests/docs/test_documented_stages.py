@@ -1,4 +1,4 @@
-"""Every stage that a document shows works in a whole pipeline, and is in one."""
+"""Every stage that a document shows works in a whole pipeline."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ import yaml
 
 from document_blocks import DOCUMENTS, read_blocks, run_in, write_files
 
-SERVICE = "http://127.0.0.1"  # its port is added
+SERVICE = "http://127.0.0.1"  # a port is added
 PAGES = [*DOCUMENTS, "docs/kubernetes.md"]
 READ_TEXTS = [{"use": "read-files"}, {"use": "parse-documents"}]
 TEXTS = {"use": "files", "with": {"paths": ["in/*.txt"]}}
-# Pipelines for the stages that no document's own file has: page, source, stages, sink, rows.
+# Pipelines for stages without a pipeline in their document: page, source, stages, sink, rows.
 PIPELINES: list[tuple[str, dict[str, Any], list[dict[str, Any]], str, int]] = [
     (
         "docs/stages.md",
@@ -96,7 +96,7 @@ PIPELINES: list[tuple[str, dict[str, Any], list[dict[str, Any]], str, int]] = [
 
 
 def write_input(folder: Path) -> None:
-    """Write what the pipelines read: texts, rows, an archive of the texts, Python."""
+    """Write the inputs of the pipelines: texts, rows, an archive of the texts, and Python."""
     (folder / "in").mkdir()
     with tarfile.open(folder / "in/texts.tar", "w") as archive:
         for name in ("a", "b", "c"):
@@ -120,7 +120,7 @@ def write_input(folder: Path) -> None:
 
 
 class Places(BaseHTTPRequestHandler):
-    """The service of which a document's stage asks where something is."""
+    """The service that a document's stage queries for locations."""
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)  # type: ignore[attr-defined]
@@ -134,7 +134,7 @@ class Places(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def service() -> Iterator[list[str]]:
-    """The questions that a service at `SERVICE` was asked; its port is the first of them."""
+    """Serve at `SERVICE`, and provide its port and its requests."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Places) as server:
         asked = [f"{SERVICE}:{server.server_address[1]}/"]
         server.asked = asked  # type: ignore[attr-defined]
@@ -168,7 +168,7 @@ def test_a_documented_stage_works_in_a_whole_pipeline(
 ) -> None:
     write_files(page, tmp_path)
     write_input(tmp_path)
-    if (captions := tmp_path / "captions.py").exists():  # no list of words is on every machine
+    if (captions := tmp_path / "captions.py").exists():  # not every machine has a word list
         text = captions.read_text().replace("/usr/share/dict/words", str(tmp_path / "words"))
         captions.write_text(text.replace("tempfile.gettempdir()", repr(str(tmp_path))))
     named = [{**stage, "name": f"stage{number}"} for number, stage in enumerate(stages)]
@@ -199,7 +199,7 @@ def test_a_documented_stage_works_in_a_whole_pipeline(
 
 
 def list_shown_stages(page: str) -> set[str]:
-    """List the stages that a page's files define, as `use` names them."""
+    """Return the stages that a page's files define, as `use` names them."""
     shown = set()
     for block in read_blocks(page):
         if block.language != "python" or not block.file:
@@ -215,14 +215,14 @@ def list_shown_stages(page: str) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_no_stage_is_shown_that_no_pipeline_has(page: str) -> None:
+def test_every_shown_stage_is_in_a_pipeline(page: str) -> None:
     played = {
         use["use"]
         for name, source, stages, sink, _ in PIPELINES
         if name == page
         for use in (source, *stages, {"use": sink})
     }
-    if page in DOCUMENTS:  # the files of these are run as they stand
+    if page in DOCUMENTS:  # other tests run these documents' files unchanged
         text = "".join(block.code for block in read_blocks(page) if block.language == "yaml")
         played |= set(re.findall(r"use: (\w+:\w+)", text))
 

@@ -1,4 +1,4 @@
-"""Every block of code in README and docs is run, as a reader would run it."""
+"""Every code block in README and docs is run, as a reader would run it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.first(reason="runs every block of every page")
 
 
 def check_requirement(words: list[str]) -> None:
-    """What a line installs is this checkout, with extras that it has; nothing is fetched."""
+    """Check that a line installs this checkout with existing extras. Nothing is downloaded."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     first, *others = words
     found = re.fullmatch(r"\.\[([\w,-]+)\]", first)
@@ -33,7 +33,7 @@ def check_requirement(words: list[str]) -> None:
 
 @pytest.mark.more
 def test_a_checkout_is_installed_by_its_path_alone(tmp_path: Path) -> None:
-    """The first line of README's, but for what others have published."""
+    """README's first command, without published dependencies."""
     target = tmp_path / "there"
     words = ["install", "--no-deps", "--quiet", "--target", str(target), "."]
     done = run_in(ROOT, sys.executable, "-m", "pip", *words)
@@ -42,18 +42,18 @@ def test_a_checkout_is_installed_by_its_path_alone(tmp_path: Path) -> None:
     assert {"strandline", "strandline_api"} <= {path.name for path in target.iterdir()}
 
 
-def test_no_page_installs_what_nobody_has_published() -> None:
+def test_no_page_installs_an_unpublished_package() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.*")]:
         if page.suffix in {".md", ".ipynb"}:
             assert "pip install 'strandline" not in page.read_text(), page.name
 
 
-# Arrow's threads abort one process of some hundred that end while a thread of theirs begins.
+# About one process in a hundred aborts if it ends while Arrow starts a thread.
 END = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> None:
+def test_blocks_run_in_document_order(document: str, tmp_path: Path) -> None:
     write_files("README.md", tmp_path)
     shutil.copytree(ROOT / "pipelines/examples", tmp_path / "pipelines/examples")
     blocks = [block for block in read_blocks(document) if block.language != "text"]
@@ -65,21 +65,21 @@ def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> No
         if block.language == "python":
             commands = [[sys.executable, "-c", block.code + END]]
         elif block.language == "bash":
-            # As in a shell: within a word, as in FILE#NAME, it begins no comment.
+            # As in a shell, `#` within a word, as in FILE#NAME, begins no comment.
             lines = [COMMENT.sub("", line).split() for line in block.code.splitlines()]
             commands = [line for line in lines if line]
         for command in commands:
             if command[:2] == ["pip", "install"]:
                 check_requirement(shlex.split(" ".join(command[2:])))
                 continue
-            if command[0] == "make":  # a target that there is; its work is tested elsewhere
+            if command[0] == "make":  # only its existence: other tests cover the work
                 done = run_in(ROOT, "make", "--dry-run", *command[1:])
             else:
                 done = run_in(tmp_path, *command)
             assert done.returncode == 0, (command, done.stdout, done.stderr)
 
 
-def test_the_stages_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
+def test_the_stages_of_the_guide_behave_as_described(tmp_path: Path) -> None:
     write_files("docs/stages.md", tmp_path)
     write_files("docs/stateful.md", tmp_path)
     program = """
@@ -125,7 +125,7 @@ assert file.getvalue() == b'[{"text": "a"}]'
     assert done.returncode == 0, done.stderr
 
 
-def test_links_between_documents_lead_somewhere() -> None:
+def test_links_between_documents_have_targets() -> None:
     documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     for document in documents:
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
@@ -139,7 +139,7 @@ def test_every_exit_code_is_explained() -> None:
     assert explained == {int(code) for code in ExitCode}
 
 
-def test_the_oldest_kubernetes_is_the_same_wherever_it_is_named() -> None:
+def test_all_mentions_of_the_oldest_kubernetes_agree() -> None:
     chart = yaml.safe_load((ROOT / "charts/strandline/Chart.yaml").read_text(encoding="utf-8"))
     promised = re.search(r"[0-9]+\.[0-9]+", chart["kubeVersion"])
     assert promised is not None

@@ -1,4 +1,4 @@
-"""The examples, run as their reader would run them, and run again."""
+"""The examples, run as a reader would run them, and run again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DATA = "strandline-data/default"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the examples, as a checkout has them."""
+    """Provide a folder with the examples, as in a checkout."""
     shutil.copytree(ROOT / EXAMPLES, tmp_path / EXAMPLES)
     return tmp_path
 
@@ -106,7 +106,7 @@ def test_near_duplicates_are_dropped_in_two_passes_that_resume(folder: Path) -> 
     )
 
 
-def test_what_the_first_pass_gathered_is_beside_its_output(folder: Path) -> None:
+def test_artifacts_of_the_first_pass_are_beside_its_output(folder: Path) -> None:
     run_example(folder, "near-duplicates-1")
     artifacts = folder / DATA / "near-duplicates-1/latest/artifacts"
     (row,) = json.loads((artifacts / "count-tokens.token-counts.json").read_text())["rows"]
@@ -139,7 +139,7 @@ def test_videos_become_shards_of_clips_and_copies_are_found(folder: Path) -> Non
     kept: dict[str, list[int]] = {}
     for row in rows:
         kept.setdefault(Path(row["key"]).name, []).append(int(row["clip"][-5:]))
-    # what is still, black or noise is not; of the truncated one, what could be read is
+    # Still, black, and noisy clips are dropped; of the truncated video, the readable part is kept.
     assert {
         "silent.mp4": [0, 4],
         "audible.mp4": [0, 1],
@@ -157,7 +157,7 @@ def test_videos_become_shards_of_clips_and_copies_are_found(folder: Path) -> Non
     words = ("--out", str(listed), "--threshold", "0.6")
     run(folder, "near-duplicates", f"{DATA}/video/latest", *words)
     found = {Path(each["key"]).name: each["stays"] for each in pq.read_table(listed).to_pylist()}
-    # the first scene is in three of the videos, and the first of them in order stays
+    # The first scene is in three of the videos. The first of these in order stays.
     assert {"silent.mp4#00000", "truncated.mp4#00000"} == found.keys()
     assert {"again.mkv#00000"} == {Path(stays).name for stays in found.values()}
     assert 6 == run_example(folder, "video")["skipped"]
@@ -188,11 +188,11 @@ def test_pages_of_a_crawl_become_clean_text(folder: Path) -> None:
     assert told["finished"] == run_example(folder, "web-pages")["skipped"]
 
 
-def test_the_crawl_is_what_its_maker_writes_and_one_record_that_was_cut(folder: Path) -> None:
+def test_the_example_crawl_is_generated_except_for_one_truncated_record(folder: Path) -> None:
     records = list(format_archive(write_pages(72)))
     content = (folder / EXAMPLES / "crawl/pages.warc.gz").read_bytes()
     chunks = list(read_members(io.BytesIO(content), 0, None, 1 << 20))
-    # Between two records are two empty lines, which are of neither.
+    # Two empty lines between records belong to neither.
     whole = [record.removesuffix(b"\r\n\r\n") for record in records]
     assert whole == [chunk.data for chunk in chunks if not chunk.problem]
     assert ["damaged compression"] == [chunk.problem for chunk in chunks if chunk.problem]
@@ -219,7 +219,7 @@ def test_the_recipe_of_fineweb_keeps_clean_pages_once(folder: Path) -> None:
     clean = {"prose", "copy", "reprint", "contact", "unclosed"}
     good = {url for url, (_, page) in pages.items() if page.kind in clean and page.language == "en"}
     rows = read_kept(folder, "fineweb-pages")
-    assert {row["url"] for row in rows} == good - {list(pages)[-1]}  # whose record was cut
+    assert {row["url"] for row in rows} == good - {list(pages)[-1]}  # whose record was truncated
     clusters: dict[int, list[str]] = {}
     for row in rows:
         number, page = pages[row["url"]]
@@ -243,7 +243,7 @@ def test_the_recipe_of_fineweb_keeps_clean_pages_once(folder: Path) -> None:
 
 
 def test_the_recipe_of_fineweb_takes_a_second_crawl(folder: Path, tmp_path: Path) -> None:
-    """What the same command keeps after another day is what one run over both days keeps."""
+    """Two runs, the second after another day's crawl, keep the same pages as one run over both."""
     crawl = folder / "strandline-data/crawl"
     make_crawl(folder, "--pages", "60")
     run(folder, "run", f"{EXAMPLES}/fineweb.yaml", "--engine", "inline")
@@ -263,7 +263,7 @@ def test_the_recipe_of_fineweb_takes_a_second_crawl(folder: Path, tmp_path: Path
 
 
 def add_day(folder: Path, other: Path) -> None:
-    """Add a crawl of another day: pages of its own, and all of the first day's once more."""
+    """Add the crawl of another day: new pages, and all of the first day's again."""
     crawl = folder / "strandline-data/crawl"
     for file in list(crawl.iterdir()):
         shutil.copy(file, crawl / f"again-{file.name}")
@@ -273,10 +273,10 @@ def add_day(folder: Path, other: Path) -> None:
         shutil.copy(file, crawl / f"later-{file.name}")
 
 
-def test_a_crawl_without_duplicates_goes_through_all_passes(folder: Path) -> None:
+def test_a_crawl_without_duplicates_completes_all_passes(folder: Path) -> None:
     make_crawl(folder, "--pages", "2")
     run(folder, "run", f"{EXAMPLES}/fineweb.yaml", "--engine", "inline")
-    assert 1 == len(read_kept(folder))  # of two pages, the second is cut
+    assert 1 == len(read_kept(folder))  # of two pages, the second is truncated
     assert [] == read_kept(folder, "fineweb-duplicates")
     assert {"key", "stays"} == set(
         pq.read_table(

@@ -1,4 +1,4 @@
-"""The guide for a new filter is followed in a copy of the repository, and its tests pass there."""
+"""The steps of the guide for a new filter work in a copy of the repository, and its tests pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from source_tree import list_files
 
 PAGE = "docs/contributing/adding-a-filter.md"
 PATH = re.compile(r"# ([\w./-]+/[\w.-]+)\n")
-# Commands of the guide without `make`, which would install an environment first.
+# Commands of the guide, with `make` replaced, because `make` would install an environment first.
 COMMANDS = {
     "make crds": [["pipelines/stage_index.py"], ["crds/generate.py"]],
     "make reference": [["docs/stage_table.py"]],
@@ -27,7 +27,7 @@ COMMANDS = {
 ROOMS = ("crds", "operator", "pipelines")
 PYTEST = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider")
 GOLDEN = "tests/face/test_public_names.py"
-# The tests that a filter with a file missing or stale turns red.
+# Tests that fail if a file of a filter is missing or stale.
 TESTS = (
     "tests/packs/text/test_shouting.py",
     "tests/packs/test_marks.py",
@@ -44,7 +44,7 @@ TESTS = (
 
 
 class Copy:
-    """A copy of the tracked files, in which programs are run."""
+    """A copy of the tracked files, in which programs run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,7 +58,7 @@ class Copy:
         return self.execute(sys.executable, *words)
 
     def execute(self, *command: str, text: str | None = None) -> str:
-        """Run a program, and return what it printed; it has to succeed."""
+        """Run a program that must succeed, and return its output."""
         rooms = os.pathsep.join(
             str(self.folder / room) for room in ("crds", "pipelines", "operator")
         )
@@ -75,13 +75,13 @@ class Copy:
 
 
 def read_table() -> dict[str, str]:
-    """Return the files that the guide lists, and what writes each."""
+    """Return the files that the guide lists, and the command that writes each."""
     text = (ROOT / PAGE).read_text(encoding="utf-8")
     return dict(re.findall(r"(?m)^\| `([^`]+)` \| (.+) \|$", text))
 
 
 @pytest.mark.more
-def test_the_guide_leads_to_a_filter_that_passes_its_tests(tmp_path: Path) -> None:
+def test_a_filter_made_by_the_guide_passes_its_tests(tmp_path: Path) -> None:
     copy = Copy(tmp_path)
     for block in read_blocks(PAGE):
         if block.language == "diff":

@@ -1,4 +1,4 @@
-"""The guide for Kubernetes: a driver takes its pipelines, and every command of it is run."""
+"""The Kubernetes guide: a driver accepts its pipelines, and every command is run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SETTINGS = (ROOT / "docs" / "cluster-settings.md").read_text(encoding="utf-8")
 STEPS = list(read_guide(GUIDE))
 FILES = {step.name: step.text for step in STEPS if isinstance(step, File)}
 WRONG = "misspelt.yaml"
-REFUSED = "nameless.yaml"  # by the API server's side, and so by `validate`
-# By itself it reads what no pipeline has made yet; the guide has applied this one before it.
+REFUSED = "nameless.yaml"  # the API server rejects it, and so does `validate`
+# Reads another pipeline's output; the guide has applied that pipeline before.
 READ = {"tokens.yaml": "pipeline.yaml"}
 MODULES = {name for name in FILES if name.endswith(".py")}
 
@@ -44,13 +44,13 @@ def test_a_driver_takes_the_pipeline(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_misspelt_one_is_told_as_the_guide_says(tmp_path: Path) -> None:
+def test_a_misspelled_field_gives_the_message_of_the_guide(tmp_path: Path) -> None:
     done = validate(tmp_path, WRONG)
     shown = re.findall(r"^```text\n(strandline: error.*?)```$", GUIDE, re.MULTILINE | re.DOTALL)
     assert (done.returncode, [done.stderr]) == (64, shown)
 
 
-def test_the_refused_one_is_refused_with_the_guides_words(tmp_path: Path) -> None:
+def test_a_rejected_pipeline_gives_the_message_of_the_guide(tmp_path: Path) -> None:
     done = validate(tmp_path, REFUSED)
     (problem,) = re.findall(r"^(spec\.ray\.podTemplate.*)$", GUIDE, re.MULTILINE)
     assert done.returncode == 64
@@ -70,7 +70,7 @@ def test_every_command_shows_what_it_prints_and_every_file_is_applied() -> None:
 
 
 def test_every_kubectl_line_of_the_guide_is_run() -> None:
-    """A command in a block of another language would be read and never tried."""
+    """Tests would ignore a command in a block of another language."""
     run = {step.line for step in STEPS if isinstance(step, Command)}
     blocks = re.findall(r"^```\w+\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
     typed = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
@@ -89,7 +89,7 @@ def test_every_kubectl_line_of_the_guide_is_run() -> None:
         ("16Gi\n", "12Gi\n", False),
     ],
 )
-def test_only_what_differs_from_run_to_run_is_masked(shown: str, seen: str, *, fits: bool) -> None:
+def test_only_varying_text_is_masked(shown: str, seen: str, *, fits: bool) -> None:
     assert is_shown(mask(shown), mask(seen)) is fits
 
 
@@ -111,11 +111,11 @@ def test_a_guide_is_read_in_order() -> None:
         ("kubectl apply", False),
     ],
 )
-def test_only_questions_are_asked_again(line: str, *, is_question: bool) -> None:
+def test_only_queries_are_repeated(line: str, *, is_question: bool) -> None:
     assert Command(line, "").is_question is is_question
 
 
-def test_every_pipeline_that_is_shown_and_not_applied_is_valid() -> None:
+def test_every_pipeline_that_the_guide_does_not_apply_is_valid() -> None:
     blocks = re.findall(r"^```yaml\n(apiVersion: .*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
     documents = [yaml.safe_load(block) for block in blocks]
     pipelines = [each for each in documents if each["kind"] == "CurationPipeline"]
@@ -124,7 +124,7 @@ def test_every_pipeline_that_is_shown_and_not_applied_is_valid() -> None:
         parse_pipeline(document)
 
 
-def test_the_defaults_of_a_namespace_that_are_shown_are_read() -> None:
+def test_the_shown_namespace_defaults_are_valid() -> None:
     shown = re.findall(r"^```yaml\n(apiVersion: v1\n.*?)^```$", SETTINGS, re.MULTILINE | re.DOTALL)
     (block,) = shown
     body = yaml.safe_load(block)

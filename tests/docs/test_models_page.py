@@ -1,4 +1,4 @@
-"""What docs/models.md shows runs as it stands, but for the server: a fake one answers."""
+"""The examples of docs/models.md run unchanged, with a fake server."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TEXTS = ["the tide turns", "low water", "spring"]
 
 
 def read_yaml(word: str) -> dict[str, Any]:
-    """The page's block of YAML with that word in it."""
+    """Return the page's YAML block that contains a word."""
     (found,) = (each.code for each in read_blocks(PAGE) if word in each.code and each.file is None)
     return dict(yaml.safe_load(found))
 
 
 def play(folder: Path, manifest: dict[str, Any], model: FakeModel) -> list[dict[str, Any]]:
-    """Run a manifest, and return the rows that come out."""
+    """Run a manifest, and return its output rows."""
     (folder / "in").mkdir()
     lines = [json.dumps({"text": text}) + "\n" for text in TEXTS]
     (folder / "in/rows.jsonl").write_text("".join(lines))
@@ -76,7 +76,7 @@ def test_the_budget_is_written_as_it_is_shown(tmp_path: Path) -> None:
 
 
 def play_recipe(folder: Path, name: str, model: FakeModel) -> list[dict[str, Any]]:
-    """Run an example as it stands, and return the rows that come out."""
+    """Run an example unchanged, and return its output rows."""
     shutil.copytree(ROOT / "pipelines/examples", folder / "pipelines/examples")
     file = folder / f"pipelines/examples/{name}.yaml"
     with serve(model) as url:
@@ -88,7 +88,7 @@ def play_recipe(folder: Path, name: str, model: FakeModel) -> list[dict[str, Any
     return [json.loads(line) for each in files for line in read_lines(each)]
 
 
-def test_pairs_are_written_of_the_documents(tmp_path: Path) -> None:
+def test_pairs_are_written_from_the_documents(tmp_path: Path) -> None:
     pair = {"question": "What turns?", "answer": "The tide."}
     model = FakeModel(answer=lambda _: json.dumps(pair), model="smollm2")
     rows = play_recipe(tmp_path, "question-pairs", model)
@@ -98,7 +98,7 @@ def test_pairs_are_written_of_the_documents(tmp_path: Path) -> None:
 
 
 def test_documents_that_are_rated_low_are_left_out(tmp_path: Path) -> None:
-    """Those that name the tide are good."""
+    """Documents that mention the tide are good."""
     model = FakeModel(
         answer=lambda prompt: json.dumps({"score": 4 if "tide" in prompt else 1}), model="smollm2"
     )
@@ -108,7 +108,7 @@ def test_documents_that_are_rated_low_are_left_out(tmp_path: Path) -> None:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a file, compressed or not."""
+    """Return the lines of a file, compressed or not."""
     if path.suffix == ".zst":
         data: bytes = pa.input_stream(str(path), compression="zstd").read()
         return data.decode().splitlines()

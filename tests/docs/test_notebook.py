@@ -1,4 +1,4 @@
-"""Strandline in a notebook: the guide's runs, and an interrupted cell leaves all in order."""
+"""Strandline in a notebook: the guide's runs, and a consistent state after an interrupted cell."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RUN = 'outcome = pipeline.run("data", workers=2)\noutcome.message, outcome.attem
 
 
 class Notebook:
-    """Cells run one after another in a kernel, which is a process of its own.
+    """Runs cells one after another in a kernel, a separate process.
 
     Args:
         folder: the kernel's working directory.
@@ -60,11 +60,11 @@ class Notebook:
         self._client.wait_for_ready(timeout=120)
 
     def begin(self, code: str) -> str:
-        """Begin to run a cell."""
+        """Start a cell."""
         return str(self._client.execute(code))
 
     def end(self, cell: str) -> list[dict[str, Any]]:
-        """Wait until a cell has ended; what it has put out."""
+        """Wait until a cell has ended, and return its output."""
         found: list[dict[str, Any]] = []
         while True:
             message = self._client.get_iopub_msg(timeout=300)
@@ -78,7 +78,7 @@ class Notebook:
         return self.end(self.begin(code))
 
     def interrupt(self) -> None:
-        """Do what the stop button does: all processes of the kernel's group get the signal."""
+        """Act like the stop button: signal all processes of the kernel's group."""
         self._manager.interrupt_kernel()
 
     def wait_for(self, name: str) -> None:
@@ -122,7 +122,7 @@ def read_drawn(outputs: list[dict[str, Any]]) -> list[str]:
 
 def test_the_guide_runs_from_top_to_bottom(tmp_path: Path) -> None:
     document: Any = nbformat.reads(GUIDE.read_text(encoding="utf-8"), 4)  # type: ignore[no-untyped-call]
-    assert not any(cell.get("outputs") for cell in document.cells)  # nobody's paths and times
+    assert not any(cell.get("outputs") for cell in document.cells)  # outputs would be local
     place = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(document, timeout=300, resources=place).execute()
     text = json.dumps(document.cells)
@@ -133,7 +133,7 @@ def test_the_guide_runs_from_top_to_bottom(tmp_path: Path) -> None:
 
 
 @pytest.mark.more
-def test_an_interrupted_cell_leaves_kernel_ray_and_ledger_for_the_next(notebook: Notebook) -> None:
+def test_an_interrupted_cell_leaves_kernel_ray_and_ledger_usable(notebook: Notebook) -> None:
     assert read_errors(notebook.run(SETUP)) == []
 
     cell = notebook.begin(RUN)

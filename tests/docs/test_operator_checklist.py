@@ -1,4 +1,4 @@
-"""The checklist of the operator has every row, and names tests that exist."""
+"""The operator's checklist is complete and names existing tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_rows() -> list[list[str]]:
 
 
 def find_missing(text: str) -> list[str]:
-    """Tests that a page names and nobody has."""
+    """Yield tests that a page names but that do not exist."""
     files = {path.name: path for top in TOPS for path in (ROOT / top).rglob("test_*.py")}
     return [
         f"{name}::{test}" if test else name
@@ -35,7 +35,7 @@ def has_test(path: Path | None, name: str, test: str) -> bool:
     return not test or f"def {test}(" in path.read_text(encoding="utf-8")
 
 
-def test_every_row_is_there_once_and_has_a_verdict() -> None:
+def test_every_row_exists_once_and_has_a_verdict() -> None:
     rows = read_rows()
     assert [int(row[0]) for row in rows] == list(range(1, ROWS + 1))
     for number, _, verdict, why in rows:
@@ -44,12 +44,12 @@ def test_every_row_is_there_once_and_has_a_verdict() -> None:
         assert why, number
 
 
-def test_the_tests_that_are_named_exist() -> None:
+def test_named_tests_exist() -> None:
     for page in PAGES:
         assert find_missing((ROOT / page).read_text(encoding="utf-8")) == []
 
 
-def test_every_threat_has_an_answer_with_a_test_or_says_that_none_is_there() -> None:
+def test_every_threat_has_an_answer_and_a_test_or_states_that_none_exists() -> None:
     text = (ROOT / "docs" / "threats.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if re.match(r"\| (?!threat \|)[^-]", line)]
     assert len(rows) > 25
@@ -59,7 +59,7 @@ def test_every_threat_has_an_answer_with_a_test_or_says_that_none_is_there() -> 
         assert NAMED.search(shown) or shown.strip(" |").startswith("nothing"), row
 
 
-def test_a_test_that_is_gone_would_be_noticed() -> None:
+def test_a_missing_test_is_found() -> None:
     here = "test_operator_checklist.py"
     assert find_missing(f"`{here}::test_that_was_renamed`, `test_of_yore.py`, `{here}`") == [
         f"{here}::test_that_was_renamed",

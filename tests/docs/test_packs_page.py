@@ -1,4 +1,4 @@
-"""The page on packs is followed from an empty folder, in a fresh environment."""
+"""The steps of the packs page work from an empty folder in a new environment."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_pack_from_an_empty_folder(tmp_path: Path) -> None:
     printed = []
     for line in console.splitlines():
         words = [sys.executable if word == "python" else word for word in shlex.split(line)]
-        if "install" in words:  # of this checkout, with the libraries that its tests have
+        if "install" in words:  # installs this checkout with the libraries of its tests
             words[words.index("strandline[runtime]")] = f"{ROOT}[runtime]"
             words += ["--constraint", str(ROOT / "constraints.txt")]
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""docs/verifying.md: what it checks is what the release's workflow signs, and no fork passes."""
+"""The checks of docs/verifying.md match the release workflow's signatures and reject forks."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ def find_pattern(option: str) -> str:
         (RELEASE.replace("/strandline/", "/strandline-fork/"), False),
     ],
 )
-def test_the_identity_is_that_of_one_owner_and_one_tag(identity: str, is_ours: bool) -> None:
+def test_the_identity_pattern_accepts_only_our_release_workflow(
+    identity: str, is_ours: bool
+) -> None:
     pattern = find_pattern("certificate-identity-regexp")
     assert bool(re.search(pattern, f"https://code.example.com/{identity}")) is is_ours
 
 
-def test_all_that_the_workflow_signs_is_checked() -> None:
+def test_the_page_verifies_every_signed_artifact() -> None:
     signed = re.findall(r'cosign sign --yes "\$(\w+)(\S*)@\$digest"', WORKFLOW)
     assert signed == [("image", ""), ("charts", "/strandline")]
     (targets,) = re.findall(r"for target in ([\w ]+); do\n +image=.+\n +docker buildx", WORKFLOW)
@@ -46,7 +48,7 @@ def test_all_that_the_workflow_signs_is_checked() -> None:
     assert "gh attestation verify" in PAGE
 
 
-def test_lists_of_parts_are_where_the_page_says() -> None:
+def test_bills_of_materials_are_at_the_documented_path() -> None:
     inside = "/usr/share/strandline/sbom.spdx.json"
     assert inside in WORKFLOW
     assert inside in PAGE

@@ -1,4 +1,4 @@
-"""Pages that a first pipeline is applied by say how much room its head needs."""
+"""Pages about a first pipeline state the memory and CPU that its head needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
-def test_what_a_head_asks_for_is_told(page: str) -> None:
+def test_pages_state_the_resources_of_a_head(page: str) -> None:
     spec = PipelineSpec.model_validate({"source": {"use": "files"}, "sink": {"use": "parquet"}})
     asked = spec.ray.head.resources
     told = f"{asked.cpu:g} free cores and {asked.memory} of memory"

@@ -46,16 +46,16 @@ def work_on_rows_alone(stage: StageRun) -> Rows:
 
 
 @pytest.mark.parametrize("use", STAGES)
-def test_law_a_stage_that_looks_at_rows_judges_each_by_itself(use: str, tmp_path: Path) -> None:
+def test_law_a_row_stage_judges_each_row_independently(use: str, tmp_path: Path) -> None:
     scope = describe_scope(find_stage(use)).partition(";")[0]
     stage = StageRun(use, **STAGES[use](tmp_path))
     is_same = stage.rows(ROWS) == work_on_rows_alone(stage)
-    # The rows hold a text twice, which only a stage that compares rows can notice.
+    # The rows contain a text twice, which affects only stages that compare rows.
     assert is_same == (scope in {"row", "list"})
 
 
 @pytest.mark.parametrize("use", STAGES)
-def test_a_stage_does_with_columns_what_its_row_says(use: str, tmp_path: Path) -> None:
+def test_a_stage_changes_columns_as_its_row_states(use: str, tmp_path: Path) -> None:
     values: dict[str, Any] = STAGES[use](tmp_path)
     declared = read_columns(find_stage(use), values)
     assert declared is not None

@@ -1,4 +1,4 @@
-"""The page about training: its loops are run by the loaders that it names, where these are."""
+"""The training page's loops run with the loaders it names, if these are installed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def needs_loaders(code: str) -> bool:
 
 
 @pytest.mark.slow
-def test_blocks_run_and_loops_read_what_was_written(tmp_path: Path) -> None:
-    """All but the loops always; these too where `make trainers` has installed their loaders."""
+def test_blocks_run_and_loops_read_the_written_shards(tmp_path: Path) -> None:
+    """Loops run only if `make trainers` has installed their loaders; other blocks always run."""
     shutil.copytree(ROOT / "pipelines/examples", tmp_path / "pipelines/examples")
     for block in read_blocks(PAGE):
         if block.file:
@@ -45,6 +45,6 @@ def test_blocks_run_and_loops_read_what_was_written(tmp_path: Path) -> None:
             assert done.returncode == 0, (block.code, done.stdout, done.stderr)
 
 
-def test_the_loops_are_among_the_blocks() -> None:
+def test_the_page_contains_every_loop() -> None:
     loops = [block.code for block in read_blocks(PAGE) if needs_loaders(block.code)]
     assert {name for name in LOADERS for code in loops if f"from {name}" in code} == {*LOADERS}

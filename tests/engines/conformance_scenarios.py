@@ -75,7 +75,7 @@ def payloads(workspace: Workspace) -> Mapping[str, StoredRun]:
 
 
 def payloads_apart(workspace: Workspace) -> Mapping[str, StoredRun]:
-    """The plan of `payloads`, each stage in workers of its own."""
+    """Run the plan of `payloads`, each stage in workers of its own."""
     plan = plan_payloads(workspace.folder / "output", isolate=True)
     return {"first": workspace.run(plan, None)}
 

@@ -61,12 +61,12 @@ def test_each_parked_source_has_its_stage_cause_and_message(run: StoredRun) -> N
     assert parked[f"number-{HANGS}"].cause == Cause.TIMEOUT
     hung = "lost 3 workers; the last: a task took longer than the 0.5 s"
     assert hung in parked[f"number-{HANGS}"].message
-    # Which line of which stage it is.
+    # The message names the stage and the line.
     assert re.search(
         r"process_batch \(\S+/conformance_stages.py:\d+\)", parked[f"number-{HANGS}"].message
     )
     assert parked[f"number-{DIES}"].message.startswith("lost 3 workers; the last: ")
-    # It leaves by os._exit; of such an end Ray knows no exit code.
+    # The worker calls os._exit, after which Ray has no exit code.
     is_unknown = "was killed (SIGKILL), or left" in parked[f"number-{DIES}"].message
     expected = Cause.KILLED if is_unknown else Cause.APPLICATION_ERROR
     assert parked[f"number-{DIES}"].cause == expected

@@ -103,7 +103,7 @@ def test_an_error_of_a_worker_ends_the_attempt(
 
 @pytest.mark.parametrize("name", sorted(CASES.keys() - FIRST_TIER))
 @list_engines(more=True)
-def test_other_errors_end_the_attempt_alike(
+def test_other_errors_end_the_attempt_in_the_same_way(
     engine: str, name: str, runs: ConformanceRuns, tmp_path: Path
 ) -> None:
     check_ending(CASES[name], enter(runs, engine), tmp_path)
@@ -129,7 +129,7 @@ def test_a_stage_that_ends_every_worker_ends_the_attempt(
 
 # The driver counts failures in core/flow.py for all engines, so Ray belongs to the second tier.
 @list_engines(more=True)
-def test_a_stage_that_fails_all_of_its_first_tasks_ends_the_attempt_and_the_next_one_goes_on(
+def test_failures_of_all_first_tasks_end_the_attempt_and_the_next_resumes(
     engine: str, runs: ConformanceRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(call_size, "CALL_TASKS", 1)  # a larger call would reach the good sources

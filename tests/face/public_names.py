@@ -11,7 +11,7 @@ import griffe
 
 ROOT = Path(__file__).parents[2]
 MODULES = ("strandline", "strandline.stages", "strandline.errors")
-Named = Any  # an object or an alias of one: an alias has the attributes of its target
+Named = Any  # an object, or an alias with its target's attributes
 EXTENSION = ROOT / "docs/griffe_stages.py"
 
 
@@ -38,7 +38,7 @@ def find_module(path: str) -> griffe.Module:
 
 
 def list_names() -> Iterator[tuple[str, Named]]:
-    """Yield the path of each public name and what the path stands for."""
+    """Yield the path of each public name and its object."""
     for module in MODULES:
         for name in find_module(module).exports or ():
             yield f"{module}.{name}", find_module(module)[str(name)]
@@ -54,8 +54,8 @@ def list_signatures() -> Iterator[str]:
 def render_signatures(path: str, found: Named, public: Collection[str] = ()) -> Iterator[str]:
     """Yield one line for a stage with its parameters, a function, or an attribute.
 
-    Any other class has a line, and one for each public member. Members of public bases are left
-    out: the lines of the base have them.
+    For any other class, yield a line, and one for each public member. Members of public bases are
+    left out: the lines of the base have them.
     """
     if found.is_function:
         abstract = "abstract " * ("abstractmethod" in found.labels)

@@ -1,4 +1,4 @@
-"""Public names change on purpose only: a golden file has the signature of each."""
+"""Public names change only on purpose: a golden file has the signature of each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read(code: str, path: str = "strandline") -> list[str]:
 
 
 def test_public_names_change_on_purpose_only(golden: Callable[[str, str], None]) -> None:
-    """A failure lists the changed lines; docs/python.md describes how a name may go."""
+    """A failure lists the changed lines; docs/python.md describes how to remove a name."""
     golden("api/python.txt", "\n".join(list_signatures()) + "\n")
 
 
@@ -58,7 +58,7 @@ def test_code_that_catches_a_removed_error_works_with_a_warning(name: str) -> No
         raise errors.LedgerError
 
 
-def test_signatures_hold_what_code_relies_on() -> None:
+def test_signatures_contain_everything_that_callers_rely_on() -> None:
     assert read(SAMPLE) == [
         "strandline.Sample: SinkStage",
         "strandline.Sample.suffix: str = '.txt'",
@@ -92,7 +92,7 @@ def test_a_change_to_a_name_changes_the_signatures(code: str, before: str, after
     assert read(code.replace(before, after), path) != read(code, path)
 
 
-def test_documents_and_examples_import_public_modules_alone() -> None:
+def test_documents_and_examples_import_only_public_modules() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     pages += (ROOT / "docs/journeys").glob("*.md")
     pages += [*(ROOT / "pipelines" / "examples").rglob("*.py")]

@@ -1,4 +1,4 @@
-"""What `from strandline import ...` gives, and a pipeline that is put together in Python."""
+"""The public names of `strandline`, and pipelines built in Python."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Numbers(SourceStage):
     """Lists numbers."""
 
     class Params(SourceStage.Params):
-        """How many."""
+        """Number of sources."""
 
         count: int = 4
 
@@ -64,7 +64,7 @@ class KeepEven(Stage):
 
 
 class DoubleAll(Stage):
-    """Works on batches."""
+    """Doubles numbers in batches."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         return [task.replace(task.data * 2) for task in tasks]
@@ -74,7 +74,7 @@ class Text(SinkStage):
     """Writes numbers as text."""
 
     class Params(SinkStage.Params):
-        """Where to."""
+        """Output folder."""
 
         path: str | None = None
 
@@ -97,7 +97,7 @@ def build(**fields: Any) -> Pipeline:
     return Pipeline("evens", **(parts | fields))
 
 
-def test_every_public_name_is_there_and_sorted_as_people_look_for_it() -> None:
+def test_every_public_name_exists_in_sorted_order() -> None:
     assert strandline.__all__ == sorted(strandline.__all__)
     for name in strandline.__all__:
         assert getattr(strandline, name) is not None
@@ -123,12 +123,12 @@ def test_a_name_loads_only_what_it_needs(statement: str, absent: list[str]) -> N
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = json.loads(done.stdout)
     assert "strandline" in loaded
-    for name in ("strandline.plan", "strandline.plan.lazy_names"):  # they find the others
+    for name in ("strandline.plan", "strandline.plan.lazy_names"):  # these modules find the others
         loaded.remove(name)
     assert [name for name in loaded if name.startswith(tuple(absent))] == []
 
 
-def test_a_pipeline_runs_and_goes_on(tmp_path: Path) -> None:
+def test_a_pipeline_runs_and_resumes(tmp_path: Path) -> None:
     outcome = build().run(checkpoint_path=tmp_path, engine="inline")
     assert outcome.code is ExitCode.COMPLETE
     assert (outcome.standing.finished, outcome.standing.skipped) == (4, 0)
@@ -138,7 +138,7 @@ def test_a_pipeline_runs_and_goes_on(tmp_path: Path) -> None:
     assert again.attempt == 2
 
 
-def test_without_a_checkpoint_the_sink_says_where_to_and_nothing_is_tracked(
+def test_without_a_checkpoint_the_sinks_path_is_used_and_nothing_is_tracked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -150,7 +150,7 @@ def test_without_a_checkpoint_the_sink_says_where_to_and_nothing_is_tracked(
         build().run(engine="inline")
 
 
-def test_a_failed_source_is_told_by_the_code_and_not_by_an_error(tmp_path: Path) -> None:
+def test_a_failed_source_sets_the_exit_code_and_raises_no_error(tmp_path: Path) -> None:
     class FailOne(Stage):
         def process(self, task: Task) -> Any:
             return FailedTask("three") if task.data == 3 else task
@@ -160,7 +160,7 @@ def test_a_failed_source_is_told_by_the_code_and_not_by_an_error(tmp_path: Path)
     assert outcome.standing.failed == 1
 
 
-def test_a_changed_pipeline_is_refused_unless_told_otherwise(tmp_path: Path) -> None:
+def test_a_changed_pipeline_is_rejected_by_default(tmp_path: Path) -> None:
     build().run(tmp_path, engine="inline")
     changed = build(stages=[KeepEven()])
     with pytest.raises(LedgerError, match="the pipeline is not the one") as caught:
@@ -182,7 +182,7 @@ def test_wrong_arguments_of_run_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_work_says_what_a_stage_asks_for() -> None:
+def test_work_sets_the_options_of_a_stage() -> None:
     plan = work(
         DoubleAll(),
         name="twice",
@@ -211,7 +211,7 @@ def test_names_come_from_the_registry_or_the_class() -> None:
 
     @register("face-test-stage")
     class Registered(KeepEven):
-        """Has a name."""
+        """A stage with a registered name."""
 
     assert work(Registered()).name == "face-test-stage"
 
@@ -222,7 +222,7 @@ def fail_to_work(**fields: Any) -> str:
     return str(caught.value)
 
 
-def test_work_refuses_what_a_manifest_could_not_hold() -> None:
+def test_work_rejects_values_that_a_manifest_rejects() -> None:
     assert fail_to_work(batch_size=0) == "KeepEven.batchSize: must be at least 1, not 0"
     assert fail_to_work(workers=(3, 2)).startswith("KeepEven.workers: 'max' must be at least 'min'")
     assert fail_to_work(name="No Label").startswith("KeepEven.name: must be lowercase letters")
@@ -277,7 +277,7 @@ def test_yaml_and_python_make_one_pipeline_and_share_a_ledger(tmp_path: Path) ->
     assert made.run(tmp_path, engine="inline").standing.skipped == 1
 
 
-def test_a_manifest_says_what_a_change_means_and_an_argument_overrules_it(tmp_path: Path) -> None:
+def test_an_argument_overrides_the_on_change_of_a_manifest(tmp_path: Path) -> None:
     Pipeline.from_file(write_manifest(tmp_path)).run(tmp_path, engine="inline")
     file = write_manifest(tmp_path, on_change="Continue")
     file.write_text(file.read_text().replace("{use: read-files}", "{use: read-files, name: r}"))
@@ -287,7 +287,7 @@ def test_a_manifest_says_what_a_change_means_and_an_argument_overrules_it(tmp_pa
     assert pipeline.run(tmp_path, engine="inline").standing.skipped == 1
 
 
-def test_a_manifest_names_the_engine_and_an_argument_another(tmp_path: Path) -> None:
+def test_an_argument_overrides_the_engine_of_a_manifest(tmp_path: Path) -> None:
     file = write_manifest(tmp_path)
     text = file.read_text()
     file.write_text(f"{text}  engine: ray-data\n")
@@ -319,14 +319,14 @@ def test_a_manifest_means_the_same_from_python(tmp_path: Path) -> None:
     outcome = pipeline.run(tmp_path, engine="inline")
 
     assert outcome.code is ExitCode.COMPLETE
-    assert outcome.standing.quarantined == 1  # at once, and so many are tolerated
+    assert outcome.standing.quarantined == 1  # immediately, because one is tolerated
     store = Store(PipelineFolder.of(tmp_path, "default", "notes").ledger, readonly=True)
     ((_, _, record),) = store.list_records()
     store.close()
-    assert record.efforts  # told source by source
+    assert record.efforts  # recorded per source
 
 
-def test_every_stage_that_ships_is_where_it_is_said_to_be() -> None:
+def test_every_shipped_stage_is_at_its_documented_location() -> None:
     shipped = {
         cls.__name__: cls
         for cls in list_registered().values()
@@ -340,7 +340,7 @@ def test_every_stage_that_ships_is_where_it_is_said_to_be() -> None:
         _ = stages.Nothing  # type: ignore[attr-defined]
 
 
-# What ends a command, and not a run.
+# Errors that end a command but not a run.
 OF_COMMANDS = {
     "BadTargetError",
     "RequirementsError",
@@ -394,7 +394,7 @@ def test_every_error_that_may_end_a_run_can_be_caught_by_a_public_name() -> None
         _ = errors.Nothing
 
 
-def test_every_name_of_the_page_can_be_imported() -> None:
+def test_every_documented_name_can_be_imported() -> None:
     page = (Path(__file__).parents[2] / "docs/python.md").read_text()
     places = page.partition("## A pipeline")[0]
     face = re.findall(r"`([A-Za-z_]+)`", places.partition("| `strandline` |")[2].partition("\n")[0])

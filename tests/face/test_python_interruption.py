@@ -1,4 +1,4 @@
-"""An interrupt of a run in the caller's own process leaves all as the next call needs it."""
+"""An interrupt of a run in the caller's process leaves a state that the next call can use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline.python.interruption import MESSAGE, SENTENCE, interruptible
 
 
 class Numbers(SourceStage):
-    """Lists numbers, slowly enough to be stopped among them."""
+    """Lists numbers slowly, so that a run can be stopped in between."""
 
     def list_sources(self) -> Any:
         for number in range(8):
@@ -24,10 +24,10 @@ class Numbers(SourceStage):
 
 
 class Interrupt(Stage):
-    """Interrupts this process so often at its third task; as whoever holds the keys does."""
+    """Interrupts this process a given number of times at its third task, as Ctrl-C does."""
 
     class Params(Stage.Params):
-        """How often."""
+        """Number of interrupts."""
 
         times: int
 
@@ -50,7 +50,7 @@ class Text(SinkStage):
 
 @pytest.fixture(autouse=True)
 def _keyboard() -> Iterator[None]:
-    """Ctrl-C means what it does in a program of one's own; a worker of pytest ignores it."""
+    """Restore the default handling of Ctrl-C, which a worker of pytest ignores."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -61,10 +61,10 @@ def build(times: int) -> Pipeline:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_after_an_interrupt_the_next_call_goes_on(tmp_path: Path, times: int) -> None:
+def test_after_an_interrupt_the_next_call_resumes(tmp_path: Path, times: int) -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         build(times).run(tmp_path, engine="inline")
-    # The first one lets the work end, the second does not.
+    # The first interrupt waits for the work to end; the second does not.
     assert str(caught.value) == (MESSAGE if times == 1 else "")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -116,7 +116,7 @@ def test_an_error_of_the_run_is_not_hidden_by_an_interrupt() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_who_listens_already_goes_on_listening() -> None:
+def test_an_existing_signal_handler_stays_installed() -> None:
     heard: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     with interruptible(lambda _: None) as is_asked:
@@ -125,7 +125,7 @@ def test_who_listens_already_goes_on_listening() -> None:
     assert heard == [signal.SIGINT]
 
 
-def test_in_a_thread_nobody_listens() -> None:
+def test_no_signal_handler_is_installed_in_a_thread() -> None:
     answers: list[bool] = []
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""What a run came to, as code and notebooks read it."""
+"""The outcome of a run for code and notebooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline_api.documents.problems import SpecError as ApiSpecError
 
 
 class Moody(Stage):
-    """Raises for most, answers with a failure for some."""
+    """Raises for most tasks, and returns a failure for some."""
 
     def process(self, task: Task) -> Any:
         (name,) = task.table["key"].to_pylist()
@@ -28,7 +28,7 @@ class Moody(Stage):
 
 
 class OwnSink(SinkStage):
-    """Has no parameters."""
+    """A sink without parameters."""
 
     def write(self, task: Task, file: Any) -> None:
         file.write(b"x")
@@ -43,14 +43,14 @@ def build(folder: Path, stages: list[Stage], **sink: Any) -> Pipeline:
 
 @pytest.fixture(params=["tracked", "untracked"])
 def outcome(request: pytest.FixtureRequest, tmp_path: Path) -> Outcome:
-    """Nine of ten sources failed, with a ledger and without."""
+    """Provide the outcome of a run where nine of ten sources fail, with a ledger and without."""
     is_tracked = request.param == "tracked"
     sink = {} if is_tracked else {"path": str(tmp_path / "out")}
     pipeline = build(tmp_path, [Moody()], **sink)
     return pipeline.run(tmp_path / "data" if is_tracked else None, engine="inline")
 
 
-def test_failures_are_there_one_by_one_and_by_reason(outcome: Outcome) -> None:
+def test_failures_are_available_individually_and_by_reason(outcome: Outcome) -> None:
     assert outcome.code is ExitCode.SOURCES_FAILED
     assert {Path(failure.key).stem for failure in outcome.failures} == set("012345678")
     assert {failure.stage for failure in outcome.failures} == {"moody"}
@@ -61,13 +61,13 @@ def test_failures_are_there_one_by_one_and_by_reason(outcome: Outcome) -> None:
     assert str(groups[1].reason) == "row … is <empty>"
 
 
-def test_outputs_are_the_files_that_lie_there(outcome: Outcome) -> None:
+def test_outputs_are_the_existing_files(outcome: Outcome) -> None:
     (path,) = outcome.outputs
     assert "/9.txt" in Path(path).read_text()
     assert path.startswith(f"{outcome.output}/")
 
 
-def test_an_outcome_is_shown_as_people_read_it(outcome: Outcome) -> None:
+def test_an_outcome_has_a_readable_representation(outcome: Outcome) -> None:
     assert repr(outcome).startswith("<Outcome SOURCES_FAILED")
     assert repr(outcome).endswith(f": {outcome.message}>")
     assert len(repr(outcome)) < 120
@@ -82,13 +82,13 @@ def test_an_outcome_is_shown_as_people_read_it(outcome: Outcome) -> None:
     assert page.count("\n") == len(lines)
 
 
-def test_an_outcome_may_be_sent_elsewhere(outcome: Outcome) -> None:
+def test_an_outcome_can_be_pickled(outcome: Outcome) -> None:
     again = pickle.loads(pickle.dumps(outcome))  # noqa: S301 - our own
     assert again == outcome
     assert again.outputs == outcome.outputs
 
 
-def test_outputs_are_those_of_all_attempts_in_the_order_of_their_sources(tmp_path: Path) -> None:
+def test_outputs_cover_all_attempts_in_source_order(tmp_path: Path) -> None:
     pipeline = build(tmp_path, [])
     pipeline.run(tmp_path / "data", engine="inline")
     outcome = pipeline.run(tmp_path / "data", engine="inline")
@@ -98,7 +98,7 @@ def test_outputs_are_those_of_all_attempts_in_the_order_of_their_sources(tmp_pat
 
 
 @pytest.mark.parametrize(("buckets", "is_packable"), [(None, True), (2, False)])
-def test_only_a_source_that_could_pack_small_files_is_told_to(
+def test_only_sources_of_small_files_are_packable(
     tmp_path: Path, buckets: int | None, is_packable: bool
 ) -> None:
     source = Files(paths=[f"{tmp_path}/*.txt"], buckets=buckets)
@@ -117,7 +117,7 @@ def test_parameters_are_refused_by_stage_and_field() -> None:
         KeepDocumented(min_words="many")
 
 
-def test_a_sink_of_ones_own_is_asked_for_a_checkpoint_and_not_for_a_path(tmp_path: Path) -> None:
+def test_a_sink_without_a_path_requires_a_checkpoint_path(tmp_path: Path) -> None:
     pipeline = Pipeline("own", source=Files(paths=[f"{tmp_path}/*"]), sink=OwnSink())
     with pytest.raises(SpecError) as caught:
         pipeline.run(engine="inline")

@@ -1,4 +1,4 @@
-"""Where a run that was started from Python is shown, and what is shown there."""
+"""Display of the progress of a run that was started from Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.stages import Files, JsonlSink, ReadFiles
 
 
 class Cell:
-    """The output of a notebook's cell: what is drawn takes the place of what was."""
+    """The output of a notebook cell; each update replaces the previous one."""
 
     def __init__(self) -> None:
         self.drawn: list[str] = []
@@ -37,7 +37,7 @@ class Cell:
 
 
 def load_ipython(cell: Cell, *, kernel: object = "a kernel") -> dict[str, Any]:
-    """Modules that a notebook's kernel has loaded; without a kernel IPython's terminal has."""
+    """Provide the modules of a notebook kernel; without a kernel, those of IPython's terminal."""
     shell = SimpleNamespace(kernel=kernel) if kernel else SimpleNamespace()
     return {
         "IPython": SimpleNamespace(get_ipython=lambda: shell),
@@ -52,7 +52,7 @@ def build(folder: Path) -> Pipeline:
     return Pipeline("notes", source=source, stages=[ReadFiles()], sink=JsonlSink())
 
 
-def test_a_cell_shows_a_run_from_its_beginning_to_its_end(
+def test_a_cell_shows_a_run_from_start_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = Cell()
@@ -61,13 +61,13 @@ def test_a_cell_shows_a_run_from_its_beginning_to_its_end(
     outcome = build(tmp_path).run(tmp_path / "data", engine="inline")
     assert cell.drawn[0] == "notes  0.0 s\nstarting"
     assert cell.drawn[-1].endswith(f" s\n{outcome.message}")
-    assert cell.displays == 1  # all others take its place
+    assert cell.displays == 1  # all other updates replace the first
 
     build(tmp_path).run(tmp_path / "data", engine="inline", progress=False)
     assert cell.displays == 1
 
 
-def test_a_cell_shows_a_table_and_what_there_is_to_say() -> None:
+def test_a_cell_shows_a_table_and_messages() -> None:
     cell, seconds = Cell(), [100.0]
     reporter = NotebookReporter(cell, lambda: seconds[0])
     flow: Any = SimpleNamespace(failed=set(), list_stages=list)
@@ -91,14 +91,14 @@ def test_only_a_kernel_has_cells() -> None:
     ("is_terminal", "is_wanted", "is_debugged", "is_shown"),
     [
         (True, None, False, True),
-        (True, None, True, False),  # a debugger has the terminal
+        (True, None, True, False),  # a debugger uses the terminal
         (True, True, True, True),
         (True, False, False, False),
         (False, None, False, False),
         (False, True, False, True),
     ],
 )
-def test_without_a_notebook_a_terminal_is_written_to(
+def test_without_a_notebook_progress_goes_to_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
     is_terminal: bool,
     is_wanted: bool | None,

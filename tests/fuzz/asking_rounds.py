@@ -1,7 +1,7 @@
-"""Runs that ask a model of many faults, while driver, worker, server or engine are killed.
+"""Runs that query a faulty model while a driver, worker, server, or engine is killed.
 
-A round is drawn from its seed. What it has to come to: each row is answered, dropped or dead
-exactly once; nobody asks for what the logs have; no budget is passed but by what is in flight.
+A seed determines a round. Invariants: each row is answered, dropped, or dead exactly once; no
+logged answer is requested again; budgets are exceeded only by requests in flight.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PROMPTS = tuple(f"{file}-{row}" for file in range(FILES) for row in range(ROWS))
 KILLED = -9
 OUTAGE_SECONDS = 1.0
 COMMAND = (sys.executable, str(faulty_server.__file__))
-# Of the server, and of the stages' modules.
+# Python path of the server and of the stages' modules.
 PATH = os.pathsep.join(str(Path(str(module.__file__)).parent) for module in (fake_model, jobs))
 TARGETS = {
     ("inline", False): ("driver", "driver", "server", "vanish"),
@@ -61,7 +61,7 @@ TARGETS = {
     ("ray", False): ("driver", "worker", "worker", "ledger", "server", "vanish"),
     ("ray", True): ("driver", "worker", "engine", "engine"),
 }
-# How a run may end in which that happens.
+# Allowed exit codes of a run, by the target of the kill.
 ENDS: dict[str, set[int]] = {
     "driver": {KILLED, ExitCode.COMPLETE},
     "vanish": {ExitCode.APPLICATION_ERROR},
@@ -71,7 +71,7 @@ ENDS: dict[str, set[int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """What happens in a run, after so many more requests."""
+    """A disturbance of a run after this many more requests."""
 
     target: str
     after: int
@@ -79,11 +79,11 @@ class Strike:
 
 @dataclass(frozen=True, slots=True)
 class AskingRound:
-    """What is drawn from a seed.
+    """Everything that a seed determines.
 
     Attributes:
-        is_served: each worker has a server of its own.
-        budget: of all runs but the last; it may be empty.
+        is_served: whether each worker has its own server.
+        budget: of all runs but the last; may be empty.
     """
 
     seed: int
@@ -95,7 +95,7 @@ class AskingRound:
 
 
 def draw_asking(seed: int, engine: str) -> AskingRound:
-    """The round of a seed."""
+    """Draw the round of a seed."""
     rng = random.Random(f"asking {seed} {engine}")
     is_served = rng.random() < 0.4
     budget = rng.choice([{}, {"requests": rng.randint(40, 90)}, {"tokens": rng.randint(300, 800)}])
@@ -106,10 +106,10 @@ def draw_asking(seed: int, engine: str) -> AskingRound:
 
 
 class AskingPlay:
-    """A round being played.
+    """A round in progress.
 
     Attributes:
-        fired: what took place in it.
+        fired: the disturbances that took place.
     """
 
     def __init__(self, drawn: AskingRound, folder: Path) -> None:
@@ -131,7 +131,7 @@ class AskingPlay:
         self._kills, self._is_bounded = 0, True
 
     def find_problems(self) -> Iterator[str]:
-        """Play it to the end; what is wrong, as soon as it is."""
+        """Play the round and yield problems as they are found."""
         try:
             self._serve()
             for strike in self._drawn.strikes:
@@ -203,7 +203,7 @@ class AskingPlay:
             self._server = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": PATH})
 
     def _run(self, strike: Strike) -> int:
-        """Run, and have it disturbed; the exit code."""
+        """Run with a disturbance and return the exit code."""
         wanted = self._count_asked() + strike.after
         options = ["--workers", "2"] if self._drawn.engine != "inline" else []
         extra = {"PYTHONPATH": PATH}
@@ -215,7 +215,7 @@ class AskingPlay:
             code = process.wait(PATIENCE)
         (self._folder / VANISHED).unlink(missing_ok=True)
         if code == KILLED:
-            end_strays(self.volume)  # or its workers would end what they have begun
+            end_strays(self.volume)  # otherwise its workers would finish calls in progress
         return code
 
     def _strike(self, process: subprocess.Popen[bytes], target: str) -> None:
@@ -250,20 +250,20 @@ class AskingPlay:
         return len(read_lines(self._folder / ASKED))
 
     def _find_breaches(self) -> Iterator[str]:
-        """What was asked and must not have been."""
+        """Yield requests that must not have been sent."""
         for prompt in read_lines(self._folder / TWICE):
             yield f"{prompt!r} was asked for, and the log had it"
         budget, asked = self._drawn.budget, self._count_asked()
         if self._is_bounded and asked > budget.get("requests", asked):
             yield f"{asked} requests of {budget}"
-        # What was in flight at each kill has told nobody what it cost.
+        # At each kill, the cost of requests in flight is lost.
         at_once = CONCURRENCY * WORKERS * TOKENS * (1 + self._kills)
         spent = TOKENS * len(read_lines(self._folder / GIVEN))
         if self._is_bounded and spent > budget.get("tokens", spent) + at_once:
             yield f"{spent} tokens of {budget}"
 
     def _find_differences(self) -> Iterator[str]:
-        """How what came out differs from what has to."""
+        """Yield differences between the actual and the expected results."""
         drawn = self._drawn
         hopeless = {prompt for prompt in PROMPTS if is_hopeless(drawn.seed, prompt)}
         dead = hopeless if drawn.on_error == "deadLetter" else set[str]()
@@ -283,6 +283,6 @@ class AskingPlay:
 
 
 def play_asking(seed: int, engine: str, folder: Path) -> tuple[list[str], Counter[str]]:
-    """Play the round of a seed: what is wrong with it, and what took place."""
+    """Play the round of a seed. Return its problems and the disturbances that took place."""
     play = AskingPlay(draw_asking(seed, engine), folder)
     return list(play.find_problems()), play.fired

@@ -1,6 +1,6 @@
-"""What happens in one round of the fuzzer, drawn from its seed: a pipeline, its sources, its kills.
+"""Draws a round of the fuzzer from its seed: a pipeline, its sources, and its kills.
 
-Pure: the same seed draws the same round. It must not know how one is carried out.
+Pure: the same seed draws the same round. This module must not depend on how rounds are played.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from fuzz_stages import LARGE, RAISED
 from strandline.storage.faults import STEPS
 
-# Those that people have, and those that nobody should.
+# Plausible keys of users, and hostile ones.
 ODD_KEYS = (
     "../up",
     "/absolute",
@@ -26,7 +26,7 @@ ODD_KEYS = (
     "\U0001f9f5",
     "'; --",
     "None",
-    "half \udc80",  # which fails
+    "half \udc80",  # not valid UTF-8, so its source fails
     "k" * 5000,
 )
 GATHERING = frozenset({"piece", "shard", "merged", "pack", "gather", "artifacts"})
@@ -35,7 +35,7 @@ KINDS = {
     "inline": (*["kill"] * 5, "enospc", "eio", "rival", "gap", *_ALL),
     "processes": (*["kill"] * 3, "enospc", "eio", "moment", *_ALL),
     "ray": (*["kill"] * 3, "enospc", "eio", "moment", *_ALL),
-    "nodes": (*["lost"] * 4, "moment", *_ALL),  # a step is reached in processes that know no fault
+    "nodes": (*["lost"] * 4, "moment", *_ALL),  # no kills at steps: faults are off there
 }
 TARGETS = ("driver", "worker", "worker", "ledger", "raylet")
 FORKED_TARGETS = ("driver", "worker", "worker", "worker", "forker")
@@ -44,17 +44,17 @@ Sources = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """One run that does not go well.
+    """A disturbance of one run.
 
     Attributes:
         kind: `kill`, `enospc`, `eio` (at a step), `moment` (a kill at any time), `stop` (SIGTERM),
-            `trouble` (the stage that is told to), `rival` (a second driver), `gap` (a listing that
-            misses something), `lost` (of a node).
-        step, nth: of those at a step.
-        target: whom a kill at any time meets, where there are several processes.
-        moment: how far the run is, from 0 to 1.
-        trouble: what the stage is told.
-        gap: so many sources are listed.
+            `trouble` (the stage `Trouble` fails), `rival` (a second driver), `gap` (an incomplete
+            listing), `lost` (a node).
+        step, nth: of disturbances at a step.
+        target: the killed process, if there are several.
+        moment: progress of the run, from 0 to 1.
+        trouble: instruction for the stage.
+        gap: number of listed sources.
     """
 
     kind: str
@@ -74,7 +74,7 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """The sources of a run, and how it is disturbed; None: not at all."""
+    """The sources of a run, and its disturbance, or None for an undisturbed run."""
 
     sources: Sources
     disturbance: Disturbance | None
@@ -82,12 +82,12 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What happens, in order; the last chapter is left alone, and is what a reference run sees.
+    """The events in order. The last chapter is undisturbed and equals the reference run.
 
     Attributes:
         source, stages, sink: of the spec, where `FOLDER` stands for a folder that each volume has
-            of its own.
-        is_shared: some of the sources share storage.
+            separately.
+        is_shared: whether some of the sources share storage.
     """
 
     seed: int
@@ -98,20 +98,20 @@ class Round:
     is_shared: bool
 
     def spell(self, folder: str, output: str | None) -> dict[str, Any]:
-        """The pipeline's `spec`, with flags and logs in a folder."""
+        """Return the pipeline's `spec`, with flags and logs in a folder."""
         spec: dict[str, Any] = {
             "source": _place(self.source, folder),
             "stages": [_place(stage, folder) for stage in self.stages],
             "sink": self.sink,
             "checkpoint": {"interval": "1s", "keepLast": 1},
-            # Whoever is killed so often may look like a poison source.
+            # Prevent the quarantine of sources that are killed this often.
             "quarantine": {"after": 10_000},
         }
         return spec | ({"storage": {"output": {"url": output}}} if output else {})
 
 
 def draw_round(seed: int, player: str = "inline") -> Round:
-    """The round of a seed for one that plays it: `inline`, `processes`, `ray` or `nodes`."""
+    """Draw the round of a seed for a player: `inline`, `processes`, `ray`, or `nodes`."""
     rng = random.Random(f"{seed} {player}")
     is_shared = rng.random() < 0.2
     deletes = is_shared or rng.random() < 0.6
@@ -145,16 +145,16 @@ def _draw_stages(rng: random.Random) -> tuple[list[dict[str, Any]], dict[str, An
 
 
 def _draw_cuts(rng: random.Random, items: list[dict[str, Any]]) -> None:
-    """Let stages run in one worker, or each by itself, or some."""
+    """Chain all stages, isolate all stages, or isolate some."""
     share = rng.choice([0.0, 1.0, 0.4])
     for item in items:
         item["isolate"] = rng.random() < share
 
 
 def _draw_errors(rng: random.Random, stages: list[dict[str, Any]]) -> None:
-    """Have what fails by itself fail alone, in some rounds; and rows of tables, in others.
+    """In some rounds, give failing stages an error policy, and add a stage that fails rows.
 
-    `Trouble` fails in some runs only, so what it fails must stay a failure of its source.
+    `Trouble` fails in some runs only, so its failures must remain failures of sources.
     """
     if stages[-1]["use"].endswith(":Tabulate") and rng.random() < 0.6:
         picky = {"use": "fuzz_stages:Picky", "name": "picky", "resources": {"cpu": 0.05}}
@@ -165,7 +165,7 @@ def _draw_errors(rng: random.Random, stages: list[dict[str, Any]]) -> None:
 
 
 def _dress(rng: random.Random, kind: str) -> dict[str, Any]:
-    """What a stage of that kind is told."""
+    """Return random settings for a stage of this kind."""
     salt = rng.randrange(1000)
     own: dict[str, Any] = {"resources": {"cpu": 0.05}}
     if kind in {"Open", "Trouble"}:
@@ -194,7 +194,7 @@ def _draw_chapters(rng: random.Random, player: str, *, deletes: bool) -> list[Ch
         version += 1
         sources[name] = version
     chapters = []
-    # Each run of Ray's takes seconds.
+    # Each run on Ray takes seconds.
     for _ in range(rng.randint(1, 6 if player == "inline" else 3)):
         chapters.append(Chapter(dict(sources), _draw_disturbance(rng, player, len(sources))))
         for _ in range(rng.choice([0, 0, 1, 3])):
@@ -204,7 +204,7 @@ def _draw_chapters(rng: random.Random, player: str, *, deletes: bool) -> list[Ch
 
 
 def _change(rng: random.Random, sources: Sources, version: int, *, deletes: bool) -> None:
-    """Add, change or remove one; a version is never used twice."""
+    """Add, change, or remove a source. Versions are never reused."""
     if deletes and len(sources) > 1 and rng.random() < 0.4:
         del sources[rng.choice(sorted(sources))]
     elif sources and rng.random() < 0.5:
@@ -229,7 +229,7 @@ def _draw_disturbance(rng: random.Random, player: str, sources: int) -> Disturba
 
 
 def _place(item: dict[str, Any], folder: str) -> dict[str, Any]:
-    """The item, with its folder told."""
+    """Return the item with `FOLDER` replaced."""
     told = {
         name: folder if value == "FOLDER" else value for name, value in item.get("with", {}).items()
     }

@@ -1,9 +1,8 @@
-"""A model's server as a process of its own, with faults on the wire, which may be killed.
+"""A model server in its own process, with faults on the wire. It may be killed.
 
-`python faulty_server.py PORT FOLDER SEED LOGS`. In the folder it writes down who it is and what it
-was asked, before it answers; where the folder has a file `vanished`, its model is gone. Each
-request is held against the logs of requests: who asks for what they have, and still waits for it,
-is written down too.
+`python faulty_server.py PORT FOLDER SEED LOGS`. The server writes its process ID and each request
+into the folder before it responds. If the folder has a file `vanished`, the model is gone. The
+server also records requests whose answer the request logs already have, if the client still waits.
 """
 
 from __future__ import annotations
@@ -43,32 +42,32 @@ TOKENS = USAGE["total_tokens"]
 
 
 def choose_fault(seed: int, prompt: str, time: int) -> Fault:
-    """The fault of a prompt that is asked for the nth time."""
+    """Return the fault for the nth request of a prompt."""
     fault = draw_faults(seed, 0.3, most=2, passing=ALL_PASSING)(prompt, time)
     drawn = random.Random(f"{seed} {prompt} answer").random()
-    # Once it is repaired; a row of which it is always so has no answer.
+    # A wrong answer is repaired by one more request; a row with only wrong answers has no answer.
     is_wrong = drawn < 0.05 or (drawn < 0.15 and time == 1)
     return WRONG if fault is None and is_wrong and prompt != PROBE else fault
 
 
 def is_hopeless(seed: int, prompt: str) -> bool:
-    """Whether a prompt never gets a good answer."""
+    """Return whether a prompt never gets a good answer."""
     return choose_fault(seed, prompt, 1000) is not None
 
 
 def write_line(path: Path, line: str) -> None:
-    """Append a line, whoever else does."""
+    """Append a line; safe with concurrent writers."""
     with path.open("a") as file:
         file.write(f"{line}\n")
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines that are there."""
+    """Return the lines of a file, or none if the file is missing."""
     return path.read_text().splitlines() if path.exists() else []
 
 
 def is_waited_for(connection: socket.socket) -> bool:
-    """Whether the other end has not given up, as one that was killed has."""
+    """Return whether the client is still connected; a killed client is not."""
     try:
         return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
     except BlockingIOError:
@@ -78,7 +77,7 @@ def is_waited_for(connection: socket.socket) -> bool:
 
 
 class LoggedPrompts:
-    """The prompts that the logs below a folder have an answer to."""
+    """The prompts with an answer in the logs below a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -86,7 +85,7 @@ class LoggedPrompts:
         self._prompts: set[str] = set()
 
     def read(self) -> set[str]:
-        """All of them, by now."""
+        """Return all prompts logged until now."""
         for path in self._folder.glob(f"*/*{SUFFIX}"):
             for entry in self._logs.setdefault(path, FileLog(path)).read():
                 self._prompts.add(json.loads(entry.answer.text)["echo"])
@@ -94,7 +93,7 @@ class LoggedPrompts:
 
 
 class FaultyModel:
-    """Answers with JSON of the prompt, and counts in files."""
+    """Responds with JSON that contains the prompt, and counts requests in files."""
 
     def __init__(self, folder: Path, seed: int, logs: Path) -> None:
         self._folder, self._seed, self._logged = folder, seed, LoggedPrompts(logs)
@@ -103,9 +102,9 @@ class FaultyModel:
         self._model = FakeModel(choose=self._choose, answer=self._answer)
 
     def reply(self, path: str, body: bytes, connection: socket.socket) -> Reply | Unanswered:
-        """What comes back."""
+        """Return the response."""
         request = json.loads(body)
-        del request["messages"][1:]  # of a repair
+        del request["messages"][1:]  # the messages of a repair
         prompt = request["messages"][0]["content"]
         with self._lock:
             write_line(self._folder / ASKED, prompt)
@@ -133,7 +132,7 @@ class FaultyModel:
 
 
 class Handler(AnsweringHandler):
-    """Gives what the model says, or breaks off."""
+    """Sends the model's response or drops the connection."""
 
     model: FaultyModel
 
@@ -159,12 +158,12 @@ class Handler(AnsweringHandler):
             self.send_half()
 
     def handle(self) -> None:
-        with suppress(OSError, ValueError):  # whoever asked was killed, or was hung up on
+        with suppress(OSError, ValueError):  # killed client, or dropped connection
             super().handle()
 
 
 def main(port: int, folder: Path, seed: int, logs: Path) -> None:
-    """Serve until it is killed."""
+    """Serve until killed."""
     Handler.model = FaultyModel(folder, seed, logs)
     server = AnsweringServer(("127.0.0.1", port), Handler)
     (folder / PIDS).mkdir(exist_ok=True)

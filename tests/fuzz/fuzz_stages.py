@@ -1,6 +1,6 @@
-"""Stages for drawn pipelines: what each answers follows from its parameters and its task alone.
+"""Stages for random pipelines, whose results depend only on parameters and tasks.
 
-But for `Trouble`, which does what a file tells it, until somebody takes the file away.
+The exception is `Trouble`, which follows an instruction in a file until the file is removed.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ LARGE = 70_000
 
 
 def roll(*parts: Any) -> int:
-    """A number below 2**32 that follows from the parts, and looks like chance."""
+    """Return a random-looking number below 2**32 that depends only on the parts."""
     digest = blake2b(json.dumps(parts).encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big")
 
 
 class Listed(SourceStage):
-    """Lists what a file names: pairs of key and seed; the seed is the version."""
+    """Lists pairs of key and seed from a file; the seed is the version."""
 
     class Params(SourceStage.Params):
-        """Where the list lies."""
+        """Location of the list."""
 
         folder: str
 
@@ -51,10 +51,10 @@ class Listed(SourceStage):
 
 
 class Shared(Listed):
-    """The same, of which several share storage."""
+    """Lists the same, with several sources sharing storage."""
 
     class Params(Listed.Params):
-        """Where the list lies, and into how many shares it falls."""
+        """Location of the list, and the number of shares."""
 
         shares: int = 3
 
@@ -65,10 +65,10 @@ class Shared(Listed):
 
 
 class Open(Stage):
-    """Makes words of a source, or of all that share storage, and keeps a log of what it opens."""
+    """Makes words from a source, or from all that share its storage, and logs opened sources."""
 
     class Params(Stage.Params):
-        """Where the log lies, and how many words are made."""
+        """Location of the log, and the number of words."""
 
         folder: str
         most: int = 6
@@ -92,21 +92,21 @@ class Open(Stage):
 
 
 class Salted(Stage):
-    """A stage whose answers are drawn from a salt and its task."""
+    """A stage whose results depend on a salt and its task."""
 
     class Params(Stage.Params):
-        """What makes this one differ from its like."""
+        """Salt that distinguishes stages of the same kind."""
 
         salt: int = 0
 
     params: Params
 
     def roll(self, task: Task, *more: Any) -> int:
-        """A number for this task."""
+        """Return a number for this task."""
         return roll(self.params.salt, task.data, task.meta, *more)
 
     def step(self, task: Task) -> list[Any]:
-        """The task's own words, changed in place, as stages may."""
+        """Return the task's words, changed in place as stages may do."""
         task.meta["steps"].append(self.params.salt)  # type: ignore[index]
         words: list[Any] = task.data
         words.reverse()
@@ -114,7 +114,7 @@ class Salted(Stage):
 
 
 class Split(Salted):
-    """Answers with nothing, one, the same task, or several with gaps between them."""
+    """Returns nothing, one task, the same task, or several with gaps in their slots."""
 
     def process(self, task: Task) -> Task | list[Slot] | None:
         drawn = self.roll(task)
@@ -133,7 +133,7 @@ class Split(Salted):
 
 
 class Batched(Salted):
-    """Filters some of a batch; a batch of several may raise after it has changed some of it."""
+    """Filters some tasks of a batch; may raise after changing some tasks of a larger batch."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         drawn = [self.roll(task) for task in tasks]
@@ -148,7 +148,7 @@ class Batched(Salted):
 
 
 class Joined(Salted):
-    """Used with a group: all words of it, fanned out again now and then."""
+    """Joins all words of a group, and sometimes splits the result again."""
 
     def join(self, tasks: list[Task]) -> Task:
         words = [f"{number}/{word}" for number, task in enumerate(tasks) for word in task.data]
@@ -167,10 +167,10 @@ class Joined(Salted):
 
 
 class Kept(StatefulFilter):
-    """Keeps a line of every task; filters some, and fans some out."""
+    """Stores a line for every task; filters some tasks, and splits some."""
 
     class Params(Salted.Params):
-        """What makes this one differ, and how large pieces are."""
+        """Salt, and the size of pieces."""
 
         padding: int = 0
 
@@ -198,7 +198,7 @@ class Kept(StatefulFilter):
 
 
 class Unspeakable(Exception):  # noqa: N818 - it is told by nobody
-    """Can't be told."""
+    """An exception that cannot be converted to text."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -238,10 +238,10 @@ RAISED = (
 
 
 class Failing(Salted):
-    """Fails some sources whatever is done: by raising, or with a mark in a slot."""
+    """Always fails some sources: by raising, or with a mark in a slot."""
 
     class Params(Salted.Params):
-        """How it fails, and one task of how many."""
+        """Kind of failure, and one in how many tasks fails."""
 
         kind: str = "ValueError"
         share: int = 10
@@ -256,10 +256,10 @@ class Failing(Salted):
 
 
 class Trouble(Stage):
-    """Fails or dies over some tasks as long as a file in the folder tells it to."""
+    """Fails or dies over some tasks while a file in the folder instructs it to."""
 
     class Params(Stage.Params):
-        """Where it is told."""
+        """Location of the instruction."""
 
         folder: str
 
@@ -282,14 +282,14 @@ class Trouble(Stage):
 
 
 class Tabulate(Stage):
-    """Words as rows, for sinks that want a table."""
+    """Turns words into rows, for sinks that require tables."""
 
     def process(self, task: Task) -> Task:
         return task.replace(pa.table({"word": pa.array(task.data, pa.string())}))
 
 
 class Picky(Salted):
-    """Can't bear some rows, whatever stands beside them."""
+    """Rejects some rows, independent of the other rows."""
 
     def process(self, task: Task) -> Task:
         for word in task.table["word"].to_pylist():
@@ -299,7 +299,7 @@ class Picky(Salted):
 
 
 class WordSink(SinkStage):
-    """Words and steps as JSON."""
+    """Writes words and steps as JSON."""
 
     suffix = ".json"
 

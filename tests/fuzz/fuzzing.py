@@ -1,6 +1,6 @@
-"""Play rounds of the fuzzer on real volumes, and hold each against a run nobody disturbed.
+"""Plays rounds of the fuzzer on real volumes, and compares each with an undisturbed run.
 
-The reference is a run of the engine `inline` over the sources as they are in the end.
+The reference is a run of the engine `inline` over the final sources.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strandline.plan.token import digest_version
 from strandline_api.outcome.exit_codes import ExitCode
 
 UNFORESEEN = ("strandline: error: unexpected", "Traceback (most recent call last)")
-# How a disturbed run may end.
+# Allowed exit codes of a disturbed run.
 FINE = frozenset(
     {
         ExitCode.COMPLETE,
@@ -33,21 +33,21 @@ FINE = frozenset(
         128 + signal.SIGKILL,
     }
 )
-# Before it listens, and once all is done, a driver that is told to stop ends as any process does.
+# Before its handlers are installed and after its work, a driver dies from SIGTERM by default.
 STOPPED = frozenset({-signal.SIGTERM, 128 + signal.SIGTERM})
 
 
 @dataclass(slots=True)
 class Fuzz:
-    """Rounds, one after another.
+    """Plays rounds one after another.
 
     Args:
-        folder: for all of them.
-        reference: runs what nobody disturbs.
+        folder: for all rounds.
+        reference: runs the undisturbed pipelines.
 
     Attributes:
-        rounds: that were played, by player.
-        fired: what took place in them, by kind.
+        rounds: number of played rounds, by player.
+        fired: number of disturbances that took place, by kind.
     """
 
     folder: Path
@@ -56,12 +56,12 @@ class Fuzz:
     fired: Counter[str] = field(default_factory=Counter)
 
     def play(self, seed: int, player: Player, store: str | None = None) -> list[str]:
-        """Play the round of a seed; what is wrong with it, a sentence each.
+        """Play the round of a seed. Return a sentence per problem.
 
-        The folder of a round with which something is wrong is left.
+        The folder of a round with problems is kept.
 
         Args:
-            store: URL under which outputs go; None: to the volume.
+            store: URL for outputs, or None to write them to the volume.
         """
         name = f"{player.name}{'-store' * bool(store)}"
         folder = self.folder / f"{name}-{seed}"
@@ -78,11 +78,11 @@ class Fuzz:
 
 
 class Play:
-    """One round being played.
+    """A round in progress.
 
     Attributes:
-        killed: where it is disturbed.
-        fired: what took place.
+        killed: the pipeline with disturbances.
+        fired: the disturbances that took place.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Play:
         self._seen: dict[tuple[str, int], int] = {}
 
     def find_problems(self) -> Iterator[str]:
-        """Play all chapters; what is wrong, as soon as it is."""
+        """Play all chapters, and yield problems as they are found."""
         *disturbed, last = self._round.chapters
         for chapter in disturbed:
             problems = list(self._disturb(chapter))
@@ -123,7 +123,7 @@ class Play:
 
     def _disturb(self, chapter: Chapter) -> Iterator[str]:
         disturbance, stand = chapter.disturbance, self.killed
-        assert disturbance is not None  # but for the last one
+        assert disturbance is not None  # only the last chapter has none
         stand.list_sources(chapter)
         code, fired = self._player.disturb(stand, disturbance)
         stand.disarm()
@@ -137,9 +137,9 @@ class Play:
             yield from self._look(chapter)
 
     def _look(self, chapter: Chapter) -> Iterator[str]:
-        """Note what is finished, and find what was opened although it was."""
+        """Record finished sources, and yield finished sources that were opened again."""
         if self._round.is_shared:
-            return  # who shares storage with a source that has changed is opened again
+            return  # sources that share storage with a changed source are opened again
         opened = self.killed.read_opened()
         places = {source: place for place, source in enumerate(opened)}
         for source, place in self._seen.items():
@@ -153,7 +153,7 @@ class Play:
         }
 
     def _compare(self) -> Iterator[str]:
-        """Hold what the disturbed runs have left against the undisturbed one."""
+        """Compare the results of the disturbed runs with the undisturbed run."""
         killed, whole = self.killed, self._whole
         yield from self._look(self._round.chapters[-1])
         ours, theirs = killed.read_books(), whole.read_books()
@@ -173,7 +173,7 @@ class Play:
 def find_differences(
     what: str, ours: Mapping[str, object], theirs: Mapping[str, object]
 ) -> Iterator[str]:
-    """What is missing, too many or not the same, a sentence each."""
+    """Yield a sentence each for missing, additional, and changed entries."""
     missing, more = sorted(theirs.keys() - ours.keys()), sorted(ours.keys() - theirs.keys())
     other = sorted(name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name])
     for word, found in (("missing", missing), ("too many", more), ("not the same", other)):
@@ -182,6 +182,6 @@ def find_differences(
 
 
 def make_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """The environment of processes that find the stages."""
+    """Return the environment of processes that import the stages."""
     path = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, **extra, "PYTHONPATH": os.pathsep.join(filter(None, path))}

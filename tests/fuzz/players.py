@@ -1,6 +1,6 @@
-"""Who runs a drawn pipeline, and disturbs it: one process, a Ray of its own, or one of two nodes.
+"""Run and disturb a random pipeline: in one process, on a new Ray, or on a Ray of two nodes.
 
-They must not know what comes of it.
+This module must not depend on the result of the runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMED = frozenset({"moment", "stop", "rival", "lost"})
 
 
 class Played(NamedTuple):
-    """How a disturbed run has ended: its exit code, and what took place, if anything did."""
+    """The exit code of a disturbed run, and the disturbance that took place, if any."""
 
     code: int
     fired: str | None
@@ -36,23 +36,23 @@ class Player(Protocol):
     """Runs pipelines.
 
     Attributes:
-        name: of the engine, and of what else there is about it.
+        name: of the engine and its variant.
     """
 
     name: str
 
     def run(self, stand: Stand) -> int:
-        """Run undisturbed; the exit code."""
+        """Run without a disturbance and return the exit code."""
 
     def disturb(self, stand: Stand, disturbance: Disturbance) -> Played:
-        """Run, and have it disturbed."""
+        """Run with a disturbance."""
 
 
 class InlinePlayer:
-    """The engine `inline`, in processes that are forked.
+    """The engine `inline` in forked processes.
 
     Args:
-        environment: of all of them, such as a store's keys.
+        environment: of all processes, such as a store's keys.
 
     Attributes:
         length: seconds of the last undisturbed run.
@@ -79,7 +79,7 @@ class InlinePlayer:
         if kind == "rival":
             rival = self._start(stand, {}, 1).wait()
             code = driver.wait()
-            # Whichever is refused, the other one goes on as if it were alone.
+            # Either driver may be refused; the other runs as if it were alone.
             is_refused = ExitCode.LEDGER_IN_USE in {rival, code}
             return Played(rival if code == ExitCode.LEDGER_IN_USE else code, "rival" * is_refused)
         if kind == "moment":
@@ -99,14 +99,14 @@ class InlinePlayer:
             self._drivers.append(WarmDriver(self._environment, ["fuzz_stages"]))
         words = ["drive", str(stand.manifest), "--volume", str(stand.volume)]
         words += ["--engine", "inline", "--json"]
-        # Not for Ray: it has sockets there, whose names must be short.
+        # Ray players cannot use this TMPDIR: Ray puts sockets there, whose paths must be short.
         own = {**stand.variables, **extra, "TMPDIR": str(stand.temporary)}
         self._drivers[number].start(words, own, stand.volume / "run.log")
         return self._drivers[number]
 
 
 class WorkersPlayer:
-    """An engine of several processes: forked ones, a Ray for each run, or one of two nodes for all.
+    """An engine of several processes: forked workers, a new Ray per run, or a shared two-node Ray.
 
     Args:
         environment: of all processes.
@@ -146,7 +146,7 @@ class WorkersPlayer:
         return stand.job.started(stand.volume, environment, engine=self._engine, options=options)
 
     def _strike(self, process: subprocess.Popen[bytes], disturbance: Disturbance) -> str | None:
-        """Do what is to be done now; what it was."""
+        """Perform the disturbance, and return a name for it, or None."""
         if disturbance.kind == "stop":
             process.terminate()
             return None
@@ -168,7 +168,7 @@ class WorkersPlayer:
 
 
 def _find_forked(parent: int, target: str) -> list[psutil.Process]:
-    """The process that forks workers, or these."""
+    """Return the fork server, or its workers."""
     with suppress(psutil.Error):
         forkers = [
             child
@@ -183,7 +183,7 @@ def _find_forked(parent: int, target: str) -> list[psutil.Process]:
 
 
 def _has_fired(stand: Stand, disturbance: Disturbance, code: int) -> bool:
-    """Whether what was to happen did."""
+    """Return whether the disturbance took place."""
     match disturbance.kind:
         case "moment":
             return code == KILLED
@@ -197,7 +197,7 @@ def _has_fired(stand: Stand, disturbance: Disturbance, code: int) -> bool:
 
 
 def _await_moment(process: subprocess.Popen[bytes], stand: Stand, disturbance: Disturbance) -> None:
-    """Wait until so much of the run is done, or it ends."""
+    """Wait until the run has made this much progress, or has ended."""
     wanted = len(stand.read_opened()) + int(disturbance.moment * 20)
     end = time.monotonic() + PATIENCE
     while process.poll() is None and time.monotonic() < end:

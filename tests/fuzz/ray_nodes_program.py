@@ -1,6 +1,6 @@
-"""A program: a Ray of two nodes on this machine, which loses one for each line it is sent.
+"""A program: a Ray of two nodes on this machine. Each line of input kills a node.
 
-Ray is connected once a process, so this can't share the one of whoever asks for it.
+A process can connect to only one Ray, so this Ray needs a separate process.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ STORE = 100_000_000
 
 
 def main() -> None:
-    """Say the address, then lose a node for each line of standard input."""
+    """Print the address, then kill a node per line of standard input."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     folder = Path(tempfile.mkdtemp(prefix="ray-"))
-    # Else whoever starts a Ray of their own meanwhile would be led to this one.
+    # Do not publish the address, so that other local Ray clients do not connect to this Ray.
     ray._private.utils.write_ray_address = lambda *_: None
     cluster = Cluster()
     try:

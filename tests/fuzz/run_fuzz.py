@@ -1,8 +1,8 @@
-"""`make fuzz`: draw pipelines and kills for SECONDS_TO_RUN seconds (60 unless given).
+"""`make fuzz`: draw pipelines and kills for SECONDS_TO_RUN seconds (default 60).
 
-A round is known by who plays it and by its number: SEED=inline:17 repeats that one, and SEED=17
-begins with it. WITH=inline,store,ray,nodes says who plays; all of them, unless given, where there
-is a server for the store.
+A player and a number identify a round: SEED=inline:17 repeats one round, and SEED=17 starts from
+that number. WITH=inline,store,ray,nodes selects the players. By default all play, but `store` only
+if there is a server.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from store_server import NoServerError, find_server, serve
 from two_node_ray import NoRayError, TwoNodeRay
 
 PLAYERS = ("inline", "store", "processes", "ray", "nodes", "asking", "asking-forked", "asking-ray")
-# Of rounds that ask a model, by player.
+# Engines of rounds that query a model, by player.
 ASKING = {"asking": "inline", "asking-forked": "processes", "asking-ray": "ray"}
-# A round of Ray's takes as long as many others do.
+# A Ray round takes as long as many other rounds.
 TURNS = (*["inline"] * 9, "store", "processes", *["inline"] * 9, "store", "ray")
 TURNS += (*["inline"] * 9, "processes", "nodes", "asking", "asking-forked", "asking", "asking-ray")
 BUCKET = "fuzz"
 
 
 class Table:
-    """All who play, each asked to it when its first turn comes."""
+    """All players, each created on its first turn."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder
@@ -45,7 +45,7 @@ class Table:
         self._nodes: WorkersPlayer | None = None
 
     def play(self, name: str, seed: int) -> list[str]:
-        """Play one round; what is wrong with it."""
+        """Play one round and return its problems."""
         if name == "inline":
             return self.fuzz.play(seed, self._reference)
         if name == "store":
@@ -80,7 +80,7 @@ class Table:
     def _play_store(self, seed: int) -> list[str]:
         if self._store is None:
             server = self._stack.enter_context(serve(find_server(), self._folder / "s3"))
-            os.environ.update(server.variables)  # outputs are looked at from here, too
+            os.environ.update(server.variables)  # this process also reads the outputs
             server.open().mkdir(BUCKET)
             player = InlinePlayer(make_environment({}))
             self._stack.callback(player.close)
@@ -89,7 +89,7 @@ class Table:
 
 
 def main() -> int:
-    """Fuzz; exit code 1 where anything was not as it has to be."""
+    """Fuzz; return exit code 1 if there was a problem."""
     seconds = float(os.environ.get("SECONDS_TO_RUN", "60"))
     name, _, given = os.environ.get("SEED", "").rpartition(":")
     seed = int(given) if given else random.SystemRandom().randrange(1_000_000)
@@ -111,7 +111,7 @@ def main() -> int:
 
 
 def choose_turns() -> tuple[str, ...]:
-    """Who plays, in turn."""
+    """Return the players in turn."""
     wanted = os.environ.get("WITH", "").replace(",", " ").split()
     if not wanted:
         wanted = list(PLAYERS)
@@ -130,7 +130,7 @@ def _ended(folder: Path) -> Iterator[Table]:
 
 
 def _show(player: str, seed: int, problems: list[str]) -> int:
-    """Tell what was found; 1 where anything was."""
+    """Print the problems; return 1 if there were any."""
     if problems:
         print(f"SEED={player}:{seed}", *problems, sep="\n    ", flush=True)
     return 1 if problems else 0

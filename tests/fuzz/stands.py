@@ -1,6 +1,6 @@
-"""A drawn pipeline on a volume of its own, and what it leaves there.
+"""A random pipeline on its own volume, and access to its results.
 
-It must not know who runs it, nor what is done to it meanwhile.
+This module must not depend on the player or on the disturbances.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIRED, TEMPORARY = "fault.log", "tmp"
 
 
 class Kept(NamedTuple):
-    """What a ledger holds of a finished source, without what may differ between two runs."""
+    """A finished source in a ledger, without values that may differ between two runs."""
 
     version: bytes
     outputs: tuple[Any, ...]
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What a ledger says of finished sources, by key, and which have failed."""
+    """The finished sources of a ledger by key, and the failed sources."""
 
     finished: dict[str, Kept]
     failed: frozenset[str]
@@ -42,10 +42,10 @@ class Books:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Where a drawn pipeline is run, with a folder for its flags and logs.
+    """A place to run a random pipeline, with a folder for flags and logs.
 
     Attributes:
-        output: URL of its outputs; None: on the volume.
+        output: URL of the outputs, or None for the volume.
     """
 
     volume: Path
@@ -56,7 +56,7 @@ class Stand:
 
     @classmethod
     def prepare(cls, folder: Path, told: Round, output: str | None) -> Stand:
-        """Make the folder, with the manifest in it."""
+        """Create the folder with the manifest."""
         (folder / "volume").mkdir(parents=True)
         (folder / TEMPORARY).mkdir()
         manifest = folder / "fuzz.yaml"
@@ -71,27 +71,27 @@ class Stand:
 
     @property
     def outputs(self) -> OutputStore:
-        """Where its outputs are."""
+        """Location of the outputs."""
         return open_outputs(self.output or str(self.job.find_folder(self.volume).output))
 
     @property
     def variables(self) -> dict[str, str]:
-        """What its processes need in their environment."""
+        """Environment variables of the processes."""
         return {"STRANDLINE_FAULT_LOG": str(self.folder / FIRED)}
 
     @property
     def temporary(self) -> Path:
-        """A temporary folder, of which nothing may be left."""
+        """A temporary folder, which must be empty after a run."""
         return self.folder / TEMPORARY
 
     def list_sources(self, chapter: Chapter) -> None:
-        """Have these sources be listed."""
+        """Set the sources of the next run."""
         gap = chapter.disturbance.gap if chapter.disturbance else None
         told = {"sources": list(chapter.sources.items()), "gap": gap}
         (self.folder / LISTING).write_text(json.dumps(told))
 
     def arm(self, disturbance: Disturbance) -> dict[str, str]:
-        """Set up what happens by itself; the environment for it."""
+        """Set up a disturbance that triggers by itself, and return its environment variables."""
         if disturbance.kind == "trouble":
             told = {"salt": disturbance.nth, "share": disturbance.share}
             told_all = told | {"kind": disturbance.trouble}
@@ -101,25 +101,25 @@ class Stand:
         return {"STRANDLINE_FAULT": f"{disturbance.step}:{disturbance.kind}:{disturbance.nth}"}
 
     def has_fired(self, disturbance: Disturbance) -> bool:
-        """What happens by itself has happened."""
+        """Return whether a self-triggering disturbance took place."""
         return (self.folder / (FIRED if disturbance.step else DIED)).exists()
 
     def disarm(self) -> None:
-        """Let nothing happen by itself any more."""
+        """Remove all self-triggering disturbances."""
         for flag in (FIRED, TROUBLE, DIED):
             (self.folder / flag).unlink(missing_ok=True)
 
     def read_opened(self) -> list[tuple[str, int]]:
-        """Keys and seeds of the sources that were opened, in that order."""
+        """Return keys and seeds of the opened sources in order."""
         log = self.folder / OPENED
         lines = log.read_text().splitlines() if log.exists() else []
         return [(key, seed) for key, seed in map(json.loads, lines)]
 
     def read_books(self) -> Books:
-        """What its ledger says."""
+        """Return the contents of the ledger."""
         try:
             store = Store(self.job.find_folder(self.volume).ledger, readonly=True)
-        except LedgerError:  # nobody came to making one
+        except LedgerError:  # no run got far enough to create a ledger
             return Books({}, frozenset())
         try:
             finished = {}
@@ -132,7 +132,7 @@ class Stand:
             store.close()
 
     def digest_outputs(self, books: Books) -> dict[str, str]:
-        """Digests of the outputs by name, but for those of sources that have failed."""
+        """Return digests of the outputs by name, without outputs of failed sources."""
         failed = {digest_key(key).hex() for key in books.failed}
         outputs = self.outputs
         return {
@@ -142,10 +142,10 @@ class Stand:
         }
 
     def list_leftovers(self) -> list[str]:
-        """What lies in its temporary folder."""
+        """Return the contents of the temporary folder."""
         return sorted(path.name for path in self.temporary.iterdir())
 
     def read_log(self) -> str:
-        """The end of what its processes have printed."""
+        """Return the end of the processes' output."""
         log = self.volume / "run.log"
         return log.read_text(errors="replace")[-4000:] if log.exists() else ""

@@ -1,4 +1,4 @@
-"""Runs that send requests to a faulty model server, with kills at drawn moments."""
+"""Runs that send requests to a faulty model server, with kills at random moments."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from asking_rounds import play_asking
 
 
-# The first tier shows the same without random moments: tests/run/test_asked_runs.py.
+# The first tier tests the same without random moments: tests/run/test_asked_runs.py.
 @pytest.mark.more
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2, 3))]
 )
-def test_each_row_is_answered_dropped_or_dead_once_whatever_dies(seed: int, tmp_path: Path) -> None:
+def test_each_row_is_answered_dropped_or_dead_once_despite_kills(seed: int, tmp_path: Path) -> None:
     problems, fired = play_asking(seed, "inline", tmp_path)
     assert problems == []
     assert fired
@@ -25,7 +25,7 @@ def test_each_row_is_answered_dropped_or_dead_once_whatever_dies(seed: int, tmp_
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("engine", ["processes", "ray"])
-def test_each_row_is_answered_dropped_or_dead_once_whatever_dies_of_workers(
+def test_each_row_has_one_result_despite_kills_of_worker_processes(
     engine: str, seed: int, tmp_path: Path
 ) -> None:
     problems, fired = play_asking(seed, engine, tmp_path)

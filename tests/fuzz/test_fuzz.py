@@ -19,7 +19,7 @@ from strandline.storage.faults import STEPS
 pytestmark = pytest.mark.first(reason="drawn runs of two engines")
 
 PLAYERS = sorted(KINDS)
-# A round with outputs, and pieces of its sources.
+# A round with outputs and artifacts.
 TELLING = 106
 
 
@@ -36,7 +36,7 @@ def inline() -> Iterator[InlinePlayer]:
 
 
 @pytest.mark.parametrize("seed", [0, 1, *in_full_tier(2, 3, 4, 5)])
-def test_a_drawn_run_ends_as_one_that_nobody_disturbs(
+def test_a_disturbed_run_equals_an_undisturbed_run(
     inline: InlinePlayer, seed: int, tmp_path: Path
 ) -> None:
     fuzz = Fuzz(tmp_path, inline)
@@ -46,7 +46,7 @@ def test_a_drawn_run_ends_as_one_that_nobody_disturbs(
 
 
 @pytest.mark.parametrize("seed", [0, *in_full_tier(1)])
-def test_a_drawn_run_of_forked_workers_ends_as_one_that_nobody_disturbs(
+def test_a_disturbed_run_of_forked_workers_equals_an_undisturbed_run(
     inline: InlinePlayer, seed: int, tmp_path: Path
 ) -> None:
     player = WorkersPlayer(make_environment({}), engine="processes")
@@ -54,14 +54,14 @@ def test_a_drawn_run_of_forked_workers_ends_as_one_that_nobody_disturbs(
 
 
 @pytest.mark.full
-def test_a_drawn_run_of_ray_ends_as_one_that_nobody_disturbs(
+def test_a_disturbed_run_on_ray_equals_an_undisturbed_run(
     inline: InlinePlayer, tmp_path: Path
 ) -> None:
     assert Fuzz(tmp_path, inline).play(48, WorkersPlayer(make_environment({}))) == []
 
 
 @pytest.mark.full
-def test_a_drawn_run_to_a_store_ends_as_one_that_nobody_disturbs(
+def test_a_disturbed_run_to_a_store_equals_an_undisturbed_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serve(require_server(), tmp_path / "s3") as server:
@@ -76,7 +76,7 @@ def test_a_drawn_run_to_a_store_ends_as_one_that_nobody_disturbs(
 
 
 class Tampering:
-    """Runs as another player does, and then spoils what is left."""
+    """Runs like another player, and then corrupts the results."""
 
     name = "inline"
 
@@ -126,7 +126,7 @@ def leave_something(stand: Stand) -> None:
         (leave_something, "left over in the temporary folder: spool"),
     ],
 )
-def test_what_is_not_as_it_has_to_be_is_noticed(
+def test_corrupted_results_are_detected(
     inline: InlinePlayer, tmp_path: Path, spoil: Callable[[Stand], None], words: str
 ) -> None:
     play = Play(draw_round(TELLING), tmp_path / "round", Tampering(inline, spoil), inline)
@@ -142,7 +142,7 @@ def test_what_is_not_as_it_has_to_be_is_noticed(
         ({"a": 2, "b": 1}, ["things not the same: 2, such as 'a'"]),
     ],
 )
-def test_differences_are_told(ours: dict[str, int], problems: list[str]) -> None:
+def test_differences_are_described(ours: dict[str, int], problems: list[str]) -> None:
     assert list(find_differences("things", ours, {"a": 1, "b": 2})) == problems
 
 
@@ -153,7 +153,7 @@ def test_a_seed_draws_the_same_round_and_another_one_another(player: str) -> Non
 
 
 @pytest.mark.parametrize("player", PLAYERS)
-def test_all_that_can_happen_is_drawn_before_long(player: str) -> None:
+def test_every_kind_of_disturbance_is_drawn_soon(player: str) -> None:
     disturbances = [
         disturbance for seed in range(400) for disturbance in list_disturbances(seed, player)
     ]
@@ -169,7 +169,7 @@ def list_disturbances(seed: int, player: str) -> list[Disturbance]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_last_chapter_of_a_round_is_quiet_and_a_version_is_never_used_twice(seed: int) -> None:
+def test_the_last_chapter_is_undisturbed_and_versions_are_never_reused(seed: int) -> None:
     told = draw_round(seed)
     assert told.chapters[-1].disturbance is None
     assert all(chapter.disturbance for chapter in told.chapters[:-1])

@@ -1,4 +1,4 @@
-"""A signal at a drawn moment stops every pipeline of one command."""
+"""A signal at a random moment stops every pipeline of one command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 NAMES = ("first", "second", "third")
 SOURCES, NAP_SECONDS = 6, 0.2
-LATE = 1.25 * NAP_SECONDS  # the last source is napped over, and being written
+LATE = 1.25 * NAP_SECONDS  # the last source has been processed, and its write is in progress
 NAP = """
 import time
 from pathlib import Path
@@ -39,7 +39,7 @@ class Nap(Stage):
 
 
 def write(folder: Path) -> None:
-    """Write three pipelines over the same files; nothing else asks for their order."""
+    """Write three pipelines over the same files, without dependencies between them."""
     (folder / "in").mkdir()
     for number in range(SOURCES):
         (folder / f"in/{number}.jsonl").write_text(f'{{"n": {number}}}\n')
@@ -85,11 +85,11 @@ def read_rows(folder: Path, name: str) -> list[int]:
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
 )
-def test_law_a_stop_ends_all_and_the_next_run_goes_on(seed: int, tmp_path: Path) -> None:
+def test_law_a_stop_ends_all_pipelines_and_the_next_run_resumes(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     write(tmp_path)
-    # A stop was lost that came as the last source of one was written: that one completes, and the
-    # next one began.
+    # Regression: a stop during the write of a pipeline's last source was lost. That pipeline
+    # completed, and the next began.
     naps, wait = (
         (rng.randint(1, 2 * SOURCES), rng.random() * NAP_SECONDS) if seed else (SOURCES, LATE)
     )
@@ -104,7 +104,7 @@ def test_law_a_stop_ends_all_and_the_next_run_goes_on(seed: int, tmp_path: Path)
     after = list_begun(tmp_path)
 
     assert code == ExitCode.INTERRUPTED
-    # At most one begins, which had begun when the signal came, and was not seen.
+    # At most one more pipeline begins: one that was starting when the signal arrived.
     assert sum(record is None for record in after) >= sum(record is None for record in before) - 1
     assert after[-1] is None
     assert count_naps(tmp_path) <= naps + 2

@@ -1,4 +1,4 @@
-"""A Ray of two nodes on this machine that loses one when it is told to, and gets another."""
+"""A local Ray of two nodes that loses and replaces a node on request."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ PROGRAM = Path(__file__).with_name("ray_nodes_program.py")
 
 
 class NoRayError(Exception):
-    """It has not come up, or not answered; a machine may be too busy for two nodes."""
+    """Ray did not start or respond; the machine may be too busy for two nodes."""
 
 
 class TwoNodeRay:
-    """The Ray, in a process of its own.
+    """A Ray cluster in its own process.
 
     Args:
         environment: of its workers.
-        log: takes what its processes print.
+        log: receives the output of its processes.
 
     Attributes:
         address: for drivers.
-        pid: of the process whose children are all of its processes.
+        pid: of the parent of all its processes.
 
     Raises:
-        NoRayError: it does not come up.
+        NoRayError: if the cluster does not start.
     """
 
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
@@ -47,14 +47,14 @@ class TwoNodeRay:
         self.address = str(self._read())
 
     def lose_one(self) -> None:
-        """Kill the second node, and start another; returns when that is there."""
+        """Kill the second node, start another, and wait for it."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"lose\n")
         self._process.stdin.flush()
         self._read()
 
     def close(self) -> None:
-        """End it."""
+        """End the cluster."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""An archive in the layout of OCI: measured, read and laid out without the program that made it."""
+"""OCI archives are measured, read, and unpacked without the program that made them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_link_that_becomes_a_file_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "outside").read_text() == "kept"
 
 
-def test_sizes_are_told_layer_by_layer(tmp_path: Path) -> None:
+def test_sizes_are_listed_by_layer(tmp_path: Path) -> None:
     layer = pack([("zeros", bytes(3 * 2**20))])
     archive = pack_image([gzip.compress(layer), layer], tmp_path / "image.tar")
 
@@ -88,13 +88,13 @@ def test_sizes_are_told_layer_by_layer(tmp_path: Path) -> None:
     ]
 
 
-def test_how_it_is_run_is_read(tmp_path: Path) -> None:
+def test_the_run_configuration_is_read(tmp_path: Path) -> None:
     archive = pack_image([LOWER], tmp_path / "image.tar")
 
     assert read_configuration(archive) == {"User": "1000:1000", "Env": ["A=b"]}
 
 
-def test_a_program_that_fails_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_failed_program_is_reported_with_its_last_output(tmp_path: Path) -> None:
     log = tmp_path / "log"
     command = ["sh", "-c", "seq 30; echo from https://example.com/x; exit 3"]
 

@@ -1,4 +1,4 @@
-"""The bill of what is in an image: complete, the same every time, and readable by scanners."""
+"""The SPDX document of an image is complete, reproducible, and readable by scanners."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def install(folder: Path, name: str, version: str, license: str = "") -> None:  
     (place / "METADATA").write_text("\n".join(lines) + "\n")
 
 
-def test_debian_packages_are_those_that_are_installed() -> None:
+def test_debian_packages_are_the_installed_ones() -> None:
     assert list(read_debian(STATUS, "debian-12")) == [
         Package("deb", "libc6", "2.36-9+deb12u14", architecture="amd64", system="debian-12"),
         Package(
@@ -57,7 +57,7 @@ def test_debian_packages_are_those_that_are_installed() -> None:
     ]
 
 
-def test_the_release_is_that_of_the_base() -> None:
+def test_the_release_comes_from_the_base() -> None:
     assert read_system(RELEASE) == "debian-12"
     assert read_system('VERSION_ID="24.04"\nID=ubuntu\n') == "ubuntu-24.04"
 
@@ -80,7 +80,7 @@ def test_a_license_in_prose_is_not_passed_on(tmp_path: Path) -> None:
     assert [package.license for package in read_python([str(tmp_path)])] == ["NOASSERTION"]
 
 
-def test_the_document_as_scanners_read_it(golden: Callable[[str, str], None]) -> None:
+def test_the_document_has_the_form_that_scanners_read(golden: Callable[[str, str], None]) -> None:
     packages = [
         Package("pypi", "kopf", "1.45.2", "MIT"),
         *read_debian(STATUS, read_system(RELEASE)),
@@ -90,7 +90,7 @@ def test_the_document_as_scanners_read_it(golden: Callable[[str, str], None]) ->
 
 
 @given(PACKAGES)
-def test_every_package_is_in_once_whatever_the_order(packages: list[Package]) -> None:
+def test_every_package_is_listed_once_in_any_order(packages: list[Package]) -> None:
     text = render("runtime", 0, packages)
 
     document = json.loads(text)

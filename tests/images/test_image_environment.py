@@ -1,4 +1,4 @@
-"""What is asked of pip inside a build, and what of the libraries is left out."""
+"""pip's requirements inside a build, and library files that are removed."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def read_pins() -> set[str]:
     return {re.sub(r"[-_.]+", "-", line.split("==")[0]).lower() for line in lines}
 
 
-def test_requirements_are_those_of_the_project_and_of_the_extras() -> None:
+def test_requirements_come_from_the_project_and_the_extras() -> None:
     assert read_requirements(PYPROJECT, ["x"]) == ["a", "b>=1", "c[d]>=2"]
     assert read_requirements(PYPROJECT, []) == ["a", "b>=1"]
 
 
-def test_an_extra_that_is_not_there_is_an_error() -> None:
+def test_a_missing_extra_is_an_error() -> None:
     with pytest.raises(KeyError, match="z"):
         read_requirements(PYPROJECT, ["z"])
 
@@ -63,13 +63,13 @@ def test_packages_of_another_index_are_left_to_pip(name: str, *, expected: bool)
     assert has_own_index(f"global.retries='3'\n{name}='anything'\n") is expected
 
 
-def test_an_unknown_step_is_told() -> None:
+def test_an_unknown_step_is_reported() -> None:
     with pytest.raises(SystemExit, match="there is no step fly"):
         main(["fly"])
 
 
 @pytest.mark.parametrize("extras", [["operator"], ["runtime", "cluster"]])
-def test_all_that_is_asked_for_is_pinned(extras: list[str]) -> None:
+def test_all_requirements_are_pinned(extras: list[str]) -> None:
     needed = read_requirements((ROOT / "pyproject.toml").read_text(), extras)
     names = {re.split(r"[\[<>=!]", line)[0].lower() for line in needed}
 
@@ -77,7 +77,7 @@ def test_all_that_is_asked_for_is_pinned(extras: list[str]) -> None:
 
 
 def find_by_extra(requirement: Requirement) -> set[str]:
-    """What an extra brings of which pip before 23.3 finds nothing, being written otherwise."""
+    """Return requirements of an extra that pip before 23.3 misses because of its spelling."""
     asked = distribution(requirement.name).metadata.get_all("Provides-Extra") or []
     unheard = requirement.extras - set(asked)
     each = [Requirement(text) for text in distribution(requirement.name).requires or ()]
@@ -90,7 +90,7 @@ def find_by_extra(requirement: Requirement) -> set[str]:
 
 
 def list_asked_with_extras() -> Iterator[Requirement]:
-    """All that pinned libraries ask for by extras, whatever their own extras are."""
+    """Return all extras that pinned libraries require, over all of their own extras."""
     pins = read_pins()
     for library in distributions():
         if canonicalize_name(library.metadata["Name"]) in pins:
@@ -99,8 +99,8 @@ def list_asked_with_extras() -> Iterator[Requirement]:
             yield from (one for one in needed if one.extras)
 
 
-def test_what_an_old_pip_finds_no_extra_for_is_asked_for_by_name() -> None:
-    """Debian 12 has pip 23.0; jusText asks lxml for html_clean, and lxml has html-clean."""
+def test_requirements_of_extras_that_an_old_pip_misses_are_listed_by_name() -> None:
+    """Debian 12 has pip 23.0. jusText requires lxml[html_clean], and lxml declares html-clean."""
     named = {
         canonicalize_name(Requirement(line).name)
         for line in read_requirements((ROOT / "pyproject.toml").read_text(), RUNTIME_EXTRAS)
@@ -110,11 +110,11 @@ def test_what_an_old_pip_finds_no_extra_for_is_asked_for_by_name() -> None:
     assert missing - named == set()
 
 
-def test_what_ray_needs_to_take_jobs_is_pinned() -> None:
+def test_requirements_of_rays_job_server_are_pinned() -> None:
     assert {"aiohttp-cors", "grpcio", "opencensus", "py-spy", "smart-open"} <= read_pins()
 
 
-def test_surplus_goes_and_the_rest_stays(tmp_path: Path) -> None:
+def test_only_surplus_is_removed(tmp_path: Path) -> None:
     packages = tmp_path / "lib/python3.11/site-packages"
     stays = ["numpy/core.py", "numpy/testing/x.py", "pyarrow/lib.so", "ray/core/x", "other/tests/x"]
     goes = ["numpy/ma/tests/x.py", "pyarrow/include/a.h", "pyarrow/lib.pxd", "ray/jars/r.jar"]

@@ -1,4 +1,4 @@
-"""Images of the release before: out of the history, and kept as long as they are used."""
+"""Images of the previous release: built from the history, and kept while in use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def git(root: Path, *words: str) -> str:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Two commits; a file was changed by the second, and another removed."""
+    """Provide two commits; the second changes one file and removes another."""
     root = tmp_path / "repository"
     (root / "crds").mkdir(parents=True)
     git(root, "init", "--quiet")
@@ -42,7 +42,7 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-def test_the_sources_are_those_of_the_commit(repository: Path, tmp_path: Path) -> None:
+def test_the_sources_come_from_the_commit(repository: Path, tmp_path: Path) -> None:
     commit = git(repository, "rev-parse", "HEAD~1")
     found = need_sources(repository, commit, tmp_path / "cache")
     assert {str(path.relative_to(found)): path.read_text() for path in found.rglob("*.py")} == {
@@ -54,7 +54,7 @@ def test_the_sources_are_those_of_the_commit(repository: Path, tmp_path: Path) -
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [f"sources-{commit[:12]}"]
 
 
-def test_they_are_unpacked_once(repository: Path, tmp_path: Path) -> None:
+def test_sources_are_unpacked_once(repository: Path, tmp_path: Path) -> None:
     commit = git(repository, "rev-parse", "HEAD")
     first = need_sources(repository, commit, tmp_path / "cache", ["crds"])
     (first / "seen").touch()
@@ -62,7 +62,7 @@ def test_they_are_unpacked_once(repository: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in first.rglob("*") if path.is_file()) == ["a.py", "seen"]
 
 
-def test_a_clone_without_the_commit_is_told_how_to_get_it(repository: Path, tmp_path: Path) -> None:
+def test_a_missing_commit_gives_instructions(repository: Path, tmp_path: Path) -> None:
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repository}", str(shallow))
     with pytest.raises(NoHistoryError, match="--unshallow"):
@@ -70,7 +70,7 @@ def test_a_clone_without_the_commit_is_told_how_to_get_it(repository: Path, tmp_
     assert not (tmp_path / "cache").exists()
 
 
-def test_images_that_are_asked_for_count_as_new(tmp_path: Path) -> None:
+def test_requested_images_count_as_new(tmp_path: Path) -> None:
     images = Images("0" * 12, tmp_path / "images-old", "local", "x86_64")
     images.folder.mkdir()
     for target in TARGETS:

@@ -1,4 +1,4 @@
-"""The tag stands for all that goes into the images, and for nothing else."""
+"""The tag depends on all inputs of the images, and on nothing else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_tag(root: Path, base: str = "debian", machine: str = "x86_64") -> str:
     return find_images(root, Path("/cache"), base, machine).tag
 
 
-def test_the_same_sources_have_the_same_tag_wherever_they_lie(tmp_path: Path) -> None:
+def test_the_tag_is_independent_of_the_folder(tmp_path: Path) -> None:
     tags = {read_tag(lay_out(tmp_path / name)) for name in "ab"}
 
     assert len(tags) == 1
@@ -53,7 +53,7 @@ def test_a_changed_source_changes_the_tag(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*OUTSIDE, BYTECODE])
-def test_what_does_not_go_in_does_not_change_it(tmp_path: Path, name: str) -> None:
+def test_a_file_outside_the_inputs_does_not_change_the_tag(tmp_path: Path, name: str) -> None:
     before = read_tag(lay_out(tmp_path))
 
     (tmp_path / name).write_text("changed")
@@ -89,7 +89,7 @@ def test_another_base_or_machine_is_another_image(tmp_path: Path) -> None:
     assert len(tags) == 3
 
 
-def test_sources_are_the_files_that_go_in(tmp_path: Path) -> None:
+def test_sources_are_the_input_files(tmp_path: Path) -> None:
     assert [str(path) for path in list_sources(lay_out(tmp_path))] == sorted(INSIDE)
 
 
@@ -111,14 +111,14 @@ def test_images_are_complete_when_both_archives_are_there(tmp_path: Path) -> Non
     assert images.complete
 
 
-def test_images_match_the_sources_they_were_found_by(tmp_path: Path) -> None:
+def test_images_match_their_sources(tmp_path: Path) -> None:
     images = find_images(lay_out(tmp_path), Path("/cache"), "local", "x86_64")
     assert images.match(tmp_path)
     (tmp_path / "LICENSE").write_text("changed")
     assert not images.match(tmp_path)
 
 
-def test_every_place_that_goes_in_is_there() -> None:
+def test_every_input_path_exists() -> None:
     root = Path(__file__).parents[2]
 
     assert [place for place in (*RECIPE, *CONTEXT) if not (root / place).exists()] == []

@@ -1,4 +1,4 @@
-"""Laws of the Dockerfile: what it copies is what is hashed, and pods can run what comes out."""
+"""Laws of the Dockerfile: the tag's hash covers all copied files, and pods can run the images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def find_uncovered(copied: set[str], context: tuple[str, ...]) -> set[str]:
 
 
 def read_stages(text: str) -> dict[str, str]:
-    """The text of each stage, with the stages it stands on before it."""
+    """Return the text of each stage, including its base stages."""
     parts = re.split(r"^FROM (\S+) AS (\S+)$", text, flags=re.MULTILINE)
     stages: dict[str, str] = {}
     for parent, name, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
@@ -41,24 +41,24 @@ def test_the_guards_see_a_planted_fault() -> None:
     assert read_stages("FROM x AS a\n1\nFROM a AS b\n2\n") == {"a": "\n1\n", "b": "\n1\n\n2\n"}
 
 
-def test_what_is_copied_is_part_of_the_tag() -> None:
+def test_copied_files_are_part_of_the_tag() -> None:
     assert find_uncovered(list_copied(DOCKERFILE), CONTEXT) == set()
 
 
-def test_nothing_is_part_of_the_tag_that_is_not_copied() -> None:
+def test_only_copied_files_are_part_of_the_tag() -> None:
     copied = {Path(name) for name in list_copied(DOCKERFILE)}
 
     assert [c for c in CONTEXT if not any(name.is_relative_to(c) for name in copied)] == []
 
 
-def test_the_builder_is_sent_what_is_copied_and_no_more() -> None:
+def test_the_build_context_contains_only_copied_files() -> None:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
 
     assert "*" in lines
     assert {line[1:] for line in lines if line.startswith("!")} == set(CONTEXT)
 
 
-def test_the_base_is_an_argument_with_the_default_that_is_told() -> None:
+def test_the_base_is_an_argument_with_the_documented_default() -> None:
     assert f"\nARG BASE={BASE}\n" in DOCKERFILE
     assert "\nFROM ${BASE} AS base\n" in DOCKERFILE
 
@@ -70,7 +70,7 @@ def test_it_runs_as_the_user_that_pods_ask_for(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_what_it_writes_goes_where_a_read_only_root_has_room(target: str) -> None:
+def test_the_image_writes_only_to_tmp(target: str) -> None:
     assert "HOME=/tmp" in STAGES[target]
     assert "PYTHONDONTWRITEBYTECODE=1" in STAGES[target]
 
@@ -83,11 +83,11 @@ def test_no_secret_is_read_where_a_layer_of_the_image_is_made(target: str) -> No
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("label", ["title", "version", "revision", "source", "licenses"])
-def test_it_says_what_it_is(target: str, label: str) -> None:
+def test_the_image_has_descriptive_labels(target: str, label: str) -> None:
     assert f"org.opencontainers.image.{label}=" in STAGES[target]
 
 
-def test_a_pod_of_the_operator_starts_it_and_ray_is_started_by_others() -> None:
+def test_only_the_operator_image_has_an_entrypoint() -> None:
     assert '\nENTRYPOINT ["strandline-operator"]\n' in STAGES["operator"]
     assert "\nENTRYPOINT []\n" in STAGES["runtime"]
 

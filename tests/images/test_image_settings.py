@@ -1,4 +1,4 @@
-"""What a build learns of this machine's pip: where packages are, and nothing that is only ours."""
+"""Settings of this machine's pip that reach a build: only the locations of packages."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def say(name: str, value: str, section: str = "global") -> str:
         ("not a setting", {}),
     ],
 )
-def test_settings_that_say_where_packages_come_from_go_in(
+def test_settings_for_package_locations_are_included(
     listing: str, expected: dict[str, str]
 ) -> None:
     assert read(listing) == expected
 
 
-def test_the_environment_goes_before_files() -> None:
+def test_the_environment_overrides_files() -> None:
     mine, theirs = say("index-url", "ftp://mine", ":env:"), say("index-url", "ftp://theirs")
 
     assert read(f"{mine}\n{theirs}") == {"index-url": "ftp://mine"}
@@ -59,13 +59,13 @@ def test_the_environment_goes_before_files() -> None:
         ("", {"SSL_CERT_FILE": ""}, None),
     ],
 )
-def test_certificates_are_those_that_pip_trusts(
+def test_certificates_are_the_ones_pip_trusts(
     listing: str, environment: dict[str, str], expected: str | None
 ) -> None:
     assert find_bundle(listing, environment) == expected
 
 
-def test_what_is_shown_of_a_failure_has_no_address_and_no_password() -> None:
+def test_a_shown_failure_has_no_address_and_no_password() -> None:
     said = f"Looking in indexes: {INDEX}, then HTTPSConnectionPool(host='example.com', port=443)"
 
     shown = hide_addresses(said)

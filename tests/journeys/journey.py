@@ -1,6 +1,6 @@
-"""A new user's folder: commands of a shell in it, and when the first result was there.
+"""A new user's folder: shell commands in it, and the time of the first result.
 
-Only public commands and imports are used. It must not know what is inside the product.
+Uses only public commands and imports. This module must not depend on the product's internals.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ LOOK_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """All that a command has printed, and its exit code."""
+    """The output and exit code of a command."""
 
     text: str
     code: int
 
 
 class Journey:
-    """What one user does in a folder of their own.
+    """The actions of one user in a new folder.
 
     Args:
         folder: empty.
-        variables: of the environment, on top of this process's.
+        variables: environment variables, in addition to this process's.
     """
 
     def __init__(self, folder: Path, variables: Mapping[str, str] | None = None) -> None:
@@ -41,7 +41,7 @@ class Journey:
         self.environment = {**os.environ, "PYTHONPATH": "", **(variables or {})}
 
     def write(self, name: str, text: str) -> Path:
-        """Write a file, and the folders above it."""
+        """Write a file and create its parent folders."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -52,14 +52,14 @@ class Journey:
         return self._run([sys.executable, "-m", "strandline", *words])
 
     def python(self, script: str) -> Said:
-        """Run a script that lies in the folder."""
+        """Run a script of the folder."""
         return self._run([sys.executable, script])
 
     def time_first_result(self, *words: str, is_there: Callable[[], bool] | None = None) -> Said:
-        """Run a command, and print after how long its first output was there.
+        """Run a command, and print the time until its first output.
 
         Args:
-            is_there: whether it is; by default, whether the user's folder has an output.
+            is_there: returns whether the output exists; the default looks in the user's folder.
         """
         seen, ended = [], threading.Event()
         look = is_there or self._has_output
@@ -84,7 +84,7 @@ class Journey:
         return said
 
     def list_outputs(self) -> list[Path]:
-        """List the files that sinks have written below the folder."""
+        """Return the output files below the folder."""
         found = self.folder.glob("strandline-data/default/*/output/*/*/*")
         return sorted(path for path in found if path.is_file())
 
@@ -97,7 +97,7 @@ class Journey:
 
 
 def assert_ends_at_once(said: Said, code: int) -> None:
-    """Hold a permanent mistake against what its user is told: one end, and no other to wait for."""
+    """Check that a permanent mistake ends the run at once, without promising another attempt."""
     assert said.code == code, said
     assert not re.search(r"retry (in|\d+ of) ", said.text)
     assert "attempt 2" not in said.text

@@ -21,7 +21,7 @@ EXIT_CODE = re.compile(r"\[exit code (\d+)\]")
 
 
 class Command(NamedTuple):
-    """A command of a page, what it prints there, and its exit code."""
+    """A command of a page, its expected output, and its exit code."""
 
     words: list[str]
     output: list[str]
@@ -29,7 +29,7 @@ class Command(NamedTuple):
 
 
 def read_commands(block: str) -> Iterator[Command]:
-    """Yield the commands of a console block, each with the lines below it."""
+    """Yield the commands of a console block, each with its output lines."""
     for part in re.split(r"(?m)^\$ ", block)[1:]:
         line, _, output = part.partition("\n")
         lines = output.splitlines()
@@ -39,13 +39,13 @@ def read_commands(block: str) -> Iterator[Command]:
 
 
 def matches(output: list[str], expected: list[str]) -> bool:
-    """Return whether lines are as expected; `…` is any text, and alone on a line any lines."""
+    """Return whether lines match; `…` stands for any text, and alone on a line for any lines."""
     lines = [r"(?:.*\n)*?" if line == "…" else f"{_match_line(line)}\n" for line in expected]
     return re.fullmatch("".join(lines), "".join(f"{line}\n" for line in output)) is not None
 
 
 def _match_line(line: str) -> str:
-    """Return a pattern of a line in which the width of gaps between columns is free."""
+    """Return a pattern of a line that accepts any width of the gaps between columns."""
     return "".join(
         ".*" if part == "…" else r" +" if part.isspace() else re.escape(part)
         for part in re.split(r"(…| {2,})", line)
@@ -66,17 +66,17 @@ def _match_line(line: str) -> str:
         ("rows     11", "rows  10", False),
     ],
 )
-def test_an_output_that_differs_is_seen(output: str, expected: str, is_match: bool) -> None:
+def test_a_different_output_is_detected(output: str, expected: str, is_match: bool) -> None:
     assert matches(output.splitlines(), expected.splitlines()) is is_match
 
 
-def test_there_are_journeys() -> None:
+def test_journey_pages_are_found() -> None:
     assert len(PAGES) >= 2
 
 
 @pytest.mark.more
 @pytest.mark.parametrize("page", PAGES)
-def test_a_journey_goes_as_its_page_says(page: str, tmp_path: Path) -> None:
+def test_a_journey_matches_its_page(page: str, tmp_path: Path) -> None:
     commands = 0
     for block in read_blocks(page):
         if block.file:
@@ -85,7 +85,7 @@ def test_a_journey_goes_as_its_page_says(page: str, tmp_path: Path) -> None:
         for command in read_commands(block.code):
             words = [sys.executable if word == "python" else word for word in command.words]
             done = run_in(tmp_path, *words)
-            # Notes come while a command works, and its result at the end.
+            # Notes appear while a command works, and its result at the end.
             output = (done.stderr + done.stdout).splitlines()
             assert done.returncode == command.code, (command.words, output)
             assert matches(output, command.output), "\n".join([*command.words, *output])

@@ -1,4 +1,4 @@
-"""Somebody who puts a pipeline together in Python, with stages of their own."""
+"""A user builds a pipeline in Python, with custom stages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def user(tmp_path: Path) -> Journey:
     return journey
 
 
-def test_a_source_that_fails_is_mended_and_nothing_else_is_done_again(user: Journey) -> None:
+def test_a_fixed_source_is_processed_alone(user: Journey) -> None:
     first = user.python("script.py")
     assert first.text.startswith("3 3 1 "), first
     user.write("notes/2.txt", "a good one")
@@ -58,7 +58,7 @@ def test_a_source_that_fails_is_mended_and_nothing_else_is_done_again(user: Jour
     assert second.text.startswith("0 1 0 complete: all 4"), second
 
 
-def test_a_parameter_that_is_wrong_is_named(user: Journey) -> None:
+def test_a_wrong_parameter_is_named(user: Journey) -> None:
     user.write("script.py", SCRIPT.replace("ParseDocuments()", "ParseDocuments(textfield='x')"))
     said = user.python("script.py")
     assert "textfield" in said.text

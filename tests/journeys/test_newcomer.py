@@ -1,4 +1,4 @@
-"""Somebody in a terminal, with a folder of texts and the README."""
+"""A user in a terminal has a folder of texts and the README."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_from_an_empty_folder_to_a_data_set_and_its_report(user: Journey) -> Non
     assert "<html" in (user.folder / "report.html").read_text()
 
 
-def test_a_source_that_comes_later_is_all_that_is_worked_on(user: Journey) -> None:
+def test_only_a_new_source_is_processed(user: Journey) -> None:
     user.strandline("init", "documents", "--input", "docs/**/*.md")
     user.strandline("run", "pipeline.yaml", "--engine", "inline")
     user.write("docs/new.md", TEXT)
@@ -52,7 +52,7 @@ def test_a_source_that_comes_later_is_all_that_is_worked_on(user: Journey) -> No
     assert (ended["sources"]["skipped"], ended["sources"]["finished"]) == (5, 1), said
 
 
-def test_a_result_that_is_empty_says_which_stage_dropped_it(user: Journey) -> None:
+def test_an_empty_result_names_the_stage_that_dropped_the_rows(user: Journey) -> None:
     line = "They have said this before and will say it to all of us again.\n"
     for number in range(5):
         user.write(f"docs/{number}.md", line * 40)
@@ -62,9 +62,9 @@ def test_a_result_that_is_empty_says_which_stage_dropped_it(user: Journey) -> No
     assert "nothing was written; filter-text-quality dropped most of it" in said.text
 
 
-def test_mistakes_are_told_at_once(user: Journey) -> None:
+def test_mistakes_are_reported_at_once(user: Journey) -> None:
     assert "did you mean" in user.strandline("runn", "pipeline.yaml").text.lower()
-    assert_ends_at_once(user.strandline("run", "pipeline.yaml"), 64)  # it is not there yet
+    assert_ends_at_once(user.strandline("run", "pipeline.yaml"), 64)  # no folder yet
     user.strandline("init", "documents", "--input", "doks/**/*.md")
     assert_ends_at_once(user.strandline("run", "pipeline.yaml"), 64)
     file = user.folder / "pipeline.yaml"

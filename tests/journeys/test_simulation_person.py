@@ -1,4 +1,4 @@
-"""Somebody with a simulation on a grid, which runs on while its steps are archived."""
+"""A user archives the steps of a grid simulation while the simulation continues."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def user(tmp_path: Path) -> Journey:
     return Journey(tmp_path)
 
 
-def test_steps_that_come_later_are_archived_beside_those_that_are_there(user: Journey) -> None:
+def test_later_steps_are_added_to_the_archive(user: Journey) -> None:
     file = user.folder / "fields.yaml"
     file.write_text(file.read_text().replace("steps: 44", "steps: 25"))
     said = user.time_first_result("run", "fields.yaml")
     assert said.code == 0, said
     before = {path.name: path.read_bytes() for path in user.list_outputs()}
-    assert len(before) == 3  # ten steps a chunk
+    assert len(before) == 3  # ten steps per chunk
 
     file.write_text(file.read_text().replace("steps: 25", "steps: 44"))
     said = user.strandline("run", "fields.yaml")
@@ -35,5 +35,5 @@ def test_steps_that_come_later_are_archived_beside_those_that_are_there(user: Jo
     after = {path.name: path.read_bytes() for path in user.list_outputs()}
     assert len(after) == 5
     unchanged = [name for name in before if after.get(name) == before[name]]
-    assert len(unchanged) == 2  # the chunk that was cut short is written anew
+    assert len(unchanged) == 2  # the incomplete chunk is rewritten
     assert user.strandline("verify", "fields.yaml").code == 0

@@ -1,4 +1,4 @@
-"""Somebody whose corpus lies in an object store, and whose machine is taken away in the middle."""
+"""A user's corpus is in an object store, and the machine is lost in mid-run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from command_server import start_command
 from journey import Journey
 from store_server import Store, require_server, serve
 
-# Needs a program built from Go. In the first tier, tests/docs/test_pretraining_example.py kills
-# runs that the next run completes.
+# These tests need a program built from Go. In the first tier,
+# tests/docs/test_pretraining_example.py kills runs that the next run completes.
 pytestmark = pytest.mark.more
 SOURCES, ROWS = 30, 20
 PIPELINE = """
@@ -46,7 +46,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield server
 
 
-def test_a_run_that_is_killed_goes_on_in_the_store(store: Store, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_in_the_store(store: Store, tmp_path: Path) -> None:
     user = Journey(tmp_path, store.variables)
     files = store.open()
     files.mkdir("corpus")

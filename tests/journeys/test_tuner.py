@@ -1,4 +1,4 @@
-"""A person who tunes a pipeline that has run: looks, turns a limit, adds a column, looks again."""
+"""A user tunes a finished pipeline: preview, change a limit, add a column, compare."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read_rows(user: Journey) -> list[dict[str, object]]:
     return [row for path in paths for row in pq.read_table(path).to_pylist()]
 
 
-def test_a_limit_is_turned_a_column_is_added_and_the_result_is_looked_at(user: Journey) -> None:
+def test_a_limit_is_changed_a_column_is_added_and_the_result_is_compared(user: Journey) -> None:
     write(user, 6)
     assert user.strandline("run", "pages.yaml", "--engine", "inline").code == 0
     before = len(read_rows(user))

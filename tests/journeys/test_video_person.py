@@ -1,4 +1,4 @@
-"""Somebody who cuts long recordings into clips, with a stage of their own and a GPU elsewhere."""
+"""A user cuts long recordings into clips, with a custom stage and a GPU on another machine."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ def test_recordings_become_clips_and_dark_ones_are_counted(user: Journey) -> Non
     user.write("pipeline.yaml", PIPELINE.format(last="use: clips:DropDark"))
     said = user.time_first_result("run", "pipeline.yaml")
     assert said.code == 0, said
-    assert len(user.list_outputs()) == 9  # 25 bright frames are three clips
+    assert len(user.list_outputs()) == 9  # 25 bright frames become three clips
     assert "dropped: dark" in said.text
 
 
-def test_a_package_that_is_missing_is_told_at_once(user: Journey) -> None:
+def test_a_missing_package_is_reported_at_once(user: Journey) -> None:
     user.write("pipeline.yaml", PIPELINE.format(last="use: clips:Caption"))
     assert_ends_at_once(user.strandline("run", "pipeline.yaml"), 64)
 
 
-def test_a_gpu_that_this_machine_does_not_have_is_told_at_once(user: Journey) -> None:
+def test_a_missing_gpu_is_reported_at_once(user: Journey) -> None:
     last = "{use: clips:DropDark, resources: {gpu: 0.5}}"
     user.write("pipeline.yaml", PIPELINE.format(last=last))
     said = user.strandline("run", "pipeline.yaml")
@@ -96,7 +96,7 @@ def test_a_gpu_that_this_machine_does_not_have_is_told_at_once(user: Journey) ->
     assert "asks for 0.5 GPU" in said.text
 
 
-def test_a_recording_that_is_broken_takes_no_other_along(user: Journey) -> None:
+def test_a_broken_recording_affects_no_other(user: Journey) -> None:
     (user.folder / "videos/1.raw").write_bytes(b"broken")
     user.write("pipeline.yaml", PIPELINE.format(last="use: clips:DropDark"))
     said = user.strandline("run", "pipeline.yaml", "--engine", "inline")

@@ -12,7 +12,7 @@ from hypothesis import settings
 
 T = TypeVar("T")
 
-FEWEST = 4  # fewer examples would be only the simplest ones
+FEWEST = 4  # with fewer, Hypothesis would try only the simplest examples
 
 
 def scale_examples(of_hundred: int) -> int:
@@ -21,8 +21,8 @@ def scale_examples(of_hundred: int) -> int:
 
 
 def spread(values: Sequence[T], most: int) -> list[T]:
-    """Return at most so many values at equal distances, with the first and the last one."""
+    """Return at most `count` values at equal distances, with the first and the last."""
     count = min(most, len(values))
-    if count < 2:  # no distance between one value
+    if count < 2:  # a single value has no distance
         return list(values[:count])
     return [values[place * (len(values) - 1) // (count - 1)] for place in range(count)]

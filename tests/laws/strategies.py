@@ -1,4 +1,4 @@
-"""Task trees as stages could have made them, the events they send, and orders of arrival."""
+"""Random task trees that stages could have produced, their events, and orders of arrival."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_DEPTH = 3
 
 
 class Tree(NamedTuple):
-    """All that a source's work says: each event once, in the order of a single worker."""
+    """All events of a source's work, once each, in the order of a single worker."""
 
     source: bytes
     events: tuple[Event, ...]
@@ -29,14 +29,14 @@ class Tree(NamedTuple):
 
 @dataclass
 class Model:
-    """The obviously right answer: a source is finished when all events of its tree were seen."""
+    """Reference model: a source is finished when all events of its tree were seen."""
 
     trees: Sequence[Tree]
     seen: set[Event] = field(default_factory=set)
     failed: set[bytes] = field(default_factory=set)
 
     def see(self, events: Iterable[Event]) -> set[bytes]:
-        """Note events; the sources that become finished by them."""
+        """Add events, and return the sources that these finish."""
         before = self.finished
         self.seen.update(event for event in events if event.source not in self.failed)
         return self.finished - before
@@ -51,14 +51,14 @@ class Model:
 
     @property
     def unannounced(self) -> set[bytes]:
-        """Open sources with a token that an event settled and none has announced."""
+        """Open sources with a token that was settled but not announced."""
         live = [event for event in self.seen if event.source in self.open]
         announced = {token for event in live for token in event.children}
         return {event.source for event in live if not announced.issuperset(event.settled)}
 
 
 class Growth:
-    """Draws one source's tree, from the root down."""
+    """Draws a source's tree from the root down."""
 
     def __init__(self, draw: Draw, number: int) -> None:
         self.draw = draw
@@ -88,7 +88,7 @@ class Growth:
             self.group(self.fan_out((token,), depth, 5), depth)
 
     def fan_out(self, parents: tuple[bytes, ...], depth: int, most: int) -> list[bytes]:
-        """Slots of a fan-out; the filtered ones are counted, but nothing is announced for them."""
+        """Draw a fan-out and return its children. Filtered slots are numbered but not announced."""
         kept = self.draw(st.lists(st.booleans(), max_size=most))
         children = [
             derive_child(parents, f"stage-{depth}", slot)
@@ -102,7 +102,7 @@ class Growth:
         size = self.draw(st.integers(2, 3))
         for start in range(0, len(siblings), size):
             members = siblings[start : start + size]
-            lost = self.draw(st.integers(0, len(members) - 1))  # filtered before they were joined
+            lost = self.draw(st.integers(0, len(members) - 1))  # filtered before the join
             for token in members[:lost]:
                 self.say((token,), ())
             for child in self.fan_out(tuple(members[lost:]), depth + 1, 2):
@@ -119,20 +119,20 @@ class Growth:
 
 @st.composite
 def trees(draw: Draw, number: int = 0) -> Tree:
-    """One source's tree."""
+    """Draw a source's tree."""
     growth = Growth(draw, number)
     return Tree(growth.source, tuple(growth.events))
 
 
 @st.composite
 def forests(draw: Draw) -> list[Tree]:
-    """The trees of some sources."""
+    """Draw the trees of some sources."""
     return [draw(trees(number)) for number in range(draw(st.integers(1, 3)))]
 
 
 @st.composite
 def arrivals(draw: Draw, events: Sequence[Event]) -> list[list[Event]]:
-    """All events in some order, some of them more than once, cut into messages."""
+    """Draw an order of all events with some duplicates, cut into messages."""
     again = draw(st.lists(st.sampled_from(events), max_size=8)) if events else []
     order = draw(st.permutations([*events, *again]))
     cuts = sorted(draw(st.sets(st.integers(0, len(order)), max_size=8)) | {0, len(order)})
@@ -140,10 +140,10 @@ def arrivals(draw: Draw, events: Sequence[Event]) -> list[list[Event]]:
 
 
 def events_of(forest: Iterable[Tree]) -> list[Event]:
-    """Every event of every tree."""
+    """Return every event of every tree."""
     return [event for tree in forest for event in tree.events]
 
 
 def failure_of(tree: Tree) -> Failure:
-    """What is said when a task of the tree can't be worked on."""
+    """Return the failure of a task of the tree."""
     return Failure(tree.source, "key", tree.events[0].children[0], "stage-0", "no such file")

@@ -1,4 +1,4 @@
-"""The counting law, against a model that keeps every event and compares sets."""
+"""The counting law, compared with a model that keeps every event and compares sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARRIVALS = forests().flatmap(lambda forest: st.tuples(st.just(forest), arrivals(
 
 
 class Counting:
-    """A tally whose finished sources are remembered elsewhere, as the ledger does."""
+    """A tally with an external memory of finished sources, like the ledger's."""
 
     def __init__(self) -> None:
         self.outputs: dict[bytes, list[Left]] = {}
@@ -44,7 +44,7 @@ class Counting:
 
 
 @given(ARRIVALS)
-def test_a_source_is_finished_by_its_last_event_and_never_before(arrival: Arrival) -> None:
+def test_a_source_finishes_exactly_at_its_last_event(arrival: Arrival) -> None:
     forest, messages = arrival
     counting, model = Counting(), Model(forest)
     for message in messages:
@@ -54,7 +54,7 @@ def test_a_source_is_finished_by_its_last_event_and_never_before(arrival: Arriva
 
 
 @given(st.data(), ARRIVALS)
-def test_law_a_source_that_begins_anew_owes_everything_again(
+def test_law_a_restarted_source_must_do_all_its_work_again(
     data: st.DataObject, arrival: Arrival
 ) -> None:
     forest, messages = arrival
@@ -78,9 +78,7 @@ def test_law_a_source_that_begins_anew_owes_everything_again(
 
 
 @given(st.data(), trees())
-def test_law_a_source_that_begins_anew_may_become_something_else(
-    data: st.DataObject, tree: Tree
-) -> None:
+def test_law_a_restarted_source_may_produce_other_tasks(data: st.DataObject, tree: Tree) -> None:
     root = next(event.children for event in tree.events if not event.settled)
     before = [Event(tree.source, (), root), Event(tree.source, root, (b"x" * 16, b"y" * 16))]
     counting = Counting()
@@ -174,7 +172,7 @@ def test_a_duplicate_in_the_message_that_finishes_opens_nothing(arrival: Arrival
 
 
 @given(st.data(), ARRIVALS)
-def test_law_roots_that_are_announced_together_are_counted_as_any_event(
+def test_law_roots_announced_together_are_counted_like_single_events(
     data: st.DataObject, arrival: Arrival
 ) -> None:
     forest, messages = arrival
@@ -192,7 +190,7 @@ def test_law_roots_that_are_announced_together_are_counted_as_any_event(
 
 
 @given(ARRIVALS)
-def test_find_unannounced_sees_settled_tokens_that_nobody_announced(arrival: Arrival) -> None:
+def test_find_unannounced_finds_settled_tokens_without_announcement(arrival: Arrival) -> None:
     forest, messages = arrival
     counting, model = Counting(), Model(forest)
     for message in messages:

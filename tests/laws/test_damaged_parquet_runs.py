@@ -1,7 +1,7 @@
-"""The law of damaged Parquet over whole runs: every row is out as it was, or its source failed.
+"""Law of damaged Parquet in whole runs: every row is written intact, or its source failed.
 
-Only what a file itself can't know is excused: its footer has no checksum, so that a column may be
-said to be of another kind than it was written as.
+The exception is damage that a file cannot reveal: the footer has no checksum, so a column may
+appear with another type than the written type.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def files(draw: st.DrawFn) -> tuple[pa.Table, bytes]:
 
 @st.composite
 def damages(draw: st.DrawFn, whole: bytes, other: bytes) -> tuple[str, bytes]:
-    """A file's suffix and its bytes after a flip, a cut, a join, a hole, a gap or a rename."""
+    """Return a file's suffix and its bytes after a flip, cut, join, hole, gap, or rename."""
     at = draw(st.integers(0, len(whole) - 1))
     end = min(at + draw(st.sampled_from([1, 30, 500])), len(whole))
     flipped = bytes([whole[at] ^ 1 << draw(st.integers(0, 7))])
@@ -79,7 +79,7 @@ def damages(draw: st.DrawFn, whole: bytes, other: bytes) -> tuple[str, bytes]:
 
 
 def has_other_kinds(content: bytes, whole: bytes) -> bool:
-    """Whether the footer can be read and says that columns are of other kinds."""
+    """Return whether the footer is readable but has other column types."""
     try:
         return bool(pq.read_schema(io.BytesIO(content)) != pq.read_schema(io.BytesIO(whole)))
     except (OSError, ValueError, pa.ArrowException):
@@ -87,7 +87,7 @@ def has_other_kinds(content: bytes, whole: bytes) -> bool:
 
 
 def read_output(passes: Passes, name: str) -> Rows:
-    """The rows that are out, each with the file in its key."""
+    """Return the output rows, with the file in each key."""
     lines = (
         line
         for path in passes.find_output(name).rglob("*.jsonl")
@@ -97,7 +97,7 @@ def read_output(passes: Passes, name: str) -> Rows:
 
 
 def list_groups(content: bytes) -> Sequence[range]:
-    """The numbers of the rows of each row group."""
+    """Return the row numbers of each row group."""
     metadata = pq.read_metadata(io.BytesIO(content))
     sizes = [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
     return [range(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
@@ -105,7 +105,7 @@ def list_groups(content: bytes) -> Sequence[range]:
 
 @settings(max_examples=scale_examples(60))
 @given(data=st.data(), first=files(), second=files())
-def test_law_every_row_is_out_as_it_was_or_its_source_failed_with_a_sentence(
+def test_law_every_row_is_written_intact_or_its_source_failed(
     tmp_path_factory: pytest.TempPathFactory,
     data: st.DataObject,
     first: tuple[pa.Table, bytes],
@@ -132,7 +132,7 @@ def test_law_every_row_is_out_as_it_was_or_its_source_failed_with_a_sentence(
     for failure in result.failures:
         assert f"a{suffix}" in failure.message
     failed = {failure.key.rpartition("#rg=")[2] for failure in result.failures}
-    assert failed or content == whole or not content.startswith(whole)  # two files are no one
+    assert failed or content == whole or not content.startswith(whole)  # appended data
     if has_other_kinds(content, whole):
         return
     truth = table.to_pylist()
@@ -140,7 +140,8 @@ def test_law_every_row_is_out_as_it_was_or_its_source_failed_with_a_sentence(
     assert [row for row in rows["a"] if row != truth[row["id"]]] == []
     listed = result.standing.finished + result.standing.failed - len(list_groups(other))
     for at, group in enumerate(list_groups(whole)):
-        # One whose footer can't be read is listed as its first group, which fails for all.
+        # A file with an unreadable footer is listed as its first group, which fails for all of its
+        # groups.
         is_told = str(at) in failed or (failed and at >= listed)
         assert is_told or all(numbers[number] == 1 for number in group)
     assert len(numbers) == numbers.total()

@@ -1,6 +1,6 @@
-"""Defects that a counter of deltas is known for, each as a case that must not happen here.
+"""Known defects of delta counters, each as a case that must not occur here.
 
-The first cases run against such a counter too, to prove that they bite.
+The first cases also run against a delta counter, to prove that the counter fails them.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ CHILDREN = tuple(derive_child([ROOT], "split", slot) for slot in range(3))
 ANNOUNCED = Event(SOURCE, (), (ROOT,))
 FANNED_OUT = Event(SOURCE, (ROOT,), CHILDREN)
 WRITTEN = [Event(SOURCE, (child,), ()) for child in CHILDREN]
-OVERTAKEN = [ANNOUNCED, WRITTEN[0], FANNED_OUT, *WRITTEN[1:]]  # the sink is ahead of the fan-out
+OVERTAKEN = [ANNOUNCED, WRITTEN[0], FANNED_OUT, *WRITTEN[1:]]  # the sink's event comes first
 
 
 class DeltaCounter:
-    """A counter of deltas: one number a source, complete when it comes to zero."""
+    """A delta counter: one number per source, which is complete at zero."""
 
     def __init__(self, id_bytes: int = 16) -> None:
         self._id_bytes = id_bytes
@@ -59,7 +59,7 @@ class DeltaCounter:
             name = event.source[: self._id_bytes]
             delta = len(event.children) - len(event.settled)
             if name in self._complete and delta > 0:
-                self._complete.remove(name)  # taken back; the delta itself is lost
+                self._complete.remove(name)  # completion is revoked, but the delta is lost
                 continue
             self._pending[name] = self._pending.get(name, 0) + delta
             if self._pending[name] == 0:
@@ -72,7 +72,7 @@ class DeltaCounter:
 
 
 def finishes(counter: DeltaCounter | Tally, events: Iterable[Event]) -> list[int]:
-    """The places in the order of arrival at which a source became finished."""
+    """Return the positions in the order of arrival at which a source became finished."""
     return [place for place, event in enumerate(events) for _ in counter.count([event])]
 
 
@@ -81,7 +81,7 @@ def new_tally() -> Tally:
 
 
 def weigh(value: Any) -> int:
-    """How many things an object holds, all the way down."""
+    """Return the number of objects that an object holds, recursively."""
     if isinstance(value, (LedgerWriter, Tally, DeltaCounter)):
         return sum(map(weigh, vars(value).values()))
     if isinstance(value, dict):
@@ -121,7 +121,7 @@ def claimant(uid: str) -> Claimant:
 
 
 def test_premature_completion() -> None:
-    assert 1 == finishes(DeltaCounter(), OVERTAKEN)[0]  # with two of three children undone
+    assert 1 == finishes(DeltaCounter(), OVERTAKEN)[0]  # with two of three children open
     assert [len(OVERTAKEN) - 1] == finishes(new_tally(), OVERTAKEN)
 
 
@@ -129,7 +129,7 @@ def test_stuck_source() -> None:
     rival, ours = DeltaCounter(), new_tally()
     finishes(rival, OVERTAKEN)
     finishes(ours, OVERTAKEN)
-    assert not rival.is_complete(SOURCE)  # all is done, the count stands at -2 for ever
+    assert not rival.is_complete(SOURCE)  # all work is done, and the counter stays at -2
     assert [] == list(ours.list_open())
 
 
@@ -151,7 +151,7 @@ def test_id_collision() -> None:
     rival, ours = DeltaCounter(id_bytes=6), new_tally()
     rival.count(both[:1])
     rival.count(drained)
-    assert rival.is_complete(twin)  # nobody has worked on it
+    assert rival.is_complete(twin)  # without any work on the twin
     ours.count(both)
     assert [SOURCE] == [source for source, _ in ours.count(drained)]
     assert [twin] == list(ours.list_open())
@@ -169,8 +169,8 @@ def test_id_collision_in_the_ledger(tmp_path: Path) -> None:
         assert {twin} == set(store.find_marks([SOURCE, twin]))
 
 
-def test_keys_are_whole() -> None:
-    keys = ["a_b_c", "x_b_c", "b_c", "c", "a_b", "a"]  # none is cut at its last separator
+def test_keys_are_digested_as_a_whole() -> None:
+    keys = ["a_b_c", "x_b_c", "b_c", "c", "a_b", "a"]  # no key is cut at its last separator
     assert len(keys) == len({digest_key(key) for key in keys})
     assert {16} == {len(digest_key(key)) for key in keys}
 
@@ -195,7 +195,7 @@ def test_unpruned_memory(tmp_path: Path) -> None:
 
 
 def half_done(source: ListedSource) -> list[Event]:
-    """One of two children is written, the other is not."""
+    """Finish one of two children."""
     root = derive_root(source.source, source.version)
     output = Output(root, ".txt", 3, b"d" * 16, 1)
     return [
@@ -230,7 +230,7 @@ def test_changed_config(tmp_path: Path) -> None:
 
 
 def test_content_identity(tmp_path: Path) -> None:
-    """A file that changed under its old name is done again, and only that one."""
+    """A file with changed content under an unchanged name is processed again, and no other."""
     with opened(tmp_path) as store:
         first = keeper_of(store, tmp_path)
         sources = [listed("a.txt", 0), listed("b.txt", 1)]

@@ -1,7 +1,7 @@
-"""Each row of a finished source is in one file and once, whatever is written together or crashes.
+"""Each row of a finished source is in exactly one file, despite shared files and crashes.
 
-Sources change, vanish, fail and come back between attempts; calls of the sink have any sources in
-any number; receipts are lost with their workers, and processes at any step.
+Between attempts, sources change, vanish, fail, and return. Calls of the sink contain any sources in
+any number. Receipts are lost with their workers, and processes crash at any step.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from strandline.run.revise.rewriting import tidy_shared
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_output
 
-Listing = Mapping[str, int]  # keys, and the version of each
+Listing = Mapping[str, int]  # version number of each key
 
 KEYS = "abcdefgh"
 LISTINGS = st.lists(
@@ -42,11 +42,11 @@ LISTINGS = st.lists(
 
 
 class Crash(BaseException):
-    """The process is gone; nothing that handles errors may save it."""
+    """Simulated end of the process, which no error handler catches."""
 
 
 def crash_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> None:
-    """Have the step of that number be the last one."""
+    """Crash at the step with this number."""
     left = [number]
 
     def reach(step: str) -> None:
@@ -59,13 +59,13 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> None:
 
 
 def rows_of(source: ListedSource) -> list[str]:
-    """Some have more rows than others, and one has none."""
+    """Return a source's rows: different numbers, and sometimes none."""
     count = source.source[0] % 6
     return [f"{source.key} {source.version.hex()} {row}" for row in range(count)]
 
 
 def tokens_of(source: ListedSource) -> list[bytes]:
-    """The tokens of a source's tasks at the sink: some were fanned out."""
+    """Return the tokens of a source's tasks at the sink, some of them after a fan-out."""
     slots = source.source[1] % 4
     children = [derive_child([root_of(source)], "split", slot) for slot in range(slots)]
     return children or [root_of(source)]
@@ -81,7 +81,7 @@ def tasks_of(source: ListedSource) -> list[Task]:
 
 
 def fan_out(sources: Iterable[ListedSource]) -> list[Event]:
-    """What is told of those that were."""
+    """Return the events of the fan-outs."""
     roots = ((source.source, root_of(source), tokens_of(source)) for source in sources)
     return [
         Event(source, (root,), tuple(tokens)) for source, root, tokens in roots if tokens != [root]
@@ -94,9 +94,9 @@ def sources_of(listing: Listing) -> dict[bytes, ListedSource]:
 
 
 def attempt(path: Path, plan: StagePlan, listing: Listing, random: Random, uid: str) -> None:
-    """An attempt as a driver makes it, with a worker that dies now and then after it has written.
+    """Run an attempt as a driver does, with workers that sometimes die after writing.
 
-    Some sources fail while the sink has them, so that nothing which is told of them counts.
+    Some sources fail while the sink has them, so their receipts must not count.
     """
     outputs = LocalOutputs(path / "output", f"ours-{uid}")
     sources = sources_of(listing)
@@ -133,7 +133,7 @@ def attempt(path: Path, plan: StagePlan, listing: Listing, random: Random, uid: 
 
 
 def read(path: Path) -> list[str]:
-    """The texts of a file, with what lies beside it."""
+    """Return the texts of a file and its companions."""
     stem = path.name.partition(".")[0]
     beside = path.parent.glob(f"{stem}.*")
     files = {each.name.removeprefix(stem): each.read_bytes() for each in beside}
@@ -141,7 +141,7 @@ def read(path: Path) -> list[str]:
 
 
 def read_source(store: Store, outputs: LocalOutputs, source: bytes) -> list[str]:
-    """The rows of a finished source, where the ledger says that they are."""
+    """Return the rows of a finished source at the location in the ledger."""
     rows = []
     for output in store.find_records([source])[source].outputs:
         found = read(outputs.root / name_output(source, output))
@@ -151,7 +151,7 @@ def read_source(store: Store, outputs: LocalOutputs, source: bytes) -> list[str]
 
 
 def check(path: Path, versions: Mapping[bytes, set[ListedSource]]) -> None:
-    """What must hold at every moment: a finished source's rows are there, in one version."""
+    """Check the invariant: a finished source's rows exist, in one version."""
     outputs = LocalOutputs(path / "output")
     with opened(path / "ledger") as store:
         for source, entry, _ in store.list_records():
@@ -162,7 +162,7 @@ def check(path: Path, versions: Mapping[bytes, set[ListedSource]]) -> None:
 
 
 def has_leftovers(store: Store, outputs: LocalOutputs) -> bool:
-    """Whether all that is wrong is what the next attempt puts in order."""
+    """Return whether the next attempt repairs all problems."""
     problems = verify(store, outputs).problems
     return all(each.startswith("left over: ") or "are nobody's: " in each for each in problems)
 
@@ -204,7 +204,7 @@ def test_law_each_row_of_a_finished_source_is_in_one_file_once(
         for source, known in sources_of(listing).items():
             versions.setdefault(source, set()).add(known)
     with pytest.MonkeyPatch.context() as monkeypatch:
-        # From so many records on a ledger is converted to the second format.
+        # From this number of records on, a ledger is converted to the second format.
         monkeypatch.setattr(layout, "LARGE", large)
         for number, crash in enumerate([None, *crashes]):
             crash_at(monkeypatch, crash)

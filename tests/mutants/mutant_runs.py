@@ -1,7 +1,7 @@
-"""Run a room's tests over a module with a fault in it, each in a process of its own.
+"""Runs a package's tests against a module with a planted fault, each in a separate process.
 
-Nothing is written: the module is changed while it is imported, where the tests are run. A process
-that has loaded what they need is forked, since that takes longer than most of them.
+No file changes: the fault is planted when the test process imports the module. Processes are forked
+from one with the dependencies loaded, because loading takes longer than most of these tests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pytest
 
 from mutations import Mutant, plant
 
-# Of other people, but for what pytest wants to load itself.
+# Third-party modules, except those that pytest loads itself.
 LOADED = (
     "aiohttp",
     "click",
@@ -54,7 +54,7 @@ NOT_RUN = frozenset(
 
 
 class Fate(StrEnum):
-    """What became of a fault."""
+    """Result of a fault."""
 
     KILLED = "killed"
     ALIVE = "alive"
@@ -62,7 +62,7 @@ class Fate(StrEnum):
 
 
 class Run(NamedTuple):
-    """What became of a fault, and how many seconds of computing it took to see that."""
+    """Result of a fault, and the CPU seconds until it was known."""
 
     fate: Fate
     seconds: float
@@ -76,12 +76,12 @@ class Loader(importlib.machinery.SourceFileLoader):
         self._mutant = mutant
 
     def get_code(self, fullname: str) -> CodeType:
-        """The module's, with its fault."""
+        """Return the module's code with its fault."""
         return compile(plant(Path(self.path).read_text(), self._mutant), self.path, "exec")
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds that module, and no other."""
+    """Finds the faulty module and no other."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -92,28 +92,28 @@ class Finder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        """The module's, if it is asked for."""
+        """Return the module's spec if this module is requested, or None."""
         if fullname != self._loader.name:
             return None
         return spec_from_file_location(fullname, self._loader.path, loader=self._loader)
 
 
 def load() -> None:
-    """Load what all tests need."""
+    """Load the dependencies of all tests."""
     for name in LOADED:
         with suppress(ImportError):
             import_module(name)
 
 
 def run(mutant: Mutant | None, path: Path, tests: Sequence[str], log: Path, most: float) -> Run:
-    """Run the tests; None plants nothing.
+    """Run the tests with a fault, or with None for no fault.
 
     Args:
         path: of the module.
-        most: seconds of computing after which it is killed, since a fault may never end.
+        most: CPU seconds until the process is killed, because a fault may loop forever.
 
     Raises:
-        RuntimeError: the tests can't be run at all.
+        RuntimeError: if the tests can't run at all.
     """
     pid = os.fork()
     if not pid:
@@ -126,7 +126,7 @@ def run(mutant: Mutant | None, path: Path, tests: Sequence[str], log: Path, most
 
 
 def tell_fate(status: int) -> Fate:
-    """What became of a fault, by the status with which its process ended."""
+    """Return the result of a fault from the exit status of its process."""
     code = os.waitstatus_to_exitcode(status)
     return Fate.SLOW if code in TOO_LONG else Fate.KILLED if code else Fate.ALIVE
 
@@ -142,7 +142,7 @@ def _run_here(mutant: Mutant | None, path: Path, tests: Sequence[str], log: Path
         words = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
         code = int(pytest.main(words))
         if mutant is not None and not code and mutant.module not in sys.modules:
-            code = int(pytest.ExitCode.USAGE_ERROR)  # these tests don't know the module
+            code = int(pytest.ExitCode.USAGE_ERROR)  # the tests do not import the module
             print(f"the tests don't load {mutant.module}", flush=True)
     except BaseException:  # noqa: BLE001 - told in the log, and ends here
         traceback.print_exc()

@@ -1,8 +1,8 @@
-"""Try the faults of several modules in one pytest: it collects once, and forks for each fault.
+"""Tries the faults of several modules in one pytest: collects once, and forks for each fault.
 
-The functions of a module get the code of its faulty source, and only those tests run that run the
-function, the quickest first. Only a killed fault is final here: `mutant_runs` imports a module
-with its fault, which also reaches what is outside of functions, and runs all tests.
+The module's functions get the code of its faulty source. Only tests that execute the changed
+function run, fastest first. Only killed faults are final here: `mutant_runs` imports the faulty
+module, which also covers code outside of functions, and runs all tests.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ import pytest
 from mutant_runs import Fate, tell_fate
 from mutations import Mutant, plant
 
-SHARE = 3.0  # of the seconds that the tests take without a fault
-LEAST = 10.0  # seconds of computing that any fault gets
-_EXPECTED = ["no-data-collected", "module-not-measured", "already-imported"]  # of most tests
+SHARE = 3.0  # times the duration of the tests without a fault
+LEAST = 10.0  # minimum CPU seconds per fault
+_EXPECTED = ["no-data-collected", "module-not-measured", "already-imported"]  # usual for tests
 
 
 class Trial(NamedTuple):
-    """A fault to try, and the file of its module."""
+    """A fault, and the file of its module."""
 
     path: Path
     mutant: Mutant
 
 
 class _Test(NamedTuple):
-    """A test, how long it took, and the lines of each module that it ran."""
+    """A test, its duration, and the lines it executed in each module."""
 
     item: pytest.Item
     seconds: float
@@ -47,10 +47,10 @@ class _Test(NamedTuple):
 
 
 def try_all(trials: Sequence[Trial], tests: Sequence[str], log: Path) -> Iterator[Fate]:
-    """Yield for each fault what the tests that run it make of it.
+    """Yield the result of the tests for each fault.
 
     Raises:
-        RuntimeError: the tests don't pass without a fault, or not every fault was tried.
+        RuntimeError: if the tests fail without a fault, or not every fault was tried.
     """
     reading, writing = os.pipe()
     pid = os.fork()
@@ -86,13 +86,13 @@ def _run_here(trials: Sequence[Trial], tests: Sequence[str], log: Path, to: IO[s
 
 
 class _Trials:
-    """Runs the collected tests once, and then those that a fault concerns, fault by fault."""
+    """Runs all collected tests once, then the relevant tests for each fault."""
 
     def __init__(self, trials: Sequence[Trial], to: IO[str]) -> None:
         self._trials, self._to = trials, to
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Take the place of pytest's own loop."""
+        """Replace pytest's own loop."""
         tests = self._trace(session)
         functions = _find_functions({str(each.path) for each in self._trials})
         for path, mutant in self._trials:
@@ -104,7 +104,7 @@ class _Trials:
         return True
 
     def _trace(self, session: pytest.Session) -> list[_Test]:
-        """Run every test without a fault, and return what each ran."""
+        """Run every test without a fault, and return the lines that each executed."""
         modules = [str(path) for path in {each.path for each in self._trials}]
         reading, writing = os.pipe()
         pid = os.fork()
@@ -132,7 +132,7 @@ class _Trials:
 
 
 def _run(items: Sequence[pytest.Item]) -> None:
-    """Run tests until one fails."""
+    """Run tests until the first failure."""
     for item, after in zip(items, [*items[1:], None], strict=True):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
         if item.session.testsfailed:
@@ -141,7 +141,7 @@ def _run(items: Sequence[pytest.Item]) -> None:
 
 def _find_functions(paths: set[str]) -> dict[str, list[FunctionType]]:
     found: dict[str, list[FunctionType]] = {path: [] for path in paths}
-    gc.unfreeze()  # the server of forks hides what is loaded
+    gc.unfreeze()  # make objects visible that the fork server has frozen
     for each in gc.get_objects():
         if isinstance(each, FunctionType) and each.__code__.co_filename in found:
             found[each.__code__.co_filename].append(each)
@@ -151,7 +151,7 @@ def _find_functions(paths: set[str]) -> dict[str, list[FunctionType]]:
 def _find_changed(
     functions: Sequence[FunctionType], source: ast.Module, path: Path
 ) -> list[tuple[FunctionType, CodeType]]:
-    """Return the functions that have another code in the faulty source, and that code."""
+    """Return the functions that differ in the faulty source, and their new code."""
     good, faulty = _compile(ast.parse(path.read_text()), path), _compile(source, path)
     names = {name for name in good.keys() & faulty.keys() if good[name] != faulty[name]}
     named = ((each, _name(each.__code__)) for each in functions)
@@ -180,7 +180,7 @@ def _list_lines(code: CodeType) -> Iterator[int]:
 
 
 def _choose(tests: Sequence[_Test], path: str, lines: set[int], line: int) -> list[_Test]:
-    """Return the tests that run the lines of a function; first those that run the fault's."""
+    """Return the tests that execute a function, starting with those that reach the fault."""
     ran = [(test, test.lines.get(path, set())) for test in tests]
     chosen = [
         (line not in found, test.seconds, at)
@@ -195,7 +195,7 @@ def _try(
     changed: Sequence[tuple[FunctionType, CodeType]],
     tests: Sequence[_Test],
 ) -> Fate:
-    """Run tests while functions have other code."""
+    """Run tests with the functions' code replaced."""
     if not changed or not tests:
         return Fate.ALIVE
     most = LEAST + SHARE * sum(test.seconds for test in tests)

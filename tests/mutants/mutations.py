@@ -1,6 +1,6 @@
-"""Which small faults can be planted into a module, and the module with one of them in it.
+"""Small faults for a module, and the module with one of them planted.
 
-Pure: source in, syntax trees out. It must not know how a fault is looked for.
+Pure: source in, syntax trees out. This module must not depend on how faults are detected.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ SWAPPED: dict[type[ast.operator], type[ast.operator]] = {
     ast.Sub: ast.Add,
     ast.Mult: ast.FloorDiv,
     ast.FloorDiv: ast.Mult,
-    ast.BitAnd: ast.BitOr,  # the other way round is a union of types, or fails at once
+    ast.BitAnd: ast.BitOr,  # not the reverse: `|` may be a union of types, where `&` fails at once
 }
 
 
 class Mutant(NamedTuple):
-    """One fault: the how manyeth node of the module it changes, in which way, and how it reads.
+    """A fault: a node of the module, a way to change it, and its source text.
 
     Attributes:
         number: of the node, in the order of `ast.walk`.
-        way: of those that the node has.
+        way: of the changes possible for the node.
     """
 
     module: str
@@ -51,7 +51,7 @@ class Mutant(NamedTuple):
 
 
 def list_mutants(module: str, source: str) -> list[Mutant]:
-    """Every fault that can be planted, in the order of the source."""
+    """Yield every possible fault in source order."""
     tree = ast.parse(source)
     found = [
         Mutant(module, number, way, node.lineno, _spell(node), _spell(changed))
@@ -63,7 +63,7 @@ def list_mutants(module: str, source: str) -> list[Mutant]:
 
 
 def plant(source: str, mutant: Mutant) -> ast.Module:
-    """The module with the fault in it."""
+    """Return the module with the fault."""
     tree = ast.parse(source)
     target = next(node for at, node in enumerate(ast.walk(tree)) if at == mutant.number)
     changed = list(_change(target))[mutant.way]
@@ -81,7 +81,7 @@ class _Replacing(ast.NodeTransformer):
 
 
 def _change(node: ast.AST) -> Iterator[ast.AST]:
-    """The node with each fault that it can have; itself stays as it is."""
+    """Yield the node with each possible fault; the node itself is not changed."""
     if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
         yield from _drop_conditions(node)
     elif isinstance(node, ast.expr):
@@ -113,7 +113,7 @@ def _change_statement(node: ast.stmt) -> Iterator[ast.AST]:
         case ast.AugAssign(op=operator) if (other := SWAPPED.get(type(operator))) is not None:
             yield _with(node, op=other())
         case ast.Expr(value=ast.Call(func=ast.Name(id="assert_never"))):
-            return  # a type checker proves that it is not reached
+            return  # a type checker proves that this line is unreachable
         case ast.Expr(value=ast.Call() | ast.Yield() | ast.YieldFrom()):
             yield ast.copy_location(ast.Pass(), node)
         case ast.Return(value=ast.Constant(value=bool(value))):
@@ -125,7 +125,7 @@ def _change_statement(node: ast.stmt) -> Iterator[ast.AST]:
 def _drop_conditions(
     node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp,
 ) -> Iterator[ast.AST]:
-    """The comprehension without one of its filters."""
+    """Yield the comprehension without one of its filters."""
     for at, generator in enumerate(node.generators):
         for condition in generator.ifs:
             left = [expr for expr in generator.ifs if expr is not condition]
@@ -141,7 +141,7 @@ def _with(node: ast.AST, **fields: object) -> ast.AST:
 
 
 def _flips(test: ast.expr) -> bool:
-    """Whether turning the branch is what another fault of the test does anyway."""
+    """Return whether inverting the branch equals another fault of the condition."""
     match test:
         case ast.UnaryOp(op=ast.Not()):
             return True
@@ -153,7 +153,7 @@ def _flips(test: ast.expr) -> bool:
 
 
 def _spell(node: ast.AST) -> str:
-    """The node's first line, as it is written."""
+    """Return the first line of the node's source."""
     if isinstance(node, (ast.If, ast.While)):
         word = "if" if isinstance(node, ast.If) else "while"
         return f"{word} {ast.unparse(node.test)}:"

@@ -1,7 +1,7 @@
-"""`make mutants`: plant faults into the modules that decide; tests of the first tier must fail.
+"""`make mutants`: plant faults into modules that decide; first-tier tests must fail.
 
 Draws mutants for SECONDS_TO_RUN seconds (600 by default; inf tries all). SEED=... repeats the draw,
-and ONLY=... takes every mutant whose line contains the text. `alive.toml` names the mutants that
+and ONLY=... takes every mutant whose line contains the text. `alive.toml` lists the mutants that
 may survive.
 """
 
@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[2]
 ALIVE = Path(__file__).with_name("alive.toml")
 ENOUGH = 0.95
 PATIENCE = 1000.0
-SHOWN = 100  # characters of the names of tests
-# A fault that only few examples miss is no finding. The later tiers must not be needed.
+SHOWN = 100  # characters of the tests' names
+# A fault that a few random examples miss is not a finding. The first tier must suffice.
 OPTIONS = ("--hypothesis-profile=hundred", "--tier=first")
 LEDGER = ("tests/laws", "tests/ledger")
 API = (
@@ -35,11 +35,11 @@ API = (
     "tests/api/test_evidence.py",
 )
 DECIDE = "operator/strandline_operator/decide"
-# Those of the operator that play whole stories over and over tell nothing that these don't.
+# Operator tests of whole runs, which are slow and find nothing that the others miss.
 STORIES = {"chaos", "decide_cuts", "enact_cut_short"}
-# They know none of it.
+# Operator tests that do not involve decisions.
 ELSEWHERE = {"kubernetes_client", "namespace_defaults", "operator_command", "listening", "watch"}
-# A module's file, and the room's tests, the quickest and closest ones first.
+# A module's file, and its package's tests, starting with the fastest and most specific.
 TARGETS = {
     "pipelines/strandline/ledger/tally.py": LEDGER,
     "pipelines/strandline/ledger/writer/writer.py": ("tests/ledger", "tests/laws"),
@@ -61,7 +61,7 @@ TARGETS = {
 
 
 def main() -> int:
-    """Draw and try mutants; exit code 1 where too many live that nobody has named."""
+    """Draw and try mutants. Return exit code 1 if too many unlisted mutants survive."""
     seconds = float(os.environ.get("SECONDS_TO_RUN", "600"))
     seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(1_000_000))
     only = os.environ.get("ONLY", "")
@@ -76,7 +76,7 @@ def main() -> int:
     for path, mutant in drawn:
         if str(mutant) not in named:
             groups.setdefault((*find_tests(path), *OPTIONS), []).append(Trial(ROOT / path, mutant))
-    # A `TemporaryDirectory` is removed at the exit of any process that tests fork and end as usual.
+    # Forked test processes would remove a `TemporaryDirectory` when they exit.
     folder = tempfile.mkdtemp(prefix="mutants-")
     try:
         left = sum(map(len, groups.values()))
@@ -96,12 +96,12 @@ def main() -> int:
 def try_for(
     seconds: float, tests: tuple[str, ...], trials: list[Trial], log: Path
 ) -> Iterator[Fate]:
-    """Try the faults of modules that have the same tests, and print those that live."""
+    """Try the faults of modules with the same tests, and print the survivors."""
     end, length = time.monotonic() + seconds, 0.0
     whole = log.with_suffix(".whole")
     for (path, mutant), first in zip(trials, try_all(trials, tests, log), strict=True):
         fate = first
-        if first is Fate.ALIVE:  # outside of functions, or only another process sees it
+        if first is Fate.ALIVE:  # maybe visible only in a new process
             length = length or measure(tests, whole)
             fate, _ = run(mutant, path, tests, whole, LEAST + SHARE * length)
         if fate is Fate.ALIVE:
@@ -112,25 +112,25 @@ def try_for(
 
 
 def list_all() -> Iterator[tuple[str, Mutant]]:
-    """Every mutant of every target, with its file."""
+    """Yield every mutant of every target with its file."""
     for path in list_targets():
         module = ".".join(Path(path).with_suffix("").parts[1:])
         yield from ((path, mutant) for mutant in list_mutants(module, (ROOT / path).read_text()))
 
 
 def list_targets() -> list[str]:
-    """Files of all modules, below the repository's folder."""
+    """Return the files of all target modules, relative to the repository."""
     decide = sorted((ROOT / DECIDE).rglob("[a-z]*.py"))
     return [*TARGETS, *(str(path.relative_to(ROOT)) for path in decide)]
 
 
 def find_tests(path: str) -> tuple[str, ...]:
-    """The tests of a module's room."""
+    """Return the tests of a module's package."""
     return TARGETS.get(path) or _find_operator_tests()
 
 
 def _find_operator_tests() -> tuple[str, ...]:
-    """Those of decisions first, and then what replays recordings, which takes longest."""
+    """Return decision tests first, and replays of recordings, the slowest, last."""
     left_out = {f"test_{name}.py" for name in STORIES | ELSEWHERE}
     paths = (ROOT / "tests/operator").glob("test_*.py")
     chosen = [path for path in paths if path.name not in left_out]
@@ -139,10 +139,10 @@ def _find_operator_tests() -> tuple[str, ...]:
 
 
 def measure(tests: tuple[str, ...], log: Path) -> float:
-    """Seconds of computing that the tests take while there is no fault.
+    """Return the CPU seconds of the tests without a fault.
 
     Raises:
-        RuntimeError: they don't pass.
+        RuntimeError: if the tests fail.
     """
     fate, seconds = run(None, ROOT, tests, log, PATIENCE)
     if fate is not Fate.ALIVE:
@@ -151,7 +151,7 @@ def measure(tests: tuple[str, ...], log: Path) -> float:
 
 
 def read_alive() -> dict[str, str]:
-    """Mutants that may live, and why."""
+    """Return the mutants that may survive, with the reasons."""
     return {one["mutant"]: one["why"] for one in tomllib.loads(ALIVE.read_text())["alive"]}
 
 

@@ -64,7 +64,7 @@ def test_a_piece_of_code_has_these_faults(source: str, planted: list[str]) -> No
     assert spell(source) == planted
 
 
-def test_a_fault_tells_what_it_is() -> None:
+def test_a_fault_describes_itself() -> None:
     (mutant,) = list_mutants("room", "\nif a == b and f():\n    g = 1\n")[:1]
     assert (mutant.line, str(mutant)) == (
         2,
@@ -80,7 +80,7 @@ def test_every_module_that_decides_has_faults_and_tests() -> None:
         assert all((run_mutants.ROOT / tests).exists() for tests in run_mutants.find_tests(path))
 
 
-def test_what_may_live_is_there_and_has_its_reason() -> None:
+def test_accepted_mutants_exist_and_have_a_reason() -> None:
     found = {str(mutant) for _, mutant in run_mutants.list_all()}
     named = run_mutants.read_alive()
     assert named.keys() <= found
@@ -96,7 +96,9 @@ def test_what_may_live_is_there_and_has_its_reason() -> None:
         ("is_more(2, 1) or any(map(bool, iter(int, 1)))", "too slow"),
     ],
 )
-def test_a_fault_is_killed_by_a_test_that_looks(tmp_path: Path, tested: str, fate: str) -> None:
+def test_a_fault_is_killed_by_a_test_that_checks_the_result(
+    tmp_path: Path, tested: str, fate: str
+) -> None:
     (tmp_path / "room.py").write_text("def is_more(a, b):\n    return a == b + 1\n")
     text = f"from room import is_more\n\ndef test_it():\n    assert {tested}\n"
     (tmp_path / "test_room.py").write_text(text)
@@ -149,10 +151,10 @@ def test_faults_of_functions_are_tried_without_a_new_import(tmp_path: Path) -> N
     )
     fates = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
     assert fates == [
-        ["2", "killed"],  # its test looks
+        ["2", "killed"],  # its test checks the result
         ["6", "alive"],  # its test does not
         ["10", "alive"],
         ["10", "alive"],
         ["11", "too slow"],
-        ["14", "alive"],  # outside of functions, which is for a new import
+        ["14", "alive"],  # outside of functions, so only a new import has the fault
     ], done.stderr

@@ -1,4 +1,4 @@
-"""Columns that a stage needs and none before it gives: found where a pipeline is planned."""
+"""Missing columns of a stage are found when a pipeline is planned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = st.lists(
 
 
 class Acting(Stage):
-    """Adds columns, drops them or keeps no others; to drop or select it needs them."""
+    """Adds columns, drops some, or selects some; to drop or select a column requires it."""
 
     def __init__(self, action: str, names: list[str]) -> None:
         super().__init__()
@@ -44,21 +44,21 @@ class Acting(Stage):
 
 
 class Silent(Stage):
-    """Says nothing of columns."""
+    """Declares no columns."""
 
     def process(self, task: Task) -> Task:
         return task
 
 
 class OwnNormalisation(NormaliseText):
-    """Does its work otherwise than what it is made from."""
+    """Overrides the work of its base class."""
 
     def process(self, task: Task) -> Task:
         return task
 
 
 class OwnFiles(Files):
-    """Is made from what declares columns, and changes nothing of its work."""
+    """Derives from a class with declared columns, and does not override its work."""
 
 
 @given(STEPS)
@@ -78,12 +78,12 @@ def test_law_the_first_stage_that_would_fail_is_found(steps: list[tuple[str, lis
 
 
 @given(STEPS, STEPS)
-def test_law_of_a_stage_that_says_nothing_nobody_is_refused(
+def test_law_stages_after_one_without_declarations_are_not_rejected(
     before: list[tuple[str, list[str]]], after: list[tuple[str, list[str]]]
 ) -> None:
     stages: list[tuple[str, Stage]] = [("early", Acting(*step)) for step in before]
     stages.append(("silent", Silent()))
-    # Behind one that selects it is known again what there is.
+    # After `select`, the columns are known again.
     late = [(action, names) for action, names in after if action != "select"]
     stages += [("late", Acting(*step)) for step in late]
     found = find_missing(trace_columns(stages), {})
@@ -108,7 +108,7 @@ def test_law_of_a_stage_that_says_nothing_nobody_is_refused(
         ("decode-python", "extract-text", "content"),
     ],
 )
-def test_a_column_that_a_stage_removes_is_missed_though_others_are_unknown(
+def test_a_removed_column_is_missing_even_if_others_are_unknown(
     before: str, after: str, column: str
 ) -> None:
     with pytest.raises(SpecError) as caught:
@@ -121,7 +121,7 @@ def test_a_column_that_a_stage_removes_is_missed_though_others_are_unknown(
     )
 
 
-def test_a_stage_that_removes_a_column_is_named_where_all_columns_are_known() -> None:
+def test_the_stage_that_removes_a_column_is_named_if_all_columns_are_known() -> None:
     select = {"use": "select-columns", "with": {"columns": ["key"]}}
     with pytest.raises(SpecError) as caught:
         plan("read-files", "parse-documents", select, "normalise-text")
@@ -144,7 +144,7 @@ def test_a_new_name_of_a_column_that_is_not_selected_is_refused() -> None:
     ("stage", "is_open"),
     [(OwnNormalisation(), True), (NormaliseText(), False), (OwnFiles(paths=["x"]), False)],
 )
-def test_what_a_class_declares_is_not_held_of_one_that_works_otherwise(
+def test_declarations_do_not_apply_to_a_subclass_that_overrides_the_work(
     stage: Stage, *, is_open: bool
 ) -> None:
     (step,) = trace_columns([("own", stage)])
@@ -166,7 +166,7 @@ def plan(*stages: Any, source: str = "files") -> None:
     plan_spec(CurationPipeline.model_validate(document))
 
 
-def test_a_stage_before_its_reader_is_refused_with_the_reader() -> None:
+def test_a_stage_before_its_reader_is_rejected_and_the_reader_named() -> None:
     with pytest.raises(SpecError) as caught:
         plan("parse-documents")
     (problem,) = caught.value.problems
@@ -176,7 +176,7 @@ def test_a_stage_before_its_reader_is_refused_with_the_reader() -> None:
     )
 
 
-def test_parameters_say_which_columns_there_are() -> None:
+def test_parameters_declare_the_columns() -> None:
     select = {"use": "select-columns", "with": {"columns": ["text"], "rename": {"text": "body"}}}
     with pytest.raises(SpecError, match="'normalise-text' reads 'text', and the columns are: body"):
         plan("read-files", "parse-documents", select, "normalise-text")

@@ -1,4 +1,4 @@
-"""The fingerprint changes with what decides the output, and with nothing else."""
+"""The fingerprint depends on everything that decides the output, and on nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strandline.plan.stages.stage import Stage
 
 class Words(Stage):
     class Params(Stage.Params):
-        """One that decides."""
+        """One relevant parameter."""
 
         min_words: int = 5
 
@@ -37,7 +37,7 @@ class ListedWords(Words):
 
 class WordsOfALaterRelease(Words):
     class Params(Words.Params):
-        """One more than there was."""
+        """One additional parameter."""
 
         kinds: dict[str, int] = Field(default_factory=dict)
 
@@ -51,7 +51,7 @@ class NewWords(Words):
 
 class Listing(SourceStage):
     class Params(SourceStage.Params):
-        """One that decides and one that does not."""
+        """A relevant parameter, and one that does not affect the output."""
 
         limit: int | None = None
         folder: str = "a"
@@ -84,17 +84,19 @@ BASE = fingerprint(Words())
         (fingerprint(Words(), folder="b"), 'source.with.folder: "a" -> "b"'),
     ],
 )
-def test_what_decides_the_output_is_in_it_and_is_named(changed: Fingerprint, line: str) -> None:
+def test_everything_that_decides_the_output_is_in_the_fingerprint(
+    changed: Fingerprint, line: str
+) -> None:
     assert changed.digest != BASE.digest
     assert describe_difference(BASE.parts, changed.parts) == [line]
 
 
 @pytest.mark.parametrize("source", [{"limit": 3}, {"on_removed": OnRemoved.DELETE}])
-def test_which_sources_there_are_is_not_in_it(source: dict[str, Any]) -> None:
+def test_the_set_of_sources_is_not_in_the_fingerprint(source: dict[str, Any]) -> None:
     assert fingerprint(Words(), **source) == BASE
 
 
-def test_the_order_of_stages_is_in_it() -> None:
+def test_the_order_of_stages_is_in_the_fingerprint() -> None:
     there = compute_fingerprint({"a": ("u", Words(), None), "b": ("u", Words(), None)})
     back = compute_fingerprint({"b": ("u", Words(), None), "a": ("u", Words(), None)})
 
@@ -102,11 +104,11 @@ def test_the_order_of_stages_is_in_it() -> None:
     assert describe_difference(there.parts, back.parts) == ['order: ["a", "b"] -> ["b", "a"]']
 
 
-def test_the_same_pipeline_has_the_same_one() -> None:
+def test_the_same_pipeline_has_the_same_fingerprint() -> None:
     assert fingerprint(Words()) == BASE
 
 
-def test_code_that_is_brought_decides_and_none_leaves_all_as_it_was() -> None:
+def test_user_code_changes_the_fingerprint_and_no_code_does_not() -> None:
     stages = {"source": ("list", Listing(), None), "words": ("words", Words(), None)}
     plain = compute_fingerprint(stages)
     assert compute_fingerprint(stages, {}) == plain == BASE
@@ -136,7 +138,7 @@ class Growing(Listing):
         (("a",), ("b",), True),
     ],
 )
-def test_what_is_added_at_the_end_of_a_list_of_sources_is_no_change(
+def test_appended_source_paths_are_not_a_change(
     old: tuple[str, ...], new: tuple[str, ...], *, is_told: bool
 ) -> None:
     before, after = (
@@ -148,7 +150,7 @@ def test_what_is_added_at_the_end_of_a_list_of_sources_is_no_change(
     assert describe_difference(before.parts, after.parts)
 
 
-def test_a_parameter_that_came_later_counts_once_it_is_set() -> None:
+def test_a_new_parameter_counts_only_when_set() -> None:
     assert BASE.digest == fingerprint(WordsOfALaterRelease()).digest
     assert BASE.digest == fingerprint(WordsOfALaterRelease(kinds={})).digest
     later = fingerprint(WordsOfALaterRelease(kinds={"email": 1}))
@@ -178,7 +180,7 @@ OLD = {
         ({"order": ["files", "read", "sink"]}, "sink"),
         ({"order": ["files", "new", "read", "own", "sink"]}, "new"),
         ({"order": ["files", "read", "sink", "own"]}, "sink"),
-        # Only a stage that names a module can be of the code that is brought.
+        # Only a stage that names a module can depend on the user's code.
         ({"code.files": "0b"}, "own"),
         ({"code.files": "0b", "own.use": "own"}, "own"),
         ({"code.files": "0b", "read.with.columns": ["b"]}, "read"),
@@ -193,7 +195,7 @@ def test_the_first_stage_that_differs_is_found(
     assert first == find_first_change(OLD, new, {"read.with.columns"})
 
 
-def test_code_that_no_stage_names_may_change_all() -> None:
+def test_code_that_no_stage_names_may_change_every_stage() -> None:
     old = OLD | {"own.use": "own"}
     assert "files" == find_first_change(old, old | {"code.files": "0b"})
 
@@ -237,13 +239,13 @@ def test_a_stage_and_a_parameter_may_be_called_code() -> None:
     assert describe_difference(old, new) == expected
 
 
-def test_code_is_part_of_the_digest_and_what_cannot_be_read_is_not() -> None:
+def test_readable_code_is_part_of_the_digest_and_unreadable_code_is_not() -> None:
     one, other = (add_code(BASE, {"words": {"x.py": digest}}, ()) for digest in "12")
     assert len({BASE.digest, one.digest, other.digest}) == 3
     assert add_code(BASE, {}, ["words: x"]).digest == BASE.digest
 
 
-def test_a_recipe_without_code_takes_that_of_the_attempt() -> None:
+def test_a_recipe_without_code_adopts_the_attempts_code() -> None:
     new = with_code(("a", {"x.py": "1"}), ("b", {"y.py": "1"}))
     old = {"order": ["b"]}
     assert adopt_code(old, new) == {"order": ["b"], "b.code": {"y.py": "1"}}
@@ -251,7 +253,7 @@ def test_a_recipe_without_code_takes_that_of_the_attempt() -> None:
     assert adopt_code(known, new)["b.code"] == {"y.py": "0"}
 
 
-def test_a_conversation_of_a_ledger_without_code_counts_by_its_lines() -> None:
+def test_without_recorded_code_a_conversation_is_compared_by_its_lines() -> None:
     old = {"order": ["b"], "b.inputs.rollout": "1"}
     same, other = (
         with_code(("b", {"y.py": "1"}), order=["b"], **{"b.inputs.rollout": lines})
@@ -260,7 +262,7 @@ def test_a_conversation_of_a_ledger_without_code_counts_by_its_lines() -> None:
     assert adopt_code(old, same)["b.code"]
     for before in (old, adopt_code(old, other)):
         assert find_first_change(before, other) == "b"
-    # Where its module's code is known, remarks between its lines do not count.
+    # If the module's files are recorded, changed comments do not count.
     assert find_first_change(same, other) is None
 
 
@@ -274,7 +276,7 @@ def test_a_file_of_several_stages_has_one_line() -> None:
 
 
 def test_a_file_of_a_parameter_may_appear() -> None:
-    """A stage writes a log, or a cache, to a path that it is given."""
+    """A stage may write a log or a cache to a path parameter."""
     params = {"b.with.log": "run.log", "b.with.lists": ["words.txt"]}
     old = with_code(("b", {"x.py": "1"}), **params)
     later = with_code(("b", {"x.py": "1", "run.log": "2", "words.txt": "3"}), **params)

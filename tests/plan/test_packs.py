@@ -1,4 +1,4 @@
-"""Packs of other packages: found by their entry points, and used as our own."""
+"""Third-party packs are found by their entry points, and used like our own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PACK = Pack(
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Returns a function that installs a module as a pack: its name, its text, and its object."""
+    """Return a function that installs a module as a pack, given its name, text, and object."""
 
     def install(module: str, text: str, target: str = "PACK", entry: str = "") -> None:
         folder = tmp_path / module
@@ -79,7 +79,7 @@ def test_an_adapter_of_a_pack_makes_stages(install: Install) -> None:
     assert find_stage("smileys:Wink").__name__ == "Wink"
 
 
-def test_a_missed_name_may_be_one_of_a_pack(install: Install) -> None:
+def test_an_unknown_name_may_belong_to_a_pack(install: Install) -> None:
     install("own_emoji", PACK)
     with pytest.raises(UnknownStageError, match="did you mean 'count-emoji'"):
         find_stage("count-emojis")
@@ -118,7 +118,9 @@ def test_a_broken_pack_is_named_and_leaves_the_others(
         ("nowhere:Stage", "'count-emoji': nowhere:Stage can't be loaded"),
     ],
 )
-def test_a_line_of_a_pack_that_names_no_stage(install: Install, target: str, sentence: str) -> None:
+def test_an_entry_point_of_a_pack_without_a_stage_is_reported(
+    install: Install, target: str, sentence: str
+) -> None:
     install("own_emoji", PACK.replace("own_emoji:CountEmoji", target))
     with pytest.raises(UnknownStageError, match=re.escape(sentence)):
         find_stage("count-emoji")
@@ -151,7 +153,7 @@ def test_a_pack_with_a_taken_name_is_reported(install: Install, entry: str, owne
     assert problem in str(unknown.value)
 
 
-def test_a_name_that_two_packs_have_is_refused(install: Install) -> None:
+def test_a_name_in_two_packs_is_rejected(install: Install) -> None:
     install("own_first", PACK.replace("own_emoji", "own_first"))
     install("own_second", PACK.replace("own_emoji", "own_second"))
     with pytest.raises(UnknownStageError, match=r"'own_first' .* and 'own_second' .* remove one"):

@@ -1,4 +1,4 @@
-"""The laws of joining and packing: whoever declares what is shared, in whatever order."""
+"""Laws of joining and packing, for all declarations of shared files and all orders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline.plan.partition import (
 Shares = Sequence[tuple[set[str], set[str]]]
 Groups = frozenset[frozenset[int]]
 
-# What each item shares by its source's word and by its sink's; few names, so that they meet.
+# Names shared by the source's and by the sink's declaration; few names, so that items overlap.
 ENDS = ("file", "chunk")
 NAMES = [st.sets(st.sampled_from([f"{end} {n}" for n in range(6)]), max_size=2) for end in ENDS]
 SHARES = st.lists(st.tuples(*NAMES), max_size=14)
@@ -42,7 +42,7 @@ def join(shares: Iterable[Iterable[str]]) -> Groups:
 
 
 def join_by_hand(shares: Sequence[set[str]]) -> Groups:
-    """Merge any two groups that share something, until there are none: the obviously right way."""
+    """Merge overlapping groups until there are none: the reference implementation."""
     groups = [({item}, set(names)) for item, names in enumerate(shares)]
     while True:
         found = next((pair for pair in combinations(groups, 2) if pair[0][1] & pair[1][1]), None)
@@ -54,7 +54,7 @@ def join_by_hand(shares: Sequence[set[str]]) -> Groups:
 
 
 def find_optimum(sizes: Sequence[int], workers: int) -> int:
-    """The least largest load of all ways to give groups to workers."""
+    """Return the minimum of the largest load over all assignments of groups to workers."""
     return min(
         max(sum(size for size, to in zip(sizes, way, strict=True) if to == one) for one in way)
         for way in product(range(workers), repeat=len(sizes))
@@ -91,7 +91,7 @@ def test_the_order_of_declaration_does_not_matter(shares: Shares, data: st.DataO
 
 
 @given(shares=SHARES)
-def test_a_chain_links_the_least_of_a_group_with_the_farthest(shares: Shares) -> None:
+def test_a_chain_links_the_first_of_a_group_with_the_farthest(shares: Shares) -> None:
     names = {f"item {n:02d}": share | other for n, (share, other) in enumerate(shares)}
     for group in join(names.values()):
         own = {key: names[key] for key in (f"item {item:02d}" for item in sorted(group))}
@@ -105,7 +105,7 @@ def test_a_chain_links_the_least_of_a_group_with_the_farthest(shares: Shares) ->
         assert len(chain) // 2 == steps[chain[-1]] == max(steps.values())
 
 
-def test_a_chain_through_very_many_items_takes_memory_for_its_length_alone() -> None:
+def test_memory_for_a_long_chain_grows_only_with_its_length() -> None:
     shares = {f"{n:05}": [f"{n:05}", f"{n + 1:05}"] for n in range(20_000)}
     tracemalloc.start()
     chain = find_chain(shares)
@@ -116,7 +116,7 @@ def test_a_chain_through_very_many_items_takes_memory_for_its_length_alone() -> 
 
 
 def count_steps(shares: dict[str, set[str]], begin: str) -> dict[str, int]:
-    """How many links each item is away."""
+    """Return the number of links between `begin` and each item."""
     steps = {begin: 0}
     for _ in shares:
         for near, far in product(list(steps), shares):
@@ -142,12 +142,12 @@ def test_the_largest_load_is_within_four_thirds_of_the_optimum(
 
 
 @given(sizes=SIZES, workers=st.integers(1, 4))
-def test_workers_that_take_the_next_group_when_they_are_free_come_to_the_same(
+def test_workers_that_take_the_next_group_when_free_get_the_same_loads(
     sizes: list[int], workers: int
 ) -> None:
     free_at = [(0, worker) for worker in range(workers)]
     loads = [0] * workers
-    for size in pack(sizes, workers).sizes:  # in the order in which groups are released
+    for size in pack(sizes, workers).sizes:  # in the order of release
         time, worker = heapq.heappop(free_at)
         loads[worker] += size
         heapq.heappush(free_at, (time + size, worker))
@@ -160,7 +160,7 @@ def test_workers_that_take_the_next_group_when_they_are_free_come_to_the_same(
         ([1], 1, [1], 1.0),
         ([1], 3, [1, 0, 0], 3.0),
         ([2, 3, 4, 6, 2, 2], 3, [7, 6, 6], 21 / 19),
-        ([3, 3, 2, 2, 2], 2, [7, 5], 7 / 6),  # where the greedy way is at its worst
+        ([3, 3, 2, 2, 2], 2, [7, 5], 7 / 6),  # worst case of the greedy algorithm
     ],
 )
 def test_groups_are_packed_largest_first(
@@ -171,17 +171,17 @@ def test_groups_are_packed_largest_first(
     assert balance.ratio == pytest.approx(ratio)
 
 
-def test_intersecting_would_let_two_workers_write_one_chunk() -> None:
-    """Chunks of two steps over files of three: the joint of step 2 and 3 makes one group."""
+def test_intersected_groups_would_let_two_workers_write_one_chunk() -> None:
+    """With chunks of two steps over files of three, steps 2 and 3 share a chunk: one group."""
     shares = [{f"file {step // 3}", f"chunk {step // 2}"} for step in range(6)]
     assert join(shares) == {frozenset(range(6))}
-    apart = join([f"{step // 3}/{step // 2}"] for step in range(6))  # as fine as both allow
+    apart = join([f"{step // 3}/{step // 2}"] for step in range(6))  # intersected
     writers_of_chunk_1 = [group for group in apart if group & {2, 3}]
     assert len(writers_of_chunk_1) == 2
 
 
 @given(shares=SHARES)
-def test_the_largest_group_is_a_chain_where_its_sources_share_nothing_in_common(
+def test_the_largest_group_is_a_chain_if_its_sources_have_nothing_in_common(
     shares: Shares,
 ) -> None:
     names = [share | other for share, other in shares]
@@ -197,7 +197,7 @@ def test_the_largest_group_is_a_chain_where_its_sources_share_nothing_in_common(
 
 
 @given(shares=SHARES)
-def test_no_size_of_a_group_is_more_usual(shares: Shares) -> None:
+def test_the_usual_size_is_the_most_frequent_size(shares: Shares) -> None:
     names = [share | other for share, other in shares]
     sizes = [len(group) for group in join_by_hand(names)]
     usual = find_usual_size(names)
@@ -214,7 +214,7 @@ def lay_out(steps: int, per_file: int, chunk: int) -> list[set[str]]:
     chunk=st.integers(2, 150),
     data=st.data(),
 )
-def test_a_chunk_that_chains_nothing_is_found_wherever_files_are_small_enough(
+def test_a_chunk_without_chains_is_found_if_files_are_small_enough(
     steps: int, per_file: int, chunk: int, data: st.DataObject
 ) -> None:
     most = data.draw(st.integers(1, steps))
@@ -224,7 +224,7 @@ def test_a_chunk_that_chains_nothing_is_found_wherever_files_are_small_enough(
 
     usual = find_usual_size([{f"file {step // per_file}"} for step in range(steps)])
     found = find_chunk(chunk, usual, most, measure)
-    if found is None:  # then not even files by themselves are small enough
+    if found is None:  # even groups of single files are too large
         assert min(per_file, steps) > min(most, steps / 2)
         return
     other, largest = found
@@ -245,10 +245,10 @@ def test_the_nearest_chunk_by_ratio_is_found(per_file: int, chunk: int, other: i
     ) == (other, find_largest(lay_out(2001, per_file, other)))
 
 
-def test_a_chunk_that_may_not_be_is_not_found() -> None:
+def test_a_disallowed_chunk_is_not_found() -> None:
     def measure(chunk: int) -> LargestGroup | None:
         return find_largest(lay_out(100, 12, chunk)) if chunk % 2 else None
 
     found = find_chunk(10, 12, 1000, measure)
     assert found is not None
-    assert 3 == found[0]  # 12 and 6 meet the files' borders better
+    assert 3 == found[0]  # 12 and 6 fit the files' borders better but are not allowed

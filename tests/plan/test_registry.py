@@ -1,4 +1,4 @@
-"""Which class a `use:` means, and what is said where it means none."""
+"""Resolution of `use:` to a class, and messages for unknown names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_registered_name_is_found() -> None:
     assert find_stage("parquet") is ParquetSink
 
 
-def test_a_class_of_ones_own_is_found() -> None:
+def test_a_users_own_class_is_found() -> None:
     assert find_stage("strandline_packs.sinks.parquet_partitions:ParquetSink") is ParquetSink
 
 
@@ -32,14 +32,14 @@ def test_a_class_of_ones_own_is_found() -> None:
         ("pathlib:Path", "'pathlib' has no stage class 'Path'"),
     ],
 )
-def test_what_is_no_stage_is_said_in_a_sentence(use: str, sentence: str) -> None:
+def test_an_unknown_stage_gives_a_helpful_message(use: str, sentence: str) -> None:
     with pytest.raises(UnknownStageError) as unknown:
         find_stage(use)
 
     assert sentence in str(unknown.value)
 
 
-def test_a_module_that_breaks_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_module_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "half_written.py").write_text("class Stage(:\n")
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -47,7 +47,7 @@ def test_a_module_that_breaks_is_said_to(tmp_path: Path, monkeypatch: pytest.Mon
         find_stage("half_written:Stage")
 
 
-def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_can_be_registered_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     class First(Stage):
         pass
 
@@ -60,7 +60,7 @@ def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
         register("own")(Second)
 
 
-def test_a_name_of_a_pack_is_not_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_of_a_pack_cannot_be_registered_again(monkeypatch: pytest.MonkeyPatch) -> None:
     class Impostor(Stage):
         pass
 
@@ -76,7 +76,7 @@ def run_in_a_fresh_process(script: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_stage_is_loaded_when_it_is_named_and_no_other_is() -> None:
+def test_only_a_named_stage_is_loaded() -> None:
     script = (
         "from strandline.plan.stages.registry import find_name, find_stage, list_registered\n"
         "import strandline.run.manifest.manifest\n"

@@ -1,4 +1,4 @@
-"""What a class says of its shape, and which shapes are refused when a pipeline is built."""
+"""Shapes that classes declare, and shapes that are rejected when a pipeline is built."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def test_a_class_has_a_shape(stage: Stage, group: int | None, shape: Shape) -> N
 
 
 @pytest.mark.parametrize(("stage", "fans_out"), [(One, False), (Many, True), (Batch, False)])
-def test_the_annotation_tells_where_tokens_fan_out(stage: type[Stage], fans_out: bool) -> None:
+def test_the_annotation_declares_fan_outs(stage: type[Stage], fans_out: bool) -> None:
     assert stage.fans_out() is fans_out
 
 
-def test_a_generator_fans_out_whatever_its_annotation_says() -> None:
+def test_a_generator_fans_out_despite_its_annotation() -> None:
     class Yields(Stage):
         def process(self, task):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
             yield task
@@ -122,7 +122,7 @@ def test_a_generator_fans_out_whatever_its_annotation_says() -> None:
     assert Yields.fans_out() is Returns.fans_out() is True
 
 
-def test_an_annotation_that_cannot_be_read_tells_nothing() -> None:
+def test_an_unreadable_annotation_declares_nothing() -> None:
     class Unread(Stage):
         def process(self, task: Task) -> Elsewhere:  # type: ignore[name-defined] # noqa: F821
             return task
@@ -234,11 +234,11 @@ def test_a_batched_fan_out_of_one_is_allowed() -> None:
         [plan(DELETING), plan(Many()), plan(One(), group=9), plan(Batch()), plan(Chunk())],
     ],
 )
-def test_what_shares_storage_may_fan_out_where_it_is_joined_again(stages: list[StagePlan]) -> None:
+def test_sources_with_shared_storage_may_fan_out_if_joined_again(stages: list[StagePlan]) -> None:
     check(*stages)
 
 
-def test_a_target_is_no_part_of_the_fingerprint_until_it_is_set() -> None:
+def test_a_target_is_in_the_fingerprint_only_when_set() -> None:
     own, shared = (
         set(check_plan("default", "p", plan(Numbers()), [plan(sink)]).fingerprint.parts)
         for sink in (JsonlSink(), JsonlSink(target_bytes=9))

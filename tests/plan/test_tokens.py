@@ -1,4 +1,4 @@
-"""Tokens name nodes: the same on every replay, different for every node."""
+"""Tokens identify nodes: the same on every replay, different for every node."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def test_a_new_version_gets_a_new_root(source: bytes, old: bytes, new: bytes) ->
 
 
 @given(st.text(), st.text())
-def test_keys_and_versions_keep_apart(one: str, other: str) -> None:
+def test_different_keys_and_versions_have_different_digests(one: str, other: str) -> None:
     assert (digest_key(one) == digest_key(other)) == (one == other)
     assert (digest_version(one) == digest_version(other)) == (one == other)
 
 
 def test_names_do_not_change_between_releases() -> None:
-    """A ledger and its outputs outlive the program that wrote them."""
+    """A ledger and its outputs outlive the program version that wrote them."""
     source = digest_key("a/path.py")
     root = derive_root(source, digest_version("12+34"))
 

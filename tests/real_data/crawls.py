@@ -1,4 +1,4 @@
-"""Crawls as Common Crawl, wget and browsers' plugins have left them."""
+"""Crawls as written by Common Crawl, wget, and browser extensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders and tables as Spark, exports and people leave them."""
+"""Folders and tables as written by Spark, exports, and people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of lines as exports, loaders and Windows leave them."""
+"""Line-based files as written by exports, loaders, and Windows."""
 
 from __future__ import annotations
 

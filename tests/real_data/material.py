@@ -1,7 +1,7 @@
-"""Inputs as other people's programs leave them, and what a whole pipeline makes of each.
+"""Inputs as other programs write them, and the expected result of a whole pipeline for each.
 
-A case is what a user would try: files in a folder and the file of a pipeline. What is seen is what
-that user sees: how it ends, the rows, what is counted, and the first sentence.
+A case is a user's setup: files in a folder, and a pipeline file. The expectation is the visible
+result: exit code, rows, counters, and the first message.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ NAME = "corpus"
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a user sees.
+    """The result visible to a user.
 
     Attributes:
-        code: how the run ends.
+        code: the run's exit code.
         rows: of all outputs.
-        counted: rows or records by the reason under which they are counted, of all stages.
-        sentence: what the first source that failed says, or a part of it.
+        counted: numbers of rows or records by reason, summed over all stages.
+        sentence: the message of the first failed source, or a part of it.
     """
 
     code: str
@@ -52,11 +52,11 @@ class Case:
     """One input.
 
     Attributes:
-        family: of which others are like it.
-        words: what it is.
+        family: name of a group of similar inputs.
+        words: a description.
         write: writes it into a folder.
-        source, stages: of the pipeline; `FOLDER` in a text is the folder.
-        expected: what a user is to see; of the sentence a part.
+        source, stages: of the pipeline; `FOLDER` in a text stands for the folder.
+        expected: the expected result, with a part of the message.
     """
 
     family: str
@@ -93,7 +93,7 @@ class Case:
         )
 
     def is_met(self, sight: Sight) -> bool:
-        """Return whether a user sees what is expected."""
+        """Return whether the result matches the expectation."""
         has_said = self.expected.sentence in sight.sentence
         said_what_it_should = has_said and bool(self.expected.sentence) == bool(sight.sentence)
         return said_what_it_should and (sight.code, sight.rows, sight.counted) == (
@@ -114,15 +114,15 @@ def _check_verified(volume: Path) -> None:
 
 
 def put(name: str, content: bytes) -> Callable[[Path], object]:
-    """Return what writes a file of that name and content into a folder."""
+    """Return a function that writes a file with this name and content into a folder."""
     return lambda folder: (folder / name).write_bytes(content)
 
 
 def complete(rows: int, **counted: int) -> Sight:
-    """Expect a run that completes; underscores of a reason stand for blanks."""
+    """Expect a complete run; underscores in reasons stand for spaces."""
     return Sight("COMPLETE", rows, {name.replace("_", " "): each for name, each in counted.items()})
 
 
 def fails(sentence: str, rows: int = 0, counted: Mapping[str, int] | None = None) -> Sight:
-    """Expect a source that fails with a sentence."""
+    """Expect a failed source with this message."""
     return Sight("SOURCES_FAILED", rows, counted or {}, sentence)

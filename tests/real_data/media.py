@@ -1,4 +1,4 @@
-"""Shards, pictures and videos as cameras, phones and other writers leave them."""
+"""Shards, pictures, and videos as written by cameras, phones, and other programs."""
 
 from __future__ import annotations
 

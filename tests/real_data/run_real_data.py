@@ -1,4 +1,4 @@
-"""Prints a table of inputs as other people leave them: what is expected, and what is seen.
+"""Prints a table of realistic inputs with expected and actual results.
 
 python tests/real_data/run_real_data.py [FAMILY ...]
 """
@@ -20,7 +20,7 @@ CASES: list[Case] = [*lines.CASES, *folders.CASES, *crawls.CASES, *media.CASES, 
 
 
 def main() -> int:
-    """Play all cases, or those of some families; 1 where one is not as expected."""
+    """Run all cases, or those of some families. Return 1 if a result is not as expected."""
     chosen = [case for case in CASES if not sys.argv[1:] or case.family in sys.argv[1:]]
     wrong = 0
     print("| family | input | expected | seen |\n|---|---|---|---|")

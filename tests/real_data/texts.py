@@ -1,4 +1,4 @@
-"""Texts of many scripts, as sensible pages have them: none goes for the script it is in."""
+"""Texts in many scripts from sensible pages: none is dropped because of its script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SENTENCES = {
     "Arabic": "كَانَ الحَارِسُ يَصْعَدُ إِلَى البُرْجِ كُلَّ مَسَاءٍ وَيُشْعِلُ المِصْبَاحَ.",
     "Vietnamese": "Người gác đèn leo lên tháp mỗi tối và thắp đèn trước khi mặt trời lặn.",
 }
-# The script, and which of Gopher's rules mean nothing in it: they are counted as not asked.
+# Scripts, and Gopher's rules that do not apply to them; the filter counts these as skipped.
 _MEAN, _STOP = "mean word length", "stop words"
 NOT_ASKED = {
     "Chinese": ("Han", _MEAN, _STOP),

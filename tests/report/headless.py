@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by its DevTools protocol: pages, keys, colours, what went wrong."""
+"""A headless Chromium, controlled by its DevTools protocol: pages, keys, colors, and errors."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Json = dict[str, Any]
 
 
 class NoBrowserError(Exception):
-    """No browser can be found; the message says what to do."""
+    """No browser was found; the message names the remedy."""
 
 
 def find_browser() -> str:
-    """The program of a browser.
+    """Return the program of a browser.
 
     Raises:
-        NoBrowserError: there is none.
+        NoBrowserError: if there is none.
     """
     named = os.environ.get(NAMED)
     found = [named] if named else [shutil.which(name) for name in NAMES]
@@ -40,10 +40,10 @@ def find_browser() -> str:
 
 
 class Page:
-    """One page of the browser; every call waits for its answer.
+    """A page of the browser; every call waits for its response.
 
     Attributes:
-        troubles: what the page has logged, refused or tried to fetch from elsewhere.
+        troubles: errors of the page: log entries, blocked actions, and external requests.
     """
 
     def __init__(self, run: Callable[..., Any], socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -59,12 +59,12 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **params: Any) -> Json:
-        """What the browser answers to a command."""
+        """Send a command to the browser and return its response."""
         answer: Json = self._run(self._call(method, params))
         return answer
 
     def open(self, path: Path, *, width: int = 1280, height: int = 900, scheme: str) -> None:
-        """Load a file, as wide and in the colours that are asked for."""
+        """Load a file with a window width and a color scheme."""
         self.set_size(width, height)
         self.set_media(scheme=scheme)
         self._seen.clear()
@@ -72,7 +72,7 @@ class Page:
         self._run(self._wait_for("Page.loadEventFired"))
 
     def set_size(self, width: int, height: int = 900) -> None:
-        """Make the window so large."""
+        """Set the window size."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -82,19 +82,19 @@ class Page:
         )
 
     def set_media(self, media: str = "screen", *, scheme: str) -> None:
-        """Show as that medium would, in light or dark colours."""
+        """Emulate a medium with light or dark colors."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
 
     def evaluate(self, expression: str) -> Any:
-        """What an expression of JavaScript comes to."""
+        """Return the value of a JavaScript expression."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
     def press(self, key: str, code: int) -> None:
-        """Press a key and let it go."""
+        """Press and release a key."""
         text = {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
             self.call(
@@ -146,8 +146,8 @@ class Page:
 
 @contextmanager
 def opened_page(folder: Path) -> Iterator[Page]:
-    """A page of a browser that runs as long as the block does, with its files in a folder."""
-    # Chromium's own sandbox refuses to work for root, and the pages are ours.
+    """Open a page of a browser for the duration of the block, with its files in a folder."""
+    # Chromium's sandbox does not run as root, and the pages are ours.
     own = ["--no-sandbox"] if os.geteuid() == 0 else []
     command = [
         find_browser(),
@@ -184,7 +184,7 @@ async def _open_session() -> aiohttp.ClientSession:
 
 
 async def _find_address(folder: Path, process: subprocess.Popen[bytes]) -> str:
-    """Where the browser listens, as it writes down once it does."""
+    """Return the address that the browser writes to a file once it listens."""
     told = folder / "DevToolsActivePort"
     for _ in range(START_TRIES):
         lines = told.read_text().split() if told.exists() else []

@@ -1,4 +1,4 @@
-"""Runs as a report is told of them: plain, in trouble, and meaning harm."""
+"""Facts about runs for reports: plain, with failures, and with hostile texts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DEFINITION = (
     StageDefinition("read", "own_module:Read", {}),
     StageDefinition("write", "jsonl", {"path": None, "compression": "gzip"}),
 )
-# Each would be something else than text where it is not escaped.
+# Texts that would become markup or code if not escaped.
 HARM = (
     "<script>document.title='taken'</script>",
     '"><img src=x onerror="document.title=\'taken\'">',
@@ -56,7 +56,7 @@ HARM = (
 
 
 class Outline(HTMLParser):
-    """What a browser would make of a page: its elements in order, and its text."""
+    """The parsed page as in a browser: its elements in order, and its text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Outline(HTMLParser):
 
 
 def sampled(begun: float, *counts: int, stages: tuple[str, ...] = ("read", "write")) -> Samples:
-    """An attempt that has finished so many sources at each tenth second."""
+    """Return samples of an attempt: finished sources every ten seconds."""
     samples = tuple(
         Sample(10.0 * place, count, 0, tuple(StagePoint(count, 2 * count) for _ in stages))
         for place, count in enumerate(counts)
@@ -90,7 +90,7 @@ def sampled(begun: float, *counts: int, stages: tuple[str, ...] = ("read", "writ
 
 
 def ended(number: int, cause: Cause | None = None, *, lasted: float = 60.0) -> AttemptSummary:
-    """An attempt that began 1,000 s after the one before, and how it ended."""
+    """Return an ended attempt that began 1,000 s after its predecessor."""
     begun = NOW - 10_000 + 1000 * number
     record = record_of(number, started=begun)
     outcome = killed_for(cause or Cause.UNKNOWN, number)
@@ -104,12 +104,12 @@ def ended(number: int, cause: Cause | None = None, *, lasted: float = 60.0) -> A
 
 
 def running(number: int) -> AttemptSummary:
-    """An attempt that began a minute ago."""
+    """Return an attempt that began a minute ago."""
     return AttemptSummary(record_of(number, started=NOW - 60), AttemptStanding.RUNNING, 60.0, 7)
 
 
 def facts_of(**changes: Any) -> RunFacts:
-    """A pipeline of which nothing is known yet."""
+    """Return the facts of a pipeline without any data."""
     facts: dict[str, Any] = {
         "pipeline": "default/notes",
         "run": "first",
@@ -120,7 +120,7 @@ def facts_of(**changes: Any) -> RunFacts:
 
 
 def failures_of(count: int, *, shown: int = 5, message: str = "bad magic") -> RunLedger:
-    """A ledger with so many failures, of which some are shown."""
+    """Return a ledger with `count` failures, of which some are listed."""
     entries = [
         FailureRecord(f"in/{number}.txt", 3, "read", message, 2, VERSION)
         for number in range(min(count, shown))
@@ -136,12 +136,12 @@ def failures_of(count: int, *, shown: int = 5, message: str = "bad magic") -> Ru
 
 
 def group(entries: list[FailureRecord], count: int) -> tuple[FailureGroup, ...]:
-    """So many failures of the kind of the first of these."""
+    """Return a group of `count` failures like the first entry."""
     return tuple(replace(each, count=count) for each in group_failures(entries[:1]))
 
 
 def funnel_of(rows: int, *reasons: str) -> tuple[StageTotals, ...]:
-    """A stage that reads so many rows, one that drops some for reasons, and one that writes."""
+    """Return totals of three stages: read `rows` rows, drop ten rows per reason, and write."""
     left = rows - 10 * len(reasons)
     dropped = tuple((reason, 10) for reason in reasons)
     return (
@@ -152,7 +152,7 @@ def funnel_of(rows: int, *reasons: str) -> tuple[StageTotals, ...]:
 
 
 def asked_requests() -> dict[str, RequestFigures]:
-    """Requests of a stage that has asked a model."""
+    """Return the requests of a stage that queried a model."""
     counters = {"requests": 1200, "spent: prompt tokens": 9000, "spent: completion tokens": 700}
     counters |= {"requests answered by the log": 34, "spent: cost, in millionths": 5_670_000}
     counters |= {name_time(seconds): 400 for seconds in (0.4, 0.9, 4.0)}
@@ -166,7 +166,7 @@ ASKED = (
 
 
 def live_of(bottleneck: str | None = "read") -> Snapshot:
-    """What a driver says of itself."""
+    """Return a driver's snapshot."""
     stages = (
         StageView("read", 50, 40, 3, 2, 1, PoolState(4, 3, lost=2), 12.5, 0.87),
         StageView("write", 40, 40, 0, 0, 0, PoolState(1, 1), 12.0, 0.1),
@@ -175,7 +175,7 @@ def live_of(bottleneck: str | None = "read") -> Snapshot:
 
 
 def kinds_of(ledger: RunLedger) -> Kinds:
-    """The kinds of a ledger's failures between two others, and three that are in none."""
+    """Return the groups of a ledger's failures between two others, and three ungrouped failures."""
     undecoded = FailureRecord("a b'.txt", 3, "read", DECODE, 1, VERSION)
     killed = FailureRecord("c.txt", 3, "", "its worker was killed alone", 1)
     groups = (*group([undecoded], 90), *ledger.failures_by_kind.groups, *group([killed], 2))
@@ -183,7 +183,7 @@ def kinds_of(ledger: RunLedger) -> Kinds:
 
 
 def troubled() -> RunFacts:
-    """A run with something in every section, in every state."""
+    """Return a run with content in every section and every state."""
     ledger = failures_of(120)
     quarantine = Quarantined("in/x.txt", VERSION, 3, "Killed", "", "its worker was killed alone", 3)
     mark = Mark("in/y.txt", VERSION, 4, 9, False)
@@ -239,7 +239,7 @@ def troubled() -> RunFacts:
 
 
 def crowded() -> RunFacts:
-    """A run of a thousand attempts and more than a million failures of many kinds."""
+    """Return a run of a thousand attempts with over a million failures of many kinds."""
     ledger = failures_of(1_234_567, shown=100, message="ValueError: bad magic (readers.py:120)")
     views = tuple(ended(number, Cause.KILLED if number % 3 else None) for number in range(1, 31))
     kinds = [
@@ -264,7 +264,7 @@ def crowded() -> RunFacts:
 
 
 def harmful(harm: str) -> RunFacts:
-    """The same, where every text from outside is this one."""
+    """Return the same run, with this text in place of every external text."""
     failure = FailureRecord(harm, 1, harm, harm, 1, VERSION)
     quarantine = Quarantined(harm, VERSION, 1, harm, harm, harm, 3)
     view = ended(1, Cause.OOM_KILLED)

@@ -1,4 +1,4 @@
-"""Where moments and numbers are drawn: in order, within the picture, and idle time kept short."""
+"""Positions of times and numbers: ordered, within the picture, with shortened idle times."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ spans = st.lists(
     st.builds(lambda begin, length: Span(begin, begin + length), moments, st.floats(0, 1e6)),
     max_size=20,
 )
-# What is much shorter than that can't be told apart beside the epoch.
+# Much shorter spans are indistinguishable near times since the epoch.
 worked = spans.filter(lambda spans: sum(end - begin for begin, end in spans) > 1)
 
 
-@example(spans=[Span(0, 1e-38), Span(2, 2)], times=[1, 2])  # 2 + 1e-38 - 2 is nothing
+@example(spans=[Span(0, 1e-38), Span(2, 2)], times=[1, 2])  # 2 + 1e-38 - 2 is zero
 @given(spans=spans, times=st.lists(moments, min_size=2))
 def test_law_time_goes_from_left_to_right_within_the_picture(
     spans: list[Span], times: list[float]
@@ -33,7 +33,7 @@ def test_law_time_goes_from_left_to_right_within_the_picture(
 
 
 @given(spans=worked)
-def test_law_the_whole_width_is_used_and_what_is_shortened_is_short(spans: list[Span]) -> None:
+def test_law_the_whole_width_is_used_and_breaks_are_short(spans: list[Span]) -> None:
     axis = TimeAxis(spans)
     assert axis.find_position(min(span.begin for span in spans)) == 0
     assert axis.find_position(max(span.end for span in spans)) == pytest.approx(1)
@@ -52,7 +52,7 @@ def test_law_a_picture_without_breaks_is_true_to_time(spans: list[Span], time: f
 
 
 @given(spans=worked)
-def test_law_ticks_have_room_and_stand_where_something_ran(spans: list[Span]) -> None:
+def test_law_ticks_are_spaced_and_outside_of_breaks(spans: list[Span]) -> None:
     axis = TimeAxis(spans)
     places = [place for place, _ in axis.list_ticks()]
     assert 1 <= len(places) <= 1 + 1 / ROOM
@@ -61,7 +61,7 @@ def test_law_ticks_have_room_and_stand_where_something_ran(spans: list[Span]) ->
 
 
 @given(spans=worked, place=st.floats(0, 1))
-def test_law_what_is_found_at_a_place_is_drawn_there(spans: list[Span], place: float) -> None:
+def test_law_position_and_time_are_inverse(spans: list[Span], place: float) -> None:
     axis = TimeAxis(spans)
     assert axis.find_position(axis.find_time(place)) == pytest.approx(place, abs=1e-5)
 
@@ -78,7 +78,7 @@ def test_a_wait_is_as_long_as_it_was() -> None:
     assert [axis.find_position(time) for time in (50, 100, 150)] == [0.25, 0.5, 0.75]
 
 
-def test_a_wait_beside_which_nothing_could_be_seen_is_shortened() -> None:
+def test_a_wait_that_would_hide_other_spans_is_shortened() -> None:
     axis = TimeAxis([Span(0, 50), Span(52, 102), Span(100_000, 100_098)])
     ((left, right),) = axis.breaks
     assert right - left == pytest.approx(GAP * 198 / (200 + GAP * 198))
@@ -86,7 +86,7 @@ def test_a_wait_beside_which_nothing_could_be_seen_is_shortened() -> None:
     assert [text for _, text in axis.list_ticks()] == ["01-01 00:00", "01-02 03:46", "01-02 03:48"]
 
 
-def test_ticks_say_the_day_only_where_there_are_several() -> None:
+def test_ticks_show_the_day_only_if_there_are_several() -> None:
     short = TimeAxis([Span(0, 30)]).list_ticks()
     assert short == [
         (0, "00:00:00"),
@@ -101,7 +101,7 @@ def test_ticks_say_the_day_only_where_there_are_several() -> None:
 
 
 @pytest.mark.parametrize("moment", [1e18, -1e18, 1e300, math.inf, math.nan])
-def test_a_time_that_no_calendar_has_is_unknown(moment: float) -> None:
+def test_a_time_outside_the_calendar_is_unknown(moment: float) -> None:
     axis = TimeAxis([Span(0, 30), Span(moment, moment)])
     assert {text for _, text in TimeAxis([Span(1e18, 2e18)]).list_ticks()} == {"unknown"}
     assert format_timestamp(moment) == "unknown"
@@ -110,7 +110,7 @@ def test_a_time_that_no_calendar_has_is_unknown(moment: float) -> None:
 
 
 @given(number=st.floats(1e-6, 1e12))
-def test_law_a_nice_number_is_no_less_and_not_much_more(number: float) -> None:
+def test_law_a_nice_number_is_at_least_the_number_and_close_to_it(number: float) -> None:
     nice = ceil_nice(number)
     assert number <= nice * 1.0001
     assert nice <= 2.5001 * number

@@ -1,4 +1,4 @@
-"""Charts are whole SVG, say what they show, and draw what they are told."""
+"""Charts are complete SVG with a description, and show their data."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def test_a_timeline_has_a_labelled_bar_an_attempt_and_an_axis() -> None:
     assert {"00:00:00", "00:01:40"} <= set(texts)
 
 
-def test_time_left_out_is_shown_as_such() -> None:
+def test_omitted_time_is_marked() -> None:
     axis = TimeAxis([Span(0, 10), Span(10_000, 10_010)])
     chart = parse(draw_timeline("Attempts", [], axis))
     assert [rect.get("class") for rect in chart.findall("rect")] == ["gap"]
 
 
 @given(numbers=st.lists(st.integers(0, 10**9), min_size=1, max_size=8))
-def test_law_shares_fill_the_bar_and_none_that_is_there_is_hidden(numbers: list[int]) -> None:
+def test_law_shares_fill_the_bar_and_every_share_is_visible(numbers: list[int]) -> None:
     parts = [Part(f"state {place}", number, f"k{place}") for place, number in enumerate(numbers)]
     chart = parse(draw_parts("Sources", parts))
     drawn = {rect.get("class"): rect for rect in chart.findall("rect")}
@@ -78,7 +78,7 @@ def test_a_rate_is_an_area_up_to_its_height() -> None:
 
 
 def test_the_area_of_many_samples_is_whole() -> None:
-    """A path is no text: it must not be cut where texts are."""
+    """A path must not be truncated like a text."""
     steps = [RateStep(at / 500, (at + 1) / 500, at % 7 + 1) for at in range(500)]
     path = parse(draw_rate("Tasks", [steps], AXIS, "/s")).find("svg/path")
     assert path is not None
@@ -92,7 +92,7 @@ def test_nothing_to_draw_is_still_a_chart() -> None:
     assert parse(draw_parts("Sources", [Part("finished", 0, "finished")])).findtext("title")
 
 
-def test_rates_are_of_what_was_done_between_samples() -> None:
+def test_rates_cover_the_work_between_two_samples() -> None:
     attempts = {1: sampled(0, 0, 50, 50, 80), 2: sampled(100, 0, 10)}
     axis = TimeAxis(map(span_of, attempts.values()))
     first, second = trace(attempts, axis, measure_finished)
@@ -129,7 +129,7 @@ def test_a_long_attempt_is_drawn_in_few_steps() -> None:
     assert {round(step.rate, 6) for stretch in stretches for step in stretch} == {1}
 
 
-def test_a_stage_that_a_sample_does_not_know_yet_counts_nothing() -> None:
+def test_a_stage_missing_from_a_sample_counts_as_zero() -> None:
     odd = Samples(begun=0, stages=("a", "b"), samples=(Sample(9, 1, 0, (StagePoint(5, 5),)),))
     (stretch,) = trace({1: odd}, TimeAxis([span_of(odd)]), measure_stage("b"))
     assert [step.rate for step in stretch] == [0]

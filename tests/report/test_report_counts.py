@@ -1,4 +1,4 @@
-"""The numbers of a report agree with each other, in every state that a run can be in."""
+"""A report's numbers agree with each other in every state of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAST = 3
 
 
 class Fate(StrEnum):
-    """What became of a listed source."""
+    """State of a listed source."""
 
     FINISHED_NOW = "finished by the last attempt"
     FINISHED_BEFORE = "finished before"
@@ -33,7 +33,7 @@ class Fate(StrEnum):
 
 
 def build(fates: Counter[Fate], unlisted: int, *, is_running: bool, is_listed: bool) -> RunFacts:
-    """A run of which these sources are listed, and others are finished that are not any more."""
+    """Return a run with these listed sources, and finished sources that are no longer listed."""
     failed = fates[Fate.FAILED_NOW], fates[Fate.FAILED_BEFORE]
     released = fates[Fate.RELEASED_NOW], fates[Fate.RELEASED_BEFORE]
     finished = fates[Fate.FINISHED_NOW], fates[Fate.FINISHED_BEFORE]
@@ -71,10 +71,10 @@ def build(fates: Counter[Fate], unlisted: int, *, is_running: bool, is_listed: b
     is_running=st.booleans(),
     is_listed=st.booleans(),
 )
-def test_law_each_listed_source_is_in_one_part_and_all_parts_are_the_listing(
+def test_law_each_listed_source_is_in_exactly_one_part(
     fates: Counter[Fate], unlisted: int, is_running: bool, is_listed: bool
 ) -> None:
-    # That a finished source is gone from the listing shows only once that has ended.
+    # Vanished sources are detected only after the listing has ended.
     unlisted = unlisted if is_listed else 0
     facts = build(fates, unlisted, is_running=is_running, is_listed=is_listed)
     counts = facts.count_sources()
@@ -85,15 +85,17 @@ def test_law_each_listed_source_is_in_one_part_and_all_parts_are_the_listing(
         assert parts[fate] == fates[fate]
     assert parts[Fate.QUARANTINED] == fates[Fate.QUARANTINED]
     assert parts[Fate.WAITING] == fates[Fate.WAITING]
-    # What is with an attempt that is over is with nobody.
+    # Sources in flight of an ended attempt no longer count as in flight.
     assert parts["in flight"] == (fates[Fate.RELEASED_NOW] if is_running else 0)
     released = fates[Fate.RELEASED_NOW] + fates[Fate.RELEASED_BEFORE]
     assert parts["in flight"] + parts["interrupted, to be done again"] == released
 
 
 @given(numbers=st.lists(st.integers(0, 10**6), min_size=6, max_size=6), is_running=st.booleans())
-def test_law_no_part_is_negative_whatever_is_read(numbers: list[int], is_running: bool) -> None:
-    """A ledger moves on while it is read, so its numbers need not fit."""
+def test_law_no_part_is_negative_for_inconsistent_numbers(
+    numbers: list[int], is_running: bool
+) -> None:
+    """A ledger changes while it is read, so its numbers may be inconsistent."""
     finished, now, failed, failed_now, inflight, released = numbers
     ledger = RunLedger(
         listed=0,
@@ -111,7 +113,7 @@ def test_law_no_part_is_negative_whatever_is_read(numbers: list[int], is_running
     assert counts.inflight + counts.interrupted == inflight
 
 
-def test_a_stopped_run_says_nowhere_that_it_is_at_work() -> None:
+def test_a_stopped_run_is_never_shown_as_running() -> None:
     fates = Counter({Fate.RELEASED_NOW: 229, Fate.FAILED_BEFORE: 28, Fate.FINISHED_NOW: 300})
     facts = build(fates, 0, is_running=False, is_listed=True)
     text = Outline(render_page(facts)).text
@@ -120,7 +122,7 @@ def test_a_stopped_run_says_nowhere_that_it_is_at_work() -> None:
     assert "28 failed before, not tried again yet" in text
 
 
-def test_an_attempt_that_wrote_nothing_down_has_done_what_others_know_of_it() -> None:
+def test_counts_of_an_attempt_without_an_outcome_come_from_the_ledger() -> None:
     silent = ended(LAST, Cause.KILLED)
     assert silent.record.outcome is not None
     outcome = silent.record.outcome.model_copy(update={"sources": SourceCounts()})
@@ -134,6 +136,6 @@ def test_an_attempt_that_wrote_nothing_down_has_done_what_others_know_of_it() ->
     )
     facts = facts_of(ledger=ledger, attempts=Cut((before, last), LAST))
     assert facts.count_attempt(last) == (12, None, 5)
-    assert facts.count_attempt(before) == (0, None, None)  # and nobody makes it a zero
+    assert facts.count_attempt(before) == (0, None, None)  # missing values do not become 0
     known = replace(facts, samples={LAST - 1: sampled(0.0, 0, 20)})
     assert known.count_attempt(before) == (20, None, 0)

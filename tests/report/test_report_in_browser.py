@@ -1,4 +1,4 @@
-"""The page in a browser: nothing fails, overlaps, leaves the window or is pale; keys suffice."""
+"""The page in a browser: no errors, overlaps, overflow, or low contrast; keyboard access."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMES = ("light", "dark")
 TAB, ENTER = ("Tab", 9), ("Enter", 13)
 LOOK = (Path(__file__).parent / "look.js").read_text(encoding="utf-8")
 
-# Needs a browser. In the first tier, test_report_page.py reads the elements of the same pages.
+# These tests need a browser. In the first tier, test_report_page.py reads the same pages' elements.
 pytestmark = pytest.mark.more
 shown = pytest.mark.parametrize(
     ("width", "scheme"), [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
@@ -27,7 +27,7 @@ shown = pytest.mark.parametrize(
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """A page of a browser; without one, these tests are skipped, and fail in CI."""
+    """Provide a page of a browser. Without a browser, the tests are skipped, and fail in CI."""
     try:
         with opened_page(tmp_path_factory.mktemp("browser")) as page:
             yield page
@@ -39,14 +39,14 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.fixture
 def page(browser: Page) -> Page:
-    """The same, with nothing noted yet."""
+    """Provide the same page without recorded errors."""
     browser.troubles.clear()
     return browser
 
 
 @pytest.fixture
 def full(tmp_path: Path) -> Path:
-    """The page of a run that has something in every section."""
+    """Provide the page of a run with content in every section."""
     return write(tmp_path, render_page(troubled()))
 
 
@@ -57,14 +57,12 @@ def write(folder: Path, text: str) -> Path:
 
 
 def look(page: Page, what: str) -> Any:
-    """What one of the functions of `look.js` finds."""
+    """Return the result of a function of `look.js`."""
     return page.evaluate(f"(() => {{ {LOOK}\nreturn {what}; }})()")
 
 
 @shown
-def test_nothing_leaves_the_window_or_lies_over_another(
-    page: Page, full: Path, width: int, scheme: str
-) -> None:
+def test_no_element_overflows_or_overlaps(page: Page, full: Path, width: int, scheme: str) -> None:
     page.open(full, width=width, scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert look(page, "findOverflow()") == []
@@ -74,7 +72,7 @@ def test_nothing_leaves_the_window_or_lies_over_another(
 
 
 @shown
-def test_all_text_can_be_read(page: Page, full: Path, width: int, scheme: str) -> None:
+def test_all_text_has_enough_contrast(page: Page, full: Path, width: int, scheme: str) -> None:
     page.open(full, width=width, scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     assert look(page, "findPale(4.5)") == []
@@ -83,11 +81,11 @@ def test_all_text_can_be_read(page: Page, full: Path, width: int, scheme: str) -
         f"document.head.append(Object.assign(document.createElement('style'), "
         f"{{textContent: '{pale}'}}))"
     )
-    assert look(page, "findPale(5.5)") != []  # what is too pale is seen
+    assert look(page, "findPale(5.5)") != []  # the check detects low contrast
 
 
 @pytest.mark.parametrize("change", ["h1 { width: 2000px }", "h2 { margin-top: -60px }"])
-def test_a_layout_that_is_spoilt_is_seen(page: Page, full: Path, change: str) -> None:
+def test_a_broken_layout_is_found(page: Page, full: Path, change: str) -> None:
     page.open(
         write(full.parent, full.read_text().replace("</style>", f"{change}</style>")),
         width=360,
@@ -106,12 +104,12 @@ def test_the_two_schemes_differ_and_follow_the_reader(page: Page, full: Path) ->
 
 
 def read_focus(page: Page) -> str:
-    """Read what has the focus; a frame gets it a moment after the key."""
+    """Return the focused element; a frame gets the focus slightly after the key."""
     names = (str(look(page, "nameFocused()")) for _ in range(100))
     return next((name for name in names if not name.startswith("body.")), "body")
 
 
-def test_tab_reaches_everything_in_order_and_shows_where_it_is(page: Page, full: Path) -> None:
+def test_tab_reaches_everything_in_order_with_visible_focus(page: Page, full: Path) -> None:
     page.open(full, scheme="light")
     wanted = look(page, "listInteractive()")
     assert len(wanted) > 12
@@ -146,9 +144,9 @@ def test_enter_opens_details_and_closes_them(page: Page, full: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", HARM)
-def test_nothing_that_means_harm_runs_or_fetches(page: Page, tmp_path: Path, harm: str) -> None:
+def test_no_hostile_text_runs_or_fetches(page: Page, tmp_path: Path, harm: str) -> None:
     page.open(write(tmp_path, render_page(harmful(harm))), scheme="light")
-    # A frame without rights may say that it kept a script from running; nothing else is said.
+    # A sandboxed frame may log that it blocked a script. No other message is allowed.
     said = [trouble for trouble in page.troubles if "sandboxed" not in trouble]
     assert [trouble for trouble in said if "Content Security Policy" not in trouble] == []
     assert page.evaluate("document.title") != "taken"
@@ -156,7 +154,7 @@ def test_nothing_that_means_harm_runs_or_fetches(page: Page, tmp_path: Path, har
     assert page.evaluate("location.protocol") == "file:"
 
 
-def test_a_page_of_nothing_is_a_page(page: Page, tmp_path: Path) -> None:
+def test_a_page_without_data_is_valid(page: Page, tmp_path: Path) -> None:
     path = write(tmp_path, render_page(facts_of()))
     for width in WIDTHS:
         page.open(path, width=width, scheme="dark")

@@ -1,4 +1,4 @@
-"""The page: what it says in each state of a run, how large it may grow, and that no text acts."""
+"""The page: its text in each state of a run, its size limits, and the escaping of texts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read(facts: RunFacts) -> Outline:
 
 
 @given(text=st.text(max_size=300))
-def test_law_text_stays_the_text_it_is(text: str) -> None:
+def test_law_escaped_text_keeps_its_content(text: str) -> None:
     outline = Outline(element("p", text, title=text))
     assert outline.elements[0][1]["title"] == escape_text(text)
     assert outline.elements[0][0] == "p"
@@ -51,7 +51,7 @@ def test_only_markup_is_markup() -> None:
     assert len(escape("x" * 5000)) == 1001
 
 
-def test_what_was_asked_of_models_is_told() -> None:
+def test_model_requests_are_shown() -> None:
     text = read(facts_of(requests=asked_requests())).text
     assert f"ask, over all attempts: {ASKED}." in text
     assert "requests" not in read(facts_of(funnel=funnel_of(20))).text
@@ -63,7 +63,7 @@ def test_no_text_from_outside_acts(harm: str) -> None:
     outline = Outline(page)
     assert not ACTING.intersection(outline.tags)
     plain = read(harmful("harmless"))
-    # Whatever the text is, the elements and the names of their attributes are the same.
+    # Elements and attribute names are the same for every text.
     assert [(tag, [*attributes]) for tag, attributes in outline.elements] == [
         (tag, [*attributes]) for tag, attributes in plain.elements
     ]
@@ -72,7 +72,7 @@ def test_no_text_from_outside_acts(harm: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["autoescape", "escape_html"])
-def test_a_template_or_chart_that_does_not_escape_is_seen(
+def test_a_template_or_chart_without_escaping_is_found(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if fault == "autoescape":
@@ -109,7 +109,7 @@ def test_nothing_is_fetched_and_nothing_runs() -> None:
     assert not re.search(r"url\(|@import|@font-face", style[1])
 
 
-def test_a_panel_is_shut_into_a_frame_that_allows_nothing() -> None:
+def test_a_panel_is_in_a_sandboxed_frame() -> None:
     outline = read(troubled())
     ((_, frame),) = [each for each in outline.elements if each[0] == "iframe"]
     assert frame["sandbox"] in {"", None}
@@ -120,7 +120,7 @@ def test_a_panel_is_shut_into_a_frame_that_allows_nothing() -> None:
     assert "h1" not in [tag for tag in outline.tags if tag == "h1"][1:]
 
 
-def test_before_the_first_attempt_every_section_says_that_it_is_empty() -> None:
+def test_before_the_first_attempt_every_section_is_marked_as_empty() -> None:
     text = read(facts_of()).text
     for words in (
         "not run yet",
@@ -140,7 +140,7 @@ def test_a_run_of_no_source_is_complete() -> None:
     assert "finished0 of 0" in text
 
 
-def test_a_run_in_trouble_says_all_of_it() -> None:
+def test_a_failing_run_shows_all_problems() -> None:
     text = read(troubled()).text
     for words in (
         "default/notes",
@@ -191,7 +191,7 @@ def test_numbers_that_are_cut_are_counted_exactly() -> None:
     assert len(page) < 60_000
 
 
-def test_a_page_stays_small_whatever_the_run_is() -> None:
+def test_a_page_is_small_for_every_run() -> None:
     views = tuple(ended(number, Cause.KILLED) for number in range(1, 31))
     big = troubled()
     long = "x" * 100_000
@@ -208,7 +208,7 @@ def test_a_page_stays_small_whatever_the_run_is() -> None:
 
 
 def check_names(outline: Outline) -> None:
-    """See that tables and figures have names, and that links lead somewhere on the page."""
+    """Check that tables and figures have names, and that links lead to places on the page."""
     ids = [attributes["id"] for _, attributes in outline.elements if attributes.get("id")]
     assert len(set(ids)) == len(ids)
     for tag, attributes in outline.elements:
@@ -222,11 +222,11 @@ def check_names(outline: Outline) -> None:
     assert outline.tags.count("svg") > 6
 
 
-def test_every_table_and_figure_has_a_name_and_every_link_leads_somewhere() -> None:
+def test_tables_and_figures_have_names_and_links_have_targets() -> None:
     check_names(read(troubled()))
 
 
-def test_the_frame_of_a_panel_holds_the_panel_as_it_came() -> None:
+def test_the_frame_of_a_panel_contains_the_unchanged_panel() -> None:
     panel = '<p title="it\'s">a & b</p>\n<svg></svg>'
     facts = facts_of(
         artifacts=(StageArtifacts("s", Cut((Artifact("a", 1, None),), 1), panel=panel),)
@@ -236,13 +236,13 @@ def test_the_frame_of_a_panel_holds_the_panel_as_it_came() -> None:
     assert unescape(found[1]).endswith(panel)
 
 
-def test_a_rule_that_took_everything_is_told() -> None:
+def test_a_rule_that_dropped_all_rows_is_reported() -> None:
     told = "one rule of filter took all 10 rows: short words"
     assert told in read(facts_of(funnel=funnel_of(10, "short words"))).text
     assert "one rule of" not in read(facts_of(funnel=funnel_of(20, "short words"))).text
 
 
-def test_several_pipelines_are_on_one_page_and_what_is_well_is_folded() -> None:
+def test_several_pipelines_share_a_page_and_healthy_ones_are_folded() -> None:
     well = facts_of(
         pipeline="default/well",
         attempts=Cut((ended(1, None),), 1),
@@ -254,7 +254,7 @@ def test_several_pipelines_are_on_one_page_and_what_is_well_is_folded() -> None:
     assert [("open" in attributes) for attributes in folded if "id" in attributes] == [False, True]
     assert outline.tags.count("h1") == 1
     heads = [facts.pipeline for facts in (well, troubled())]
-    assert all(outline.text.count(name) >= 3 for name in heads)  # line, navigation, its own part
+    assert all(outline.text.count(name) >= 3 for name in heads)  # line, navigation, section
 
 
 def test_stages_that_run_in_one_worker_have_one_chart() -> None:

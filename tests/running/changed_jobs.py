@@ -1,9 +1,9 @@
 """Selection of the second tier's groups by the paths that a change touches.
 
 These rules are the only ones: `.ci/run`, `make test-more`, and the GitHub workflows all call this
-module. A path that no rule names selects every group, so a new folder is never left untested.
+module. A path without a rule selects every group, so a new folder is never left untested.
 
-python tests/running/changed_jobs.py [BASE]    # prints `groups=[...]` for GitHub
+    python tests/running/changed_jobs.py [BASE]    # prints `groups=[...]` for GitHub
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RUNTIME = frozenset({"commands", "engines", "stores", "bench", "wheel"})
 CLUSTER = frozenset({"server", "chart", "gitops", "node"})
 EVERY = RUNTIME | CLUSTER | {"workflow"}
 NONE: frozenset[str] = frozenset()
-# The first prefix of a path counts. The first tier runs for every change, so no rule names it.
+# The first matching prefix counts. The first tier runs for every change, so no rule names it.
 RULES: tuple[tuple[str, frozenset[str]], ...] = (
     ("docs/", NONE),
     ("changelog.d/", NONE),
@@ -61,10 +61,10 @@ GROUPS_OF_FOLDERS: Mapping[str, str] = {
 }
 ORDER = [group.name for group in list_groups([])]
 MINUTES, MINUTES_OF_ONE_SIDE = 45, 25
-# A change that touches one of these sides only has the shorter budget.
+# A change to only one of these sides has the shorter budget.
 SIDES = (("pipelines/",), ("operator/", "charts/"))
 BESIDE_CODE = ("docs/", "changelog.d/", "tests/")
-HOURS = 4  # that a change takes where nothing but the history tells its beginning
+HOURS = 4  # assumed length of a change if only the history indicates its beginning
 
 
 def choose_groups(paths: Iterable[str], readers: Mapping[str, set[str]]) -> list[str]:
@@ -102,7 +102,7 @@ def _match(path: str) -> frozenset[str]:
     first, _, rest = path.partition("/")
     folder, has_more, _ = rest.partition("/")
     if first == "tests" and has_more:
-        # A test of the first tier needs no group, but its folder may hold others.
+        # A first-tier test needs no group, but its folder may hold others.
         return frozenset({GROUPS_OF_FOLDERS.get(folder, "commands")})
     return EVERY
 
@@ -120,10 +120,10 @@ def find_readers(paths: Iterable[str]) -> dict[str, set[str]]:
 
 
 def find_base(given: str) -> str:
-    """Return the commit with which a change begins, or nothing for all of the history.
+    """Return the commit at which a change begins, or nothing for the whole history.
 
-    Without a given commit this is where the branch left the remote's main branch. In a clone that
-    has no other branch, it is the last commit that is hours older than the newest one.
+    Without a given commit, this is where the branch left the remote's main branch. In a clone
+    without other branches, it is the last commit that is hours older than the newest one.
     """
     if given:
         return given
@@ -171,7 +171,7 @@ def main() -> int:
     base = "".join(sys.argv[1:])
     chosen = choose_for_change(base)[0] if base else sorted(EVERY, key=ORDER.index)
     full = [group.name for group in read_groups().values() if group.tier is Tier.FULL]
-    # Two groups have jobs of their own there: on a cluster of GitHub's, and on several Pythons.
+    # These two groups have separate GitHub jobs: on a cluster, and on several Python versions.
     print(f"groups={json.dumps([name for name in chosen if name not in {'node', 'wheel'}])}")
     print(f"node={json.dumps('node' in chosen)}")
     print(f"wheel={json.dumps('wheel' in chosen)}")

@@ -1,7 +1,7 @@
 """How long the tests of each file take, by tier: `tests/durations.json`.
 
-`make test-all` writes it. Test processes begin with the longest files by it, and tests hold the
-budgets of the first tier against it.
+`make test-all` writes the file. Test processes use it to start the longest files first, and tests
+compare the budgets of the first tier with it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def read_longest(path: Path = DURATIONS) -> dict[str, float]:
 
 
 def merge_durations(report: Path, path: Path, group: str) -> None:
-    """Replace the durations of a group by those of a report; nothing without a report."""
+    """Replace the durations of a group by those of a report; do nothing without a report."""
     if report.is_file():
         durations = read_durations(path) | {group: read_report(report)}
         ordered = {name: durations[name] for name in sorted(durations)}
@@ -39,10 +39,10 @@ def merge_durations(report: Path, path: Path, group: str) -> None:
 
 
 def read_report(report: Path) -> dict[str, float]:
-    """Return the seconds of each file of tests, those of fixtures included.
+    """Return the seconds of each test file, including fixtures.
 
     Args:
-        report: what pytest writes with `--junitxml`.
+        report: output of pytest's `--junitxml`.
     """
     totals: dict[str, float] = {}
     for case in ET.parse(report).iter("testcase"):  # noqa: S314 - pytest's own
@@ -52,7 +52,7 @@ def read_report(report: Path) -> dict[str, float]:
 
 
 def find_file(classname: str) -> str:
-    """Return the file of a test; classes in it come after the file's name."""
+    """Return the file of a test. Classes in the test's ID follow the file's name."""
     parts = classname.split(".")
     while parts and not (ROOT / f"{'/'.join(parts)}.py").is_file():
         parts.pop()

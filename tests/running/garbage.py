@@ -1,8 +1,8 @@
-"""Objects that a process of tests keeps to its end: the garbage collector is spared them.
+"""Keeps long-lived objects of a test process out of the garbage collector.
 
-Python's collector goes through all that it has each time a quarter has come to it, so that a
-million nodes of syntax trees, or the fourteen thousand tests of a session, are gone through again
-and again while they are made, and at every collection that a test asks for afterwards.
+The collector traverses all old objects whenever their number has grown by a quarter. Without this
+module, a million syntax tree nodes and the tests of a session would be traversed many times while
+they are created, and at every explicit collection afterwards.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def spare_collector() -> Iterator[None]:
-    """Collect nothing meanwhile, and never what is there at the end.
+    """Disable collection in the block, and exempt all objects that exist at its end.
 
-    What is garbage by then stays too, so only what makes much and drops little belongs in here.
+    Garbage of the block stays too, so the block should create much and drop little.
     """
     was_enabled = gc.isenabled()
     gc.disable()

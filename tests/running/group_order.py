@@ -1,4 +1,4 @@
-"""In which groups tests share a process, and in which order the groups begin.
+"""Groups of tests that share a process, and the order in which the groups start.
 
 `tests/durations.json` has the durations of files; `make test-all` writes it. Pure.
 """
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 
 # The tests of these folders share one Ray, so they run in one process. Tests of other folders that
-# start a Ray of their own are spread over all processes.
+# start a Ray are spread over all processes.
 RAY = frozenset({"engines", "runtime"})
 RAY_CRASHES = "tests/runtime/crash/"
-# Their servers may still be under construction while other tests run.
+# Their servers may still be building while other tests run.
 SERVERS = frozenset({"apiserver", "stores"})
 UNKNOWN_SECONDS = 1.0  # for a file whose folder has no known duration either
 

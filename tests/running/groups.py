@@ -1,4 +1,4 @@
-"""Groups of the second and the third tier: what each one runs and which programs it needs. Pure."""
+"""Groups of the second and the third tier: their tests and the programs they need. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ENGINE_FOLDERS = ("engines", "fuzz", "runtime")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A part of a tier that runs by itself: `make group G=NAME`.
+    """A part of a tier that can run alone: `make group G=NAME`.
 
     Attributes:
         words: the arguments of make that run it, or the folders of tests that pytest gets.
@@ -29,11 +29,11 @@ class Group:
 
 
 def list_groups(test_folders: Sequence[str]) -> list[Group]:
-    """Return all groups; among equally relevant ones, CI runs the first ones first.
+    """Return all groups. Among equally relevant groups, CI runs the first ones first.
 
     Args:
-        test_folders: the folders below `tests`. A folder that no other group names is in
-            `commands`, so that no test is left out.
+        test_folders: the folders below `tests`. Folders of no other group belong to `commands`, so
+            no test is left out.
     """
     taken = {*ENGINE_FOLDERS, *FOLDERS_OF_MORE}
     rest = tuple(folder for folder in test_folders if folder not in taken)

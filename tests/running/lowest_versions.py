@@ -9,18 +9,18 @@ from pathlib import Path
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 BOUND = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?>=([0-9][0-9.]*)")
-# pip installs the others, and can't be held back while it does.
+# pip installs the others, so its own version can't be constrained.
 LEFT = {"pip"}
 
 
 def list_lowest(requirements: Iterable[str]) -> list[str]:
-    """Return a pin at its lower bound for each library, the highest where it has several.
+    """Pin each library to its lower bound, or to the highest of several bounds.
 
     Args:
         requirements: as pyproject.toml writes them, such as `ray[data]>=2.50,<3`.
 
     Raises:
-        ValueError: one has no lower bound, so nobody can say what it works with.
+        ValueError: if a library has no lower bound.
     """
     lowest: dict[str, tuple[int, ...]] = {}
     for requirement in requirements:
@@ -39,13 +39,13 @@ def list_lowest(requirements: Iterable[str]) -> list[str]:
 
 
 def read_extras() -> dict[str, list[str]]:
-    """The extras, with what each needs."""
+    """Return the extras with their requirements."""
     project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
     return dict(project["optional-dependencies"])
 
 
 def read_requirements(extras: Iterable[str]) -> list[str]:
-    """What is installed with Strandline and some of its extras."""
+    """Return the requirements of Strandline with some extras."""
     project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
     needed = [line for extra in extras for line in read_extras()[extra]]
     return [*project["dependencies"], *needed]

@@ -1,4 +1,4 @@
-"""A folder in memory for what tests write: a sync to a busy disk takes 8 ms instead of 0.3.
+"""A folder in memory for test files: a sync to a busy disk takes 8 ms instead of 0.3.
 
 Power losses, full disks, and kinds of file systems are simulated, so no test needs a disk.
 """
@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own, and a folder of our own in it
-# The files of a whole first tier take less than a third of either.
+# The files of a whole first tier use less than a third of either limit.
 LEAST_ROOM = 8 << 30
 LEAST_MEMORY = 12 << 30
 _MEMORY = Path("/proc/meminfo")
-TEMP_ROOT = "PYTEST_DEBUG_TEMPROOT"  # pytest's own variable
+TEMP_ROOT = "PYTEST_DEBUG_TEMPROOT"  # defined by pytest
 
 
 def has_room(folder: Path = SHARED_MEMORY, memory: Path = _MEMORY) -> bool:
-    """Return whether a first tier fits into memory, beside the processes that it starts."""
+    """Return whether the files of a first tier fit into memory beside its processes."""
     try:
         found = os.statvfs(folder)
         rows = dict(line.split(":", 1) for line in memory.read_text().splitlines())
@@ -35,7 +35,8 @@ def has_room(folder: Path = SHARED_MEMORY, memory: Path = _MEMORY) -> bool:
 def temporary_root(environ: Mapping[str, str] = os.environ) -> Iterator[dict[str, str]]:
     """Yield the environment in which pytest writes to memory, if there is room.
 
-    A folder that somebody chose stays. The files go in the end, also those of failed tests.
+    A folder that the user has set stays in effect. All files are removed at the end, also those of
+    failed tests.
     """
     if TEMP_ROOT in environ or not has_room():
         yield dict(environ)

@@ -3,7 +3,7 @@
 `make test-all` writes `tests/record.json`. CI reads durations from it to decide which groups fit
 into its time, and `make release-dry` refuses a release whose groups have no recent green run.
 
-python tests/running/record.py    # exits with 1 if a group has no recent green run
+    python tests/running/record.py    # exits with 1 if a group has no recent green run
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Entry:
     """The last run of a group.
 
     Attributes:
-        commit: full hash; changes that were not committed make the result `uncommitted`.
+        commit: full hash. Uncommitted changes make the result `uncommitted`.
         seconds: wall time, builds not included.
-        seed: of the random examples that the group drew.
+        seed: of the group's random examples.
         result: `passed`, `failed`, or `uncommitted` for a green run of a changed tree.
     """
 
@@ -59,12 +59,12 @@ def write_entry(name: str, entry: Entry, path: Path = RECORD) -> None:
 def find_stale(
     names: Iterable[str], entries: Mapping[str, Entry], count_commits: Callable[[str], int]
 ) -> list[str]:
-    """Describe each group without a recent green run, one sentence each.
+    """Yield a sentence for each group without a recent green run.
 
     Args:
         names: of all groups.
-        count_commits: returns how many commits came after a commit; negative if HEAD does not
-            descend from it.
+        count_commits: returns the number of commits after a commit, or a negative number if HEAD
+            does not descend from it.
     """
     found = []
     for name in names:
@@ -81,7 +81,7 @@ def find_stale(
 
 
 def count_commits(commit: str) -> int:
-    """Return how many commits came after this one; -1 if HEAD does not descend from it."""
+    """Return the number of commits after this one, or -1 if HEAD does not descend from it."""
     words = ["git", "merge-base", "--is-ancestor", commit, "HEAD"]
     if subprocess.run(words, cwd=ROOT, check=False, capture_output=True).returncode:
         return -1
@@ -90,7 +90,7 @@ def count_commits(commit: str) -> int:
 
 
 def list_names() -> list[str]:
-    """Return the first tier and all groups, in the order in which `make test-all` runs them."""
+    """Return the first tier and all groups, in the order of `make test-all`."""
     return [Tier.FIRST.value, *(group.name for group in list_groups([]))]
 
 

@@ -1,11 +1,11 @@
 """`make test-more`, `make test-all`, `make group`, and the second half of `.ci/run`: run groups.
 
-python tests/running/run_groups.py NAME ...          # these groups
-python tests/running/run_groups.py --changed [BASE]  # those that the change since BASE selects
-python tests/running/run_groups.py --all             # every tier; writes tests/record.json
+    python tests/running/run_groups.py NAME ...          # these groups
+    python tests/running/run_groups.py --changed [BASE]  # groups selected by the change since BASE
+    python tests/running/run_groups.py --all             # every tier; writes tests/record.json
 
-With `--budget-from SECONDS`, groups that no longer fit into CI's time are not run but listed;
-SECONDS passed since CI began. With `--first-tier SECONDS`, the first tier took so long just now.
+With `--budget-from SECONDS`, groups that no longer fit into CI's time are listed instead of run; CI
+began SECONDS ago. `--first-tier SECONDS` is the duration of the first tier in this CI run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from schedule import Estimate, estimate_builds, fits, measure_slowness
 from tiers import Tier
 
 REPORTS = ROOT / ".cache" / "reports"
-# From nothing on two cores; `make test-all` prints what each build took.
+# Full builds on two cores; `make test-all` prints the actual durations.
 BUILD_SECONDS = {
     "azure": 60.0,
     "browser": 60.0,
@@ -40,17 +40,17 @@ BUILD_SECONDS = {
     "readers": 180.0,
     "s3": 150.0,
 }
-IMAGES_SECONDS = 360.0  # both images, which a node needs besides
+IMAGES_SECONDS = 360.0  # both images, which a node needs too
 
 OF_MAKE = frozenset({"ARGS", "BASE", "G", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS"})
-# The files that a recorded run writes do not make its tree a changed one.
+# The files that a recorded run writes do not count as changes of its tree.
 WRITTEN = (":!tests/record.json", ":!tests/durations.json")
 STATUS = ("status", "--porcelain", "--untracked-files=no", "--", ".", *WRITTEN)
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """CI's time.
+    """CI's time budget.
 
     Attributes:
         deadline: on the monotonic clock.
@@ -67,7 +67,7 @@ class Clock:
 
 
 class Runner:
-    """Runs groups one after another, and keeps how each of them ended.
+    """Runs groups one after another and collects their results.
 
     Args:
         seed: for groups that draw random examples.
@@ -80,7 +80,7 @@ class Runner:
         self.results: list[tuple[str, str, float]] = []
 
     def run(self, group: Group) -> None:
-        """Build what the group needs, run it, and keep the result."""
+        """Build a group's requirements, run the group, and store the result."""
         begun = time.monotonic()
         for target in group.builds:
             if not self._execute(["make", "--silent", target], output=subprocess.DEVNULL):
@@ -118,8 +118,8 @@ class Runner:
 def make_environment(inherited: Mapping[str, str], seed: int) -> dict[str, str]:
     """Return the environment of a group.
 
-    The variables of the command line of make are left out: make exports them, and a group would
-    read `ARGS`, the names of groups, as the arguments of its own program.
+    The command line variables of make are removed: make exports them, and a group would read
+    `ARGS`, the names of groups, as the arguments of its own program.
     """
     kept = {name: value for name, value in inherited.items() if name not in OF_MAKE}
     return kept | {"SEED": str(seed)}
@@ -136,12 +136,12 @@ def make_command(group: Group) -> list[str]:
 
 
 def count_workers() -> str:
-    """Return the number of test processes: more than cores, since tests wait much of their time."""
+    """Return the number of test processes: more than cores, because tests often wait."""
     return os.environ.get("WORKERS") or str(((os.cpu_count() or 1) * 3 + 1) // 2)
 
 
 def estimate(group: Group) -> Estimate:
-    """Return how long a group takes, as far as the record knows."""
+    """Return the expected duration of a group from the record."""
     entry = read_record().get(group.name)
     is_built = {name: _is_built(name) for name in group.builds}
     missing = estimate_builds(group.builds, is_built, BUILD_SECONDS)
@@ -164,7 +164,7 @@ def _read_git(*words: str) -> str:
 
 
 def find_reason(group: Group, clock: Clock | None) -> str:
-    """Return why a group is not run now, or nothing if it can run.
+    """Return the reason to skip a group now, or an empty text if it can run.
 
     Args:
         clock: the time budget of CI, or None outside of CI.
@@ -212,7 +212,7 @@ def start_clock(arguments: argparse.Namespace, minutes: int) -> Clock | None:
 
 
 def main() -> int:
-    """Run the groups and print one summary; exit code 1 if one of them failed."""
+    """Run the groups and print one summary. Return exit code 1 if a group failed."""
     arguments = parse_arguments()
     names, minutes = choose_names(arguments)
     clock = start_clock(arguments, minutes)
@@ -234,7 +234,7 @@ def main() -> int:
 
 
 def summarize(runner: Runner, not_run: Sequence[tuple[str, str]]) -> int:
-    """Print how each group ended, and which ones were not run; return the exit code."""
+    """Print each group's result and the skipped groups, and return the exit code."""
     for name, result, seconds in runner.results:
         print(f"{result}  {name}  {seconds:.0f} s")
     for name, reason in not_run:

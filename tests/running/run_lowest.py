@@ -1,9 +1,10 @@
 """`make lowest`: run tests with the lowest versions that pyproject.toml allows.
 
-They are installed into .cache/lowest, once for either side, since the operator's libraries want
-newer ones of what both need. The tools of tests are as constraints.txt pins them.
+The versions are installed into .cache/lowest, separately for each side, because the operator's
+libraries require newer versions of common dependencies. Test tools have the versions of
+constraints.txt.
 
-python tests/running/run_lowest.py [WORDS OF PYTEST ...]
+    python tests/running/run_lowest.py [WORDS OF PYTEST ...]
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lowest_versions import PYPROJECT, list_lowest, read_extras, read_requiremen
 
 ROOT = PYPROJECT.parent
 FOLDER = ROOT / ".cache" / "lowest"
-# KenLM is compiled, and Ray's dashboard is for a cluster: these tests need neither.
+# KenLM needs a compiler, and Ray's dashboard a cluster: these tests use neither.
 LEFT_EXTRAS = {"perplexity", "cluster"}
 OPERATOR = "operator"
 ROOMS: Mapping[str, Sequence[str]] = {
@@ -25,11 +26,11 @@ ROOMS: Mapping[str, Sequence[str]] = {
     OPERATOR: ("operator",),
 }
 LEFT_TESTS = (
-    "tests/engine/test_start_of_ray.py",  # Ray's versions have a target
-    "tests/operator/test_lineage_reporting.py",  # the other side's libraries are needed too
-    "tests/operator/test_with_last_release.py",  # as there
+    "tests/engine/test_start_of_ray.py",  # Ray's versions have a separate target
+    "tests/operator/test_lineage_reporting.py",  # also needs the other side's libraries
+    "tests/operator/test_with_last_release.py",  # also needs the other side's libraries
 )
-# What these rooms' tests don't run.
+# Tools that these folders' tests do not use.
 LEFT_TOOLS = (
     "codespell",
     "import-linter",
@@ -45,16 +46,16 @@ RUNNERS = ("hypothesis==", "pytest")
 
 
 def list_extras(side: str) -> list[str]:
-    """The extras that a side is tested with."""
+    """Return the extras that a side is tested with."""
     if side == OPERATOR:
         return [OPERATOR]
     return sorted(set(read_extras()) - LEFT_EXTRAS - {OPERATOR})
 
 
 def list_pins(extras: Sequence[str]) -> list[str]:
-    """The lowest versions of what some extras need, and the pins of what runs tests.
+    """Return the lowest versions of some extras' requirements, and the pins of the test tools.
 
-    What tests compare with is not pinned: its newest versions may want newer libraries.
+    Libraries for comparison are not pinned: their newest versions may need newer dependencies.
     """
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     runners = [pin for pin in pins if pin.startswith(RUNNERS)]
@@ -62,14 +63,14 @@ def list_pins(extras: Sequence[str]) -> list[str]:
 
 
 def list_tools() -> list[str]:
-    """What tests need beside Strandline."""
+    """Return the tests' requirements besides Strandline."""
     document = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))
     tools: list[str] = document["dependency-groups"]["dev"]
     return [tool for tool in tools if not tool.startswith(LEFT_TOOLS)]
 
 
 def try_side(side: str, words: Sequence[str]) -> int:
-    """Install and test one side; the exit code of pytest, or of pip where it finds no versions."""
+    """Install and test one side. Return pytest's exit code, or pip's if it finds no versions."""
     room = FOLDER / side
     python = room / "bin" / "python"
     extras = list_extras(side)
@@ -104,7 +105,7 @@ def try_side(side: str, words: Sequence[str]) -> int:
 
 
 def main() -> int:
-    """Test both sides; exit code 1 where one fails."""
+    """Test both sides. Return exit code 1 if one fails."""
     codes = [try_side(side, sys.argv[1:]) for side in ROOMS]
     return int(any(codes))
 

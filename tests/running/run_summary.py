@@ -1,4 +1,4 @@
-"""The last lines of a run of the tests."""
+"""The last line of a test run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["pytest_terminal_summary"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line what was not tested."""
+    """Print one line with the skipped tests."""
     skipped = terminalreporter.getreports("skipped")
     reasons = [str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple)]
     if line := describe_untested(reasons):

@@ -1,11 +1,11 @@
-"""Fit of groups into a time budget. Pure."""
+"""Checks whether groups fit into a time budget. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-# A run of the first tier on another machine, or beside other work, says how slow this one is now.
+# Maximum slowdown. A first-tier run on another machine or beside other work measures the slowdown.
 MOST_SLOWNESS = 4.0
 
 
@@ -15,7 +15,7 @@ class Estimate:
 
     Attributes:
         seconds: of its tests, as recorded.
-        build_seconds: of the programs that it needs and that are not built yet.
+        build_seconds: of its missing programs.
     """
 
     seconds: float
@@ -42,5 +42,5 @@ def fits(estimate: Estimate, slowness: float, remaining: float) -> bool:
 def estimate_builds(
     builds: Iterable[str], is_built: Mapping[str, bool], seconds: Mapping[str, float]
 ) -> float:
-    """Return the seconds that missing builds take."""
+    """Return the seconds of the missing builds."""
     return sum(seconds[name] for name in builds if not is_built[name])

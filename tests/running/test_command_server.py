@@ -1,4 +1,4 @@
-"""Commands that are forked look like commands in a new interpreter."""
+"""Forked commands behave like commands in a new interpreter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PIPES: dict[str, Any] = {
     "stderr": subprocess.PIPE,
     "text": True,
 }
-# Prints everything of the process that a program can observe and that does not differ by chance.
+# Prints the entire observable state of the process, except for random differences.
 STATE = """
 import atexit, logging, os, signal, sys, tempfile, threading, warnings
 atexit.register(print, "first exit handler")
@@ -45,14 +45,14 @@ print("error output", file=sys.stderr)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[CommandServer]:
-    """Serve commands with few modules loaded."""
+    """Serve commands from a process with few loaded modules."""
     server = CommandServer(["json", "logging", "pathlib"])
     yield server
     server.close()
 
 
 def run_code(server: CommandServer, code: str, *words: str, **settings: Any) -> str:
-    """Run a program that must succeed. Return its output."""
+    """Run a program that must succeed, and return its output."""
     done = server.execute([sys.executable, "-c", textwrap.dedent(code), *words], **settings)
     assert (done.returncode, done.stderr) == (0, "")
     return str(done.stdout)
@@ -109,7 +109,7 @@ def test_the_observable_state_equals_that_of_an_interpreter(
     assert forked.stdout.splitlines() == new.stdout.splitlines()
 
 
-def test_a_command_of_the_product_gives_the_same_in_both_ways(tmp_path: Path) -> None:
+def test_a_command_of_the_product_gives_the_same_result_in_both_ways(tmp_path: Path) -> None:
     for words in (["validate", "missing.yaml"], ["stages", "--json"], ["--help"], ["nonsense"]):
         forked = command_server.execute_strandline(*words, cwd=tmp_path)
         new = execute_interpreter(
@@ -163,7 +163,7 @@ def test_random_numbers_differ_between_commands(server: CommandServer) -> None:
     assert run_code(server, code) != run_code(server, code)
 
 
-def test_warnings_are_errors_if_an_option_or_the_environment_says_so(server: CommandServer) -> None:
+def test_an_option_or_a_variable_turns_warnings_into_errors(server: CommandServer) -> None:
     code = "import warnings; warnings.warn('old')"
     assert server.execute([sys.executable, "-c", code]).returncode == 0
     assert server.execute([sys.executable, "-W", "error", "-c", code]).returncode == 1
@@ -172,7 +172,7 @@ def test_warnings_are_errors_if_an_option_or_the_environment_says_so(server: Com
 
 
 def test_commands_run_at_the_same_time(server: CommandServer, tmp_path: Path) -> None:
-    """Each command waits for a pipe that the other one opens."""
+    """Each command waits for a pipe that the other opens."""
     for name in ("first", "second"):
         os.mkfifo(tmp_path / name)
     codes = ("open('first', 'w'); open('second')", "open('first'); open('second', 'w')")
@@ -192,7 +192,7 @@ def test_a_started_command_is_polled_signalled_and_waited_for(server: CommandSer
         assert psutil.Process(process.pid).cmdline()[:3] == [sys.executable, "-c", code]
         process.terminate()
         assert process.wait(timeout=60) == -signal.SIGTERM
-        process.kill()  # has no effect on an ended process
+        process.kill()  # no effect on an ended process
     assert process.args == [sys.executable, "-c", code]
 
 
@@ -209,7 +209,7 @@ def test_a_command_has_one_thread_and_a_session_of_its_own(server: CommandServer
 
 
 def test_a_grandchild_keeps_no_pipe_of_the_server_open(server: CommandServer) -> None:
-    """The server reports the end of a command although its child still runs."""
+    """The server reports the end of a command even if its child is still running."""
     code = """
         import os, signal, subprocess
         child = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL)
@@ -220,7 +220,7 @@ def test_a_grandchild_keeps_no_pipe_of_the_server_open(server: CommandServer) ->
         assert process.stdout is not None
         child, count = map(int, process.stdout.readline().split())
         os.kill(child, signal.SIGKILL)
-    assert count <= 4  # the standard streams, and one while the program is executed
+    assert count <= 4  # standard streams, and one more while the program is executed
 
 
 PARENT = """

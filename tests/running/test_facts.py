@@ -21,14 +21,14 @@ NAMED = re.compile(r"`([\w/.-]+)`")
 
 
 def read_rows() -> list[list[str]]:
-    """Return the cells of each row, without those of the title."""
+    """Return the cells of each row, without the header rows."""
     table = NOTE.read_text(encoding="utf-8").partition("## Facts and their proofs")[2]
     rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row] for row in rows[2:]]
 
 
 def find_problem(name: str, tier: Tier) -> str:
-    """Return why a test or a group is not a proof in this tier, or nothing if it is."""
+    """Return why a test or a group does not prove a fact in this tier, or an empty text."""
     if not name.startswith("tests/"):
         group = read_groups().get(name)
         return "" if group is not None and group.tier is tier else f"{name} is no group of {tier}"
@@ -78,5 +78,5 @@ def test_each_fact_has_its_proofs() -> None:
 
 def test_every_fact_has_a_proof_in_a_tier_that_runs_for_its_changes() -> None:
     without = {fact for fact, first, more, _ in read_rows() if not first and not more}
-    # Its groups install other versions of every library.
+    # Groups of this fact install other versions of every library.
     assert without == {"the lowest and the newest libraries work"}

@@ -1,4 +1,4 @@
-"""What lasts is not gone through by the garbage collector; what comes later is."""
+"""The garbage collector skips long-lived objects and still collects new ones."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from garbage import spare_collector
 
 
 class Knot:
-    """Refers to itself, so that only the collector ends it."""
+    """A self-reference, which only the collector can free."""
 
     def __init__(self) -> None:
         self.itself = self
 
 
-def test_what_lasts_is_not_collected_and_what_comes_later_is() -> None:
+def test_existing_objects_are_not_collected_and_later_objects_are() -> None:
     with spare_collector():
         assert not gc.isenabled()
         lasting = weakref.ref(Knot())
@@ -29,7 +29,7 @@ def test_what_lasts_is_not_collected_and_what_comes_later_is() -> None:
     assert later() is None
 
 
-def test_an_error_and_one_within_another_leave_the_collector_as_it_was() -> None:
+def test_errors_and_nested_blocks_restore_the_collector() -> None:
     with suppress(ValueError), spare_collector():
         with spare_collector():
             pass
@@ -38,6 +38,6 @@ def test_an_error_and_one_within_another_leave_the_collector_as_it_was() -> None
     assert gc.isenabled()
 
 
-def test_tests_run_with_a_collector_that_was_spared_the_session() -> None:
+def test_the_sessions_tests_are_exempt_from_collection() -> None:
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0

@@ -1,4 +1,4 @@
-"""Tests share processes by file, those with a Ray by two groups; the longest groups begin first."""
+"""Tests share processes by file or by Ray; the longest groups start first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_tests_with_a_ray_are_two_groups() -> None:
     ]
 
 
-def test_the_longest_group_begins_first_and_servers_are_waited_for_last() -> None:
+def test_the_longest_group_starts_first_and_groups_with_servers_last() -> None:
     seconds = {FILES[0]: 300.0, FILES[1]: 200.0, FILES[2]: 50.0, FILES[3]: 400.0, FILES[5]: 9.0}
     ranks = order_groups((f"{name}::test_a" for name in FILES), seconds)
     assert sorted(ranks, key=ranks.__getitem__) == [
@@ -53,8 +53,8 @@ def test_a_new_file_counts_as_the_median_of_its_folder() -> None:
     st.lists(st.sampled_from(FILES), max_size=20),
     st.dictionaries(st.sampled_from(FILES), st.floats(0, 1000)),
 )
-def test_law_every_group_has_a_rank_of_its_own(files: list[str], seconds: dict[str, float]) -> None:
-    """Whatever is known of files, each group has one rank, and order does not depend on theirs."""
+def test_law_every_group_has_a_unique_rank(files: list[str], seconds: dict[str, float]) -> None:
+    """Each group has one rank, independent of the order and of known durations."""
     tests = [f"{name}::test_{number}" for number, name in enumerate(files)]
     ranks = order_groups(tests, seconds)
     assert sorted(ranks.values()) == list(range(len({find_group(test) for test in tests})))

@@ -1,4 +1,4 @@
-"""The lowest versions that are allowed, as they are handed to pip."""
+"""The lowest allowed versions, as constraints for pip."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def test_every_extra_has_lower_bounds_and_is_tested() -> None:
     assert "pydantic==2.11" in list_pins(list_extras("runtime"))
 
 
-def test_what_is_left_out_is_there() -> None:
+def test_excluded_test_files_exist() -> None:
     assert [path for path in LEFT_TESTS if not (ROOT / path).is_file()] == []

@@ -1,4 +1,4 @@
-"""The folder in memory: only where there is room, and gone afterwards."""
+"""The folder in memory: used only if there is room, and removed afterwards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_machine_with_little_memory_writes_to_its_disk(
     assert has_room(tmp_path, memory) is has
 
 
-def test_little_room_no_folder_and_no_figures_mean_the_disk(
+def test_without_room_folder_or_memory_figures_the_disk_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = tmp_path / "meminfo"
@@ -33,7 +33,7 @@ def test_little_room_no_folder_and_no_figures_mean_the_disk(
     assert not has_room(tmp_path, memory)
 
 
-def test_the_folder_goes_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_removed_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_folder, "SHARED_MEMORY", tmp_path)
     monkeypatch.setattr(memory_folder, "has_room", lambda: True)
     with temporary_root({"A": "b"}) as environ:
@@ -43,6 +43,6 @@ def test_the_folder_goes_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_was_chosen_stays(tmp_path: Path) -> None:
+def test_a_folder_set_by_the_user_is_kept(tmp_path: Path) -> None:
     with temporary_root({TEMP_ROOT: str(tmp_path)}) as environ:
         assert environ == {TEMP_ROOT: str(tmp_path)}

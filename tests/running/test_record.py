@@ -1,4 +1,4 @@
-"""The record of test runs, and what a release requires of it."""
+"""The record of test runs, and its requirements for a release."""
 
 from __future__ import annotations
 
@@ -67,6 +67,6 @@ def test_a_group_fits_with_its_builds_on_a_machine_as_slow_as_this() -> None:
     assert not fits(Estimate(100), 2.0, 150)
 
 
-def test_missing_builds_alone_count() -> None:
+def test_only_missing_builds_count() -> None:
     is_built = {"s3": True, "gcs": False}
     assert estimate_builds(["s3", "gcs"], is_built, {"s3": 150.0, "gcs": 90.0}) == 90.0

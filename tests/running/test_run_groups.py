@@ -1,4 +1,4 @@
-"""Groups are run, or named with the reason why they are not."""
+"""Groups run, or are listed with the reason for skipping."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_group_of_folders_runs_its_tier_alone() -> None:
         (-3, 1.0, "needs 10 min, 0 min remain"),
     ],
 )
-def test_a_group_that_does_not_fit_says_why(
+def test_a_group_that_does_not_fit_has_a_reason(
     monkeypatch: pytest.MonkeyPatch, minutes: float, slowness: float, reason: str
 ) -> None:
     monkeypatch.setattr(run_groups, "estimate", lambda group: Estimate(600))

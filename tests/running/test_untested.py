@@ -1,4 +1,4 @@
-"""The line at the end of a run that says what was not tested."""
+"""The last line of a run, which reports skipped tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def test_reasons_are_counted_and_the_most_frequent_is_first() -> None:
     assert describe_untested(reasons) == "not tested here: 3 tests: 2 × NO HELM, so; 1 × NO S3"
 
 
-def test_a_whole_run_says_nothing() -> None:
+def test_a_run_without_skips_prints_no_line() -> None:
     assert describe_untested([]) == ""
 
 

@@ -1,4 +1,4 @@
-"""The pytest options `--tier` and `--most-seconds`: run a part of the tests, and count the rest."""
+"""The pytest options `--tier` and `--most-seconds`: run a part of the tests and count the rest."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tiers import LONG_FILES, Tier, describe_rest, find_tier
 
 LAYOUT = "tests/architecture/"
 LEFT_OUT = pytest.StashKey[Counter[str]]()
-KEY = "strandline_left_out"  # in the output that a worker of pytest-xdist sends to the controller
+KEY = "strandline_left_out"  # key in the output that a pytest-xdist worker sends to the controller
 
 
 def add_option(parser: pytest.Parser) -> None:
-    """Add both options; without them pytest runs everything that it is given."""
+    """Add both options. Without them, pytest runs all given tests."""
     parser.addoption(
         "--tier", choices=[tier.value for tier in Tier], help="run the tests of this tier only"
     )
@@ -47,20 +47,20 @@ def select_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def find_long_files(most_seconds: float) -> frozenset[str]:
-    """Return the files whose tests of the first tier take longer, but for those of the layout."""
+    """Return the files whose first-tier tests take longer, except for tests of the layout."""
     seconds = read_durations()[Tier.FIRST.value]
     long = (name for name, duration in seconds.items() if duration > most_seconds)
     return frozenset(name for name in long if not name.startswith(LAYOUT))
 
 
 class SelectionReport:
-    """Writes the last line of a run: what the selected tier leaves out."""
+    """Writes the last line of a run with the excluded tests."""
 
     def __init__(self) -> None:
         self._left_out: Counter[str] = Counter()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Hand the counts of a worker to the controller."""
+        """Send a worker's counts to the controller."""
         counts = session.config.stash.get(LEFT_OUT, Counter())
         output = getattr(session.config, "workeroutput", None)
         if output is None:
@@ -70,7 +70,7 @@ class SelectionReport:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object, error: object) -> None:
-        """Read the counts of a worker; each worker collects the same tests."""
+        """Read a worker's counts; all workers collect the same tests."""
         self._left_out |= Counter(getattr(node, "workeroutput", {}).get(KEY, {}))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,4 +1,4 @@
-"""The three tiers of tests: which tier a test belongs to, by its marks and by its folder.
+"""The three tiers of tests. A test's marks and folder determine its tier.
 
 `make test` runs the first tier, `make test-more` groups of the second, and `make test-all` runs
 every tier. Pure.
@@ -11,14 +11,14 @@ from enum import StrEnum
 
 
 class Tier(StrEnum):
-    """When a test runs. The values of the last two are pytest marks."""
+    """Tier of a test. The values of the last two are pytest marks."""
 
     FIRST = "first"
     MORE = "more"
     FULL = "full"
 
 
-# Their tests need a server or a program that is built from Go, or repeat what a benchmark measures.
+# Their tests need a server or a program built from Go, or repeat the measurements of a benchmark.
 FOLDERS_OF_MORE = frozenset({"apiserver", "bench", "chart", "gitops", "stores"})
 LONG_FILES = "long files"
 COMMANDS = {
@@ -44,10 +44,10 @@ def find_tier(nodeid: str, marks: Collection[str]) -> Tier:
 
 
 def describe_rest(counts: dict[str, int]) -> str:
-    """Describe in one sentence what a selection left out, with the command that runs it.
+    """Describe in one sentence the excluded tests, with the command that runs them.
 
     Args:
-        counts: of the tests left out, by tier; those of long files by `LONG_FILES`.
+        counts: of excluded tests by tier; those of long files by `LONG_FILES`.
     """
     parts = [
         f"{counts[part]} tests of `{command}`"

@@ -1,6 +1,6 @@
-"""What a run of the tests did not test, in one line: a hundred skips scroll past unread.
+"""One line about skipped tests, because a hundred skip messages scroll past unread.
 
-It must not know why a test is skipped: the first words of the reason are all it repeats.
+The line repeats the first words of each reason, and must not depend on their meaning.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ LONGEST = 60
 
 
 def describe_untested(reasons: Iterable[str]) -> str:
-    """Describe skipped tests by their reasons, the most frequent first; empty where none was."""
+    """Describe skipped tests by reason, the most frequent first; empty if no test was skipped."""
     counts = Counter(shorten(reason) for reason in reasons)
     if not counts:
         return ""
@@ -21,7 +21,7 @@ def describe_untested(reasons: Iterable[str]) -> str:
 
 
 def shorten(reason: str) -> str:
-    """Return what a reason says before its advice, at most some words of it."""
+    """Return the first words of a reason, without its advice."""
     text = reason.removeprefix("Skipped: ").partition(":")[0].strip()
     if len(text) <= LONGEST:
         return text

@@ -1,4 +1,4 @@
-"""No image is released with a severe vulnerability that can be mended, but for a reason."""
+"""No image with a severe, fixable vulnerability is released without a documented reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scanning.findings import Finding, judge, read_findings
 from source_tree import ROOT
 
 BILL = ROOT / "tests" / "golden" / "images" / "sbom.spdx.json"
-# What OSV-Scanner 2.2.4 says of lists of our own; see the names of vulnerabilities.
+# Output of OSV-Scanner 2.2.4 for our own lists; see the names of the vulnerabilities.
 ANSWER = Path(__file__).with_name("scanner_answer.json").read_text(encoding="utf-8")
 TODAY = date(2026, 11, 25)
 REASON = "The code with the vulnerability is never called by us."
@@ -32,10 +32,10 @@ def write_entry(**changes: str | None) -> str:
     return "\n".join(["[[accepted]]", *lines]) + "\n"
 
 
-# --- What is asked about
+# --- The scanner's input
 
 
-def test_parts_are_named_as_the_lists_of_holes_name_them() -> None:
+def test_packages_have_the_names_of_the_vulnerability_lists() -> None:
     parts = read_bill(BILL.read_text(encoding="utf-8"))
     assert parts == (
         Part("Debian:12", "gcc-12", "12.2.0-14"),
@@ -59,9 +59,7 @@ def test_parts_are_named_as_the_lists_of_holes_name_them() -> None:
         ([{"name": "a", "purl": "pkg:npm/a@1"}], "no list of vulnerabilities"),
     ],
 )
-def test_a_part_that_nothing_is_known_of_is_not_taken_for_sound(
-    packages: list[dict[str, str]], why: str
-) -> None:
+def test_an_unidentifiable_package_is_rejected(packages: list[dict[str, str]], why: str) -> None:
     bill: list[dict[str, Any]] = [{"name": "image", "primaryPackagePurpose": "CONTAINER"}]
     for package in packages:
         purl = package.get("purl")
@@ -72,12 +70,12 @@ def test_a_part_that_nothing_is_known_of_is_not_taken_for_sound(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"packages": 7}'])
-def test_what_is_no_bill_is_refused(text: str) -> None:
+def test_an_invalid_bill_is_rejected(text: str) -> None:
     with pytest.raises(ScanError, match="no bill"):
         read_bill(text)
 
 
-# --- What may stay
+# --- Accepted vulnerabilities
 
 
 def test_an_entry_holds_up_to_its_day() -> None:
@@ -110,24 +108,24 @@ def test_an_entry_without_a_reason_or_an_end_is_refused(
 
 
 @pytest.mark.parametrize("text", ["accepted = 7", "accepted = [7]", "[["])
-def test_what_is_no_list_of_entries_is_refused(text: str) -> None:
+def test_an_invalid_list_of_entries_is_rejected(text: str) -> None:
     with pytest.raises(ScanError):
         read_accepted(text, TODAY)
 
 
-def test_an_entry_that_is_there_twice_is_refused() -> None:
+def test_a_duplicate_entry_is_rejected() -> None:
     with pytest.raises(ScanError, match="CVE-1 in glibc: it is there twice"):
         read_accepted(write_entry() + write_entry(), TODAY)
 
 
-def test_the_entries_that_are_kept_hold_today() -> None:
+def test_the_checked_in_entries_are_valid_today() -> None:
     read_accepted(ACCEPTED.read_text(encoding="utf-8"), datetime.now(UTC).date())
 
 
-# --- What follows
+# --- Consequences
 
 
-def test_only_what_is_grave_and_can_be_mended_is_in_the_way() -> None:
+def test_only_severe_fixable_findings_block() -> None:
     judgement = judge(read_findings(ANSWER), ())
     assert [each.ids[0] for each in judgement.severe] == ["HIGH-MENDED", "UNRATED-MENDED"]
     assert [each.ids[0] for each in judgement.others] == [
@@ -144,7 +142,7 @@ def test_only_what_is_grave_and_can_be_mended_is_in_the_way() -> None:
     ("id", "package", "is_accepted"),
     [("CVE-1", "glibc", True), ("HIGH-MENDED", "glibc", True), ("CVE-1", "kopf", False)],
 )
-def test_a_hole_is_accepted_by_any_of_its_names_and_in_its_package(
+def test_a_vulnerability_is_accepted_by_any_of_its_ids_for_its_package(
     id: str,  # noqa: A002 - the file's own word
     package: str,
     *,
@@ -157,12 +155,12 @@ def test_a_hole_is_accepted_by_any_of_its_names_and_in_its_package(
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"results": [{"packages": [{}]}]}'])
-def test_what_is_no_answer_is_not_taken_for_none_found(text: str) -> None:
+def test_an_unreadable_answer_is_an_error(text: str) -> None:
     with pytest.raises(ScanError, match="can't be read"):
         read_findings(text)
 
 
-# --- All of it, with a scanner that is played
+# --- The whole command, with a fake scanner
 
 PLANTED = {
     "results": [
@@ -197,7 +195,7 @@ Play = Callable[..., str]
 
 @pytest.fixture
 def play(tmp_path: Path) -> Play:
-    """Make a scanner that answers so, and sees what is planted or does not."""
+    """Create a fake scanner with this output, which finds planted vulnerabilities or not."""
 
     def make(answer: str, *, code: int = 1, planted: str = json.dumps(PLANTED)) -> str:
         (tmp_path / "answer.json").write_text(answer)
@@ -215,7 +213,7 @@ def play(tmp_path: Path) -> Play:
 
 
 def run(scanner: str, accepted: Path = ACCEPTED) -> str | int | None:
-    """The exit code or last sentence; None where all is well."""
+    """Return the exit code or the last message, or None for success."""
     try:
         main(["--scanner", scanner, "--accepted", str(accepted), str(BILL)])
     except SystemExit as end:
@@ -223,7 +221,7 @@ def run(scanner: str, accepted: Path = ACCEPTED) -> str | int | None:
     return None
 
 
-def test_an_image_without_holes_passes(play: Play) -> None:
+def test_an_image_without_vulnerabilities_passes(play: Play) -> None:
     assert run(play(NOTHING, code=0)) is None
 
 
@@ -236,7 +234,7 @@ def test_a_severe_vulnerability_fails_the_release(
     assert "left: kopf 1.45.2: CRITICAL-OPEN (CVSS 9.8, not mended yet)" in told
 
 
-def test_what_is_accepted_passes_until_its_day(play: Play, tmp_path: Path) -> None:
+def test_an_accepted_vulnerability_passes_until_its_day(play: Play, tmp_path: Path) -> None:
     accepted, today = tmp_path / "accepted.toml", datetime.now(UTC).date()
     vulnerabilities = {"CVE-1": "glibc", "UNRATED-MENDED": "kopf"}
 
@@ -259,7 +257,7 @@ def test_a_scanner_that_sees_nothing_is_not_believed(play: Play, planted: str) -
     assert "does not see what is planted" in str(found)
 
 
-def test_a_scanner_that_could_not_look_fails_the_release(play: Play) -> None:
+def test_a_failed_scan_fails_the_release(play: Play) -> None:
     assert "could not look (127): no such host" in str(run(play(NOTHING, code=127)))
     assert "could not be run" in str(run("/no/such/scanner"))
 

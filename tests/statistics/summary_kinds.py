@@ -1,4 +1,4 @@
-"""The kinds of summaries, each with values it may be of and with how two of them are compared."""
+"""Kinds of summaries, each with possible values and a comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVEN = EvenBins(-10.0, 1000.0, 7)
 
 
 class SummaryKind(NamedTuple):
-    """A kind of summary: how one is made of values, and what of it must be the same."""
+    """A kind of summary: how to create it from values, and the parts that must be equal."""
 
     of: Callable[[list[Any]], Any]
     values: st.SearchStrategy[Any]
@@ -33,7 +33,7 @@ def count_both(lengths: list[int]) -> TextVolume:
 
 
 def describe(summary: FieldSummary) -> Any:
-    """All but the order in which a sketch of few values keeps them."""
+    """Return everything but the order in which a sketch stores a few values."""
     return summary.describe(), summary.histogram, summary.moments, summary.distinct.dump()
 
 

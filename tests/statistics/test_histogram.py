@@ -1,4 +1,4 @@
-"""Every number is in the bin whose bounds say so, and bins stand side by side."""
+"""Every number is in the bin with matching bounds, and bins are adjacent."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_an_edge_is_in_the_even_bin_that_begins_there(
             assert bins.find(begin) == at
 
 
-def test_rounding_puts_no_number_into_the_bin_before() -> None:
+def test_rounding_never_selects_the_previous_bin() -> None:
     bins = EvenBins(0.1, 0.7, 32)
     assert [4, 10, 12] == [bins.find(bins.bound(at)[0]) for at in (4, 10, 12)]
 
@@ -73,7 +73,7 @@ def test_ends_of_even_bins_are_open(number: float, at: int) -> None:
     assert EvenBins(0, 100, 10).bound(10) == (100, math.inf)
 
 
-def test_bins_are_listed_side_by_side_and_wide_gaps_are_left_out() -> None:
+def test_bins_are_listed_adjacent_without_wide_gaps() -> None:
     histogram = Histogram.of([0, 1, 1.1, 2, 2.9, 1e9])
     shown = histogram.list_bins()
     assert BinCount(0.0, 0.0, 1) == shown[0]

@@ -1,4 +1,4 @@
-"""Moments agree with exact arithmetic, whatever the numbers and however they come in parts."""
+"""Moments agree with exact arithmetic, for all numbers and all splits into parts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ USUAL = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50)
 
 
 @given(USUAL)
-def test_the_mean_is_that_of_an_exact_sum(numbers: list[float]) -> None:
+def test_the_mean_equals_that_of_an_exact_sum(numbers: list[float]) -> None:
     assert Moments.of(numbers).mean == pytest.approx(math.fsum(numbers) / len(numbers), rel=1e-12)
 
 
 @given(USUAL)
-def test_the_variance_is_that_of_exact_arithmetic(numbers: list[float]) -> None:
+def test_the_variance_equals_that_of_exact_arithmetic(numbers: list[float]) -> None:
     expected = float(statistics.pvariance(map(Fraction, numbers)))
     assert expected == Moments.of(numbers).variance
 
@@ -44,13 +44,13 @@ def test_a_mean_far_from_zero_costs_no_digit() -> None:
     assert sum(parts, Moments()).variance == 1.25
 
 
-def test_of_nothing_nothing_is_told() -> None:
+def test_empty_moments_have_no_values() -> None:
     moments = Moments()
     assert dict.fromkeys(("min", "max", "mean", "deviation")) == moments.describe()
     assert Moments.of([]) == moments
 
 
-def test_what_no_float_holds_is_left_out() -> None:
+def test_moments_beyond_floats_are_omitted() -> None:
     moments = Moments.of([1.7e308, -1.7e308, 1.7e308])
     assert moments.mean == pytest.approx(1.7e308 / 3)
     assert moments.variance is None

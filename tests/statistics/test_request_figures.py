@@ -1,4 +1,4 @@
-"""What requests were like, from counters that workers and attempts have added up."""
+"""Figures about requests, from counters summed over workers and attempts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline.data.statistics.request_figures import (
     read_figures,
 )
 
-# Limits themselves are the times at which one may be off by one.
+# Include the limits, where off-by-one errors would show.
 times = st.lists(st.floats(0, 2000) | st.sampled_from(LIMITS), min_size=1, max_size=60)
 
 
@@ -28,12 +28,12 @@ def count(seconds: list[float]) -> Counter[str]:
 
 
 def find_percentile(seconds: list[float], share: float) -> float:
-    """The nearest rank."""
+    """Return the nearest-rank percentile."""
     return sorted(seconds)[max(1, math.ceil(share * len(seconds))) - 1]
 
 
 @given(times, times)
-def test_law_times_of_workers_joined_are_those_of_all_in_one(
+def test_law_joined_times_of_workers_equal_the_times_of_one(
     first: list[float], second: list[float]
 ) -> None:
     assert read_figures(count(first) + count(second)) == read_figures(count(first + second))
@@ -50,7 +50,7 @@ def test_law_a_percentile_is_between_the_bounds_of_its_bin(seconds: list[float])
         assert below < exact or exact == below == 0
 
 
-def test_a_stage_that_asks_nobody_has_no_figures() -> None:
+def test_a_stage_without_requests_has_no_figures() -> None:
     assert read_figures({"dropped: short": 3}) == NO_REQUESTS
     assert not NO_REQUESTS.has_any
 
@@ -89,5 +89,5 @@ def test_costs_of_attempts_of_two_releases_are_one_sum() -> None:
         (0.0091, "0.0091"),
     ],
 )
-def test_a_small_cost_is_no_zero(cost: float, shown: str) -> None:
+def test_a_small_cost_is_not_shown_as_zero(cost: float, shown: str) -> None:
     assert format_cost(cost) == shown

@@ -1,4 +1,4 @@
-"""Sketches are near the truth by what they promise, also when they were joined of many."""
+"""Sketches keep their promised accuracy, even after many merges."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def test_quantiles_of_the_greatest_numbers_are_numbers(number: float) -> None:
         assert 0 <= (told["p50"] or 0) <= 2000
 
 
-def test_a_sketch_of_nothing_answers_so() -> None:
+def test_an_empty_sketch_has_no_values() -> None:
     assert dict.fromkeys(RANKS) == Quantiles().describe()
     assert Distinct.of([]).estimate() == 0
 
 
-def test_what_is_not_finite_is_counted_apart() -> None:
+def test_non_finite_numbers_are_counted_separately() -> None:
     told = FieldSummary.of([1.0, None, float("nan"), float("inf"), 3.0]).describe()
     assert (5, 1, 2) == (told["rows"], told["nulls"], told["not_finite"])
     assert (1.0, 3.0, 2.0, 2) == (told["min"], told["max"], told["mean"], told["distinct"])

@@ -1,4 +1,4 @@
-"""What holds for every summary: joined in any order and grouping, parts say what the whole says."""
+"""Laws of every summary: merging parts in any order and grouping gives the whole's summary."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_joining_is_associative_and_commutative(kind: SummaryKind, data: st.Data
 
 @every_kind
 @given(data=st.data())
-def test_joining_nothing_changes_nothing(kind: SummaryKind, data: st.DataObject) -> None:
+def test_joining_an_empty_summary_changes_nothing(kind: SummaryKind, data: st.DataObject) -> None:
     (values,) = draw_parts(data, kind, 1)
     summary, nothing = kind.of(values), kind.of([])
     assert kind.view(summary) == kind.view(summary + nothing) == kind.view(nothing + summary)
@@ -49,7 +49,7 @@ def test_joining_nothing_changes_nothing(kind: SummaryKind, data: st.DataObject)
 
 @every_kind
 @given(data=st.data())
-def test_what_is_spelled_can_be_stored_and_parsed(kind: SummaryKind, data: st.DataObject) -> None:
+def test_dumped_summaries_can_be_stored_and_parsed(kind: SummaryKind, data: st.DataObject) -> None:
     (values,) = draw_parts(data, kind, 1)
     summary = kind.of(values)
     stored = msgpack.unpackb(msgpack.packb(summary.dump()))
@@ -60,7 +60,7 @@ def test_what_is_spelled_can_be_stored_and_parsed(kind: SummaryKind, data: st.Da
 
 @every_kind
 @given(data=st.data())
-def test_joining_leaves_the_parts_as_they_were(kind: SummaryKind, data: st.DataObject) -> None:
+def test_joining_does_not_change_the_parts(kind: SummaryKind, data: st.DataObject) -> None:
     a, b = map(kind.of, draw_parts(data, kind, 2))
     before = a.dump(), b.dump()
     _ = a + b

@@ -1,7 +1,7 @@
-"""Servers that play Google's and Azure's stores on loopback; they end with the test session.
+"""Local emulators of Google's and Azure's stores, which end with the test session.
 
-The one for Google checks no credentials, the one for Azure does. This room must not know what is
-kept in them.
+Google's emulator checks no credentials; Azure's does. This module must not depend on the stored
+objects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import gcsfs
 from control_plane import find_free_ports
 from store_server import Store, find_program, keep_running, require
 
-# Else Google's library asks another service for the kind of each bucket; see tests/conftest.py.
+# Otherwise Google's library queries another service for each bucket's kind; see tests/conftest.py.
 _KINDS = {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
 _NONE = "NO SERVER FOR {}, so its stores were not tested: install {} and run `make {}`, once"
 NEEDED = {"gs": "STRANDLINE_NEEDS_GCS", "abfs": "STRANDLINE_NEEDS_AZURE"}
@@ -43,18 +43,18 @@ ACCOUNT_KEY = b64encode(b"known-to-tests").decode()
 
 
 class GoogleStore(Store):
-    """A server of `gs://`, which lets everybody in."""
+    """A `gs://` server that accepts every client."""
 
     protocol: ClassVar[str] = "gs"
     spoilt: ClassVar[Mapping[str, tuple[Mapping[str, str], str]]] = {}
 
     @property
     def variables(self) -> dict[str, str]:
-        """What a process needs in its environment."""
+        """Environment variables that a process needs."""
         return {"STORAGE_EMULATOR_HOST": self.url, **_KINDS}
 
     def open(self) -> Any:
-        """The store, as its owner sees it."""
+        """Return the store with the owner's rights."""
         return gcsfs.GCSFileSystem(
             token="anon",  # noqa: S106 - which says that there is none
             endpoint_url=self.url,
@@ -64,17 +64,17 @@ class GoogleStore(Store):
 
 
 class AzureStore(Store):
-    """A server of `abfs://`, with an account whose key it checks."""
+    """A `abfs://` server with an account whose key it checks."""
 
     protocol: ClassVar[str] = "abfs"
 
     @property
     def variables(self) -> dict[str, str]:
-        """What a process needs in its environment, as a Secret has it."""
+        """Environment variables that a process needs, as in a Secret."""
         return {"AZURE_STORAGE_CONNECTION_STRING": self.connect(ACCOUNT_KEY)}
 
     def connect(self, key: str) -> str:
-        """The connection string of whoever has a key."""
+        """Return the connection string for a key."""
         return (
             f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={key};"
             f"BlobEndpoint={self.url}/{ACCOUNT};"
@@ -82,7 +82,7 @@ class AzureStore(Store):
 
     @property
     def spoilt(self) -> dict[str, tuple[dict[str, str], str]]:  # type: ignore[override]
-        """Variables that spoil what a process has as credentials, each with what is then said."""
+        """Variables with invalid credentials, each with the expected message."""
         wrong = self.connect(b64encode(b"another").decode())
         name = "AZURE_STORAGE_CONNECTION_STRING"
         return {
@@ -91,7 +91,7 @@ class AzureStore(Store):
         }
 
     def open(self) -> Any:
-        """The store, as its owner sees it."""
+        """Return the store with the owner's rights."""
         return adlfs.AzureBlobFileSystem(
             connection_string=self.connect(ACCOUNT_KEY),
             use_listings_cache=False,
@@ -101,7 +101,7 @@ class AzureStore(Store):
 
 @contextmanager
 def serve_google(folder: Path) -> Iterator[Store]:
-    """Run a server over empty memory until it is no longer needed, where there is its program."""
+    """Run an empty in-memory server for the duration of the block, if its program exists."""
     program = require(find_google, NEEDED["gs"])
     (port,) = find_free_ports(1)
     address = f"127.0.0.1:{port}"
@@ -113,7 +113,7 @@ def serve_google(folder: Path) -> Iterator[Store]:
 
 @contextmanager
 def serve_azure(folder: Path) -> Iterator[Store]:
-    """Run a server over empty memory until it is no longer needed, where there is its program."""
+    """Run an empty in-memory server for the duration of the block, if its program exists."""
     program = require(find_azure, NEEDED["abfs"])
     (port,) = find_free_ports(1)
     words = [str(program), "--blobHost", "127.0.0.1", "--blobPort", str(port), "--silent"]

@@ -1,4 +1,4 @@
-"""Servers for all of these tests; without its server a test is skipped, and says so."""
+"""Servers for all of these tests; without its server, a test is skipped with a reason."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cloud_servers import serve_azure, serve_google
 from store_server import Store, require_server, serve
 
 CLOUDS = ("s3", "gs", "abfs")
-# A run costs seconds, so the second tier makes it on one cloud. The contract of a store, which the
-# product relies on, is tested on every cloud there.
+# A run takes seconds, so the second tier runs on one cloud only. The store contract, on which the
+# product relies, is tested on every cloud.
 S3_FIRST = ["s3", *(pytest.param(name, marks=pytest.mark.full) for name in CLOUDS[1:])]
 
 
 @pytest.fixture(autouse=True)
 def fresh_file_systems() -> Iterator[None]:
-    """Open stores anew: this process may know a server of other tests, which has ended."""
+    """Clear cached stores: fsspec may have cached a server of earlier tests, which has ended."""
     _forget()
     yield
     _forget()
@@ -34,7 +34,7 @@ def _forget() -> None:
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """One S3 server for all."""
+    """Provide one S3 server for all tests."""
     with serve(require_server(), tmp_path_factory.mktemp("s3")) as server:
         yield server
 
@@ -43,7 +43,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def cloud(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
-    """A server for each cloud in turn."""
+    """Provide a server for each cloud in turn."""
     with _serve(request.param, request, tmp_path_factory) as server:
         yield server
 
@@ -52,7 +52,7 @@ def cloud(
 def every_cloud(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
-    """A server for each cloud in turn, for what the product requires of every store."""
+    """Provide a server for each cloud in turn, for the contract of every store."""
     with _serve(request.param, request, tmp_path_factory) as server:
         yield server
 

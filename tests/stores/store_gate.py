@@ -1,7 +1,7 @@
-"""A gate before a store: it hands requests on, until it lets nobody in any more.
+"""A proxy in front of a store: forwards requests until it starts to reject them.
 
-What it answers then is what each cloud answers to who asks with credentials that have expired. This
-room must not know what is asked for.
+It responds as the cloud does to expired credentials. This module must not depend on the requested
+objects.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _S3 = "<?xml version='1.0'?><Error><Code>{}</Code><Message>{}</Message></Error>"
 
 
 class Answer(NamedTuple):
-    """What a store answers instead of a file.
+    """A store's response in place of a file.
 
     Attributes:
-        said: what of it has to be in the sentence that a person reads.
+        said: text of the response that the user's message must contain.
     """
 
     status: int
@@ -67,10 +67,10 @@ FORBIDDEN = {
 
 
 class Gate:
-    """Whoever asks for what is refused gets the answer; all others are handed on.
+    """Responds to refused requests, and forwards all others.
 
     Args:
-        refuses: by method and path of a request.
+        refuses: decides by a request's method and path.
     """
 
     def __init__(self, store: Store, answer: Answer, refuses: Callable[[str, str], bool]) -> None:
@@ -83,7 +83,7 @@ class Gate:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What a process needs to come through the gate."""
+        """Environment variables that a process needs to use the gate."""
         url = f"http://127.0.0.1:{self.server.server_address[1]}"
         return {
             name: value.replace(self._store.url, url)
@@ -93,7 +93,7 @@ class Gate:
 
 @contextmanager
 def put_before(store: Store, answer: Answer, refuses: Callable[[str, str], bool]) -> Iterator[Gate]:
-    """Run a gate until it is no longer needed."""
+    """Run a gate for the duration of the block."""
     gate = Gate(store, answer, refuses)
     thread = threading.Thread(target=gate.server.serve_forever, daemon=True)
     thread.start()
@@ -137,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, text in headers.items():
             self.send_header(name, text)
         self.send_header("Content-Length", length or str(len(body)))
-        with suppress(ConnectionError):  # who is refused may not stay to hear why
+        with suppress(ConnectionError):  # a refused client may disconnect early
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body)

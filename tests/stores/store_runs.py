@@ -1,4 +1,4 @@
-"""Runs of a small pipeline from a store to the same, each a process with the store's variables."""
+"""Runs of a small pipeline within a store, each in a process with the store's variables."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ class StoreRuns:
     def run(
         self, *words: str, output: str, extra: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a `strandline` command over the manifest, with a prefix for its output."""
-        at = 2 if words[0] == "kept" else 1  # a command of two words
+        """Run a `strandline` command with the manifest, with a prefix for its output."""
+        at = 2 if words[0] == "kept" else 1  # `kept` has a subcommand
         words = (*words[:at], self._write(output), *words[at:])
         environment = self._make_environment() | dict(extra or {})
         return execute_on_stores(*words, env=environment, cwd=self._folder)
 
     def read_outputs(self, output: str) -> dict[str, bytes]:
-        """All that lies in the output, by name."""
+        """Return all output objects by name."""
         root = f"{self.bucket}/{output}"
         self.files.invalidate_cache()
         return {
@@ -85,7 +85,7 @@ class StoreRuns:
         }
 
     def read_finished(self, volume: Path) -> set[str]:
-        """Keys of the sources that the ledger on a volume holds as finished."""
+        """Return the keys of finished sources in a volume's ledger."""
         store = Store(PipelineFolder.of(volume, "default", NAME).ledger, readonly=True)
         try:
             return {record.key for _, _, record in store.list_records()}
@@ -93,7 +93,7 @@ class StoreRuns:
             store.close()
 
     def take_opened(self) -> list[str]:
-        """The sources that were opened since this was asked last."""
+        """Return the sources opened since the previous call."""
         lines = self.opened.read_text().split() if self.opened.exists() else []
         self.opened.unlink(missing_ok=True)
         return lines

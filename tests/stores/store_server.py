@@ -1,7 +1,7 @@
-"""A server that speaks S3, on loopback, and what all servers of stores share.
+"""A local S3 server, and the common parts of all store servers.
 
-It checks keys, and ends with the tests. It is built from its Go module, once. This room must not
-know what is kept in it.
+The server checks keys, and ends with the tests. It is built once from its Go module. This module
+must not depend on the stored objects.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ PATIENCE = 30.0
 
 
 class NoServerError(Exception):
-    """There is no server to be had here; the text says how to get one."""
+    """No server is available here; the text has instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A server that runs, of S3 unless a subclass says otherwise."""
+    """A running server; S3 unless a subclass differs."""
 
     url: str
     protocol: ClassVar[str] = "s3"
-    # Variables that spoil what a process has as credentials, each with what is then said.
+    # Variables with invalid credentials, each with the expected message.
     spoilt: ClassVar[Mapping[str, tuple[Mapping[str, str], str]]] = {
         "wrong secret": ({"AWS_SECRET_ACCESS_KEY": "another"}, "signature"),
         "unknown key": (
@@ -57,7 +57,7 @@ class Store:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What a process needs in its environment, as a Secret has it."""
+        """Environment variables that a process needs, as in a Secret."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": KEY,
@@ -66,7 +66,7 @@ class Store:
         }
 
     def open(self) -> Any:
-        """The store, as its owner sees it."""
+        """Return the store with the owner's rights."""
         return s3fs.S3FileSystem(
             key=KEY, secret=SECRET, endpoint_url=self.url, skip_instance_cache=True
         )
@@ -74,7 +74,7 @@ class Store:
 
 @contextmanager
 def serve(program: Path, folder: Path) -> Iterator[Store]:
-    """Run a server over an empty folder until it is no longer needed."""
+    """Run a server over an empty folder for the duration of the block."""
     data = folder / "data"
     data.mkdir(parents=True)
     (port,) = find_free_ports(1)
@@ -88,7 +88,7 @@ def serve(program: Path, folder: Path) -> Iterator[Store]:
 def keep_running(
     words: Sequence[str], port: int, folder: Path, variables: Mapping[str, str]
 ) -> Iterator[None]:
-    """Run a server that listens on a port; its log lies in the folder."""
+    """Run a server that listens on a port, with its log in the folder."""
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, env=variables)
         try:
@@ -100,22 +100,22 @@ def keep_running(
 
 
 def find_server() -> Path:
-    """Find the server's program where it was built, or build it where that is asked for.
+    """Return the server's program, and build it if a variable requests that.
 
     Raises:
-        NoServerError: it is not there, or cannot be built.
+        NoServerError: if it is missing, or cannot be built.
     """
     return find_program("s3", "versitygw", NEEDED, ADVICE)
 
 
 def find_program(target: str, below: str, needed: str, advice: str) -> Path:
-    """Find what a target of make builds, or build it where a variable asks for that.
+    """Return the program of a make target, and build it if a variable requests that.
 
     Args:
-        below: where it lies in the target's folder of the cache.
+        below: path in the target's cache folder.
 
     Raises:
-        NoServerError: it is not there, or cannot be built; with the advice.
+        NoServerError: if it is missing or cannot be built; the text has instructions.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     is_built = any(cache.glob(f"strandline/{target}-*/{below}"))
@@ -129,12 +129,12 @@ def find_program(target: str, below: str, needed: str, advice: str) -> Path:
 
 
 def require_server() -> Path:
-    """Find the server's program; a test without one is skipped, or fails where it must not be."""
+    """Return the server's program, or skip the test; fail if the program is required."""
     return require(find_server, NEEDED)
 
 
 def require(find: Callable[[], Path], needed: str) -> Path:
-    """Find a program; a test without it is skipped, or fails where a variable says it is needed."""
+    """Return a program, or skip the test. Fail instead if a variable requires the program."""
     try:
         return find()
     except NoServerError as error:

@@ -1,6 +1,6 @@
-"""Credentials that expire while a run goes on: one sentence, and the next run goes on with others.
+"""Credentials that expire during a run: one message, and the next run resumes with new ones.
 
-A right that is missing for one file is another thing: it fails that file's source.
+A missing permission for one file is different: it fails that file's source.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from store_runs import COUNT, StoreRuns
 from store_server import Store
 from strandline_api.outcome.exit_codes import ExitCode
 
-REFUSALS = 20  # a library that tries again for minutes asks more often
+REFUSALS = 20  # libraries that retry for minutes send more requests
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def list_errors(done: CompletedProcess[str]) -> list[str]:
 
 
 def assert_refused(done: CompletedProcess[str], place: str, said: str) -> None:
-    """One sentence names the store and says what to do, and nothing is tried again here."""
+    """Check that one sentence names the store and the remedy, and that our code does not retry."""
     assert done.returncode == ExitCode.APPLICATION_ERROR, done.stdout + done.stderr
     (error,) = list_errors(done)
     assert place in error
@@ -54,7 +54,7 @@ def assert_refused(done: CompletedProcess[str], place: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("engine", "refused"), [("inline", "GET"), ("inline", "PUT"), ("ray", "GET")]
 )
-def test_a_run_ends_keeps_what_is_finished_and_goes_on_with_others(
+def test_a_run_ends_keeps_finished_sources_and_resumes_with_new_credentials(
     cloud: Store, runs: StoreRuns, tmp_path: Path, engine: str, refused: str
 ) -> None:
     if engine == "ray" and cloud.protocol != "abfs":
@@ -89,7 +89,7 @@ def test_a_run_ends_keeps_what_is_finished_and_goes_on_with_others(
     assert len(rows) == sum(range(COUNT + 1))
 
 
-def test_a_right_that_one_file_lacks_fails_its_source_alone(
+def test_a_missing_permission_for_one_file_fails_only_its_source(
     cloud: Store, runs: StoreRuns, tmp_path: Path
 ) -> None:
     words = ("run", "--engine", "inline", "--volume", str(tmp_path / "volume"))
@@ -108,7 +108,7 @@ def test_a_right_that_one_file_lacks_fails_its_source_alone(
     assert answer.said in shown
 
 
-def test_files_that_may_be_skipped_are_not_where_nobody_is_let_in(
+def test_skippable_files_are_not_skipped_for_expired_credentials(
     cloud: Store, runs: StoreRuns, tmp_path: Path
 ) -> None:
     words = ("run", "--engine", "inline", "--volume", str(tmp_path / "volume"))
@@ -126,9 +126,7 @@ def test_files_that_may_be_skipped_are_not_where_nobody_is_let_in(
     assert not runs.read_finished(tmp_path / "volume")
 
 
-def test_a_token_of_azure_that_has_expired_is_told(
-    cloud: Store, runs: StoreRuns, tmp_path: Path
-) -> None:
+def test_an_expired_azure_token_is_reported(cloud: Store, runs: StoreRuns, tmp_path: Path) -> None:
     if not isinstance(cloud, AzureStore):
         pytest.skip("only Azure has tokens that are signed beforehand")
     words = ("run", "--engine", "inline", "--volume", str(tmp_path / "volume"))
@@ -156,7 +154,7 @@ def test_a_token_of_azure_that_has_expired_is_told(
 
 @pytest.fixture
 def google_account(tmp_path: Path) -> Iterator[Path]:
-    """A key file whose account was removed: no token is given for it."""
+    """Provide a key file of a deleted account, for which no token is issued."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -197,7 +195,7 @@ def google_account(tmp_path: Path) -> Iterator[Path]:
     thread.join()
 
 
-def test_an_account_of_google_that_gets_no_token_is_told(
+def test_a_google_account_without_a_token_is_reported(
     cloud: Store, runs: StoreRuns, tmp_path: Path, google_account: Path
 ) -> None:
     if cloud.protocol != "gs":

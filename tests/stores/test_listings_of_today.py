@@ -1,4 +1,4 @@
-"""What came, changed or went in a store between two runs of one process is seen by the second."""
+"""A second run in one process sees changes that a store had since the first run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from strandline.stages import JsonlFiles, JsonlSink, ReadJsonl
 
 @pytest.fixture
 def bucket(cloud: Store, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A folder of a bucket for each test, `bucket/folder`; this process has the store's keys."""
+    """Provide a separate folder of a bucket for each test; this process has the store's keys."""
     for name, value in cloud.variables.items():
         monkeypatch.setenv(name, value)
-    name = f"today-{blake2b(request.node.name.encode()).hexdigest()[:12]}"  # it has brackets
+    name = f"today-{blake2b(request.node.name.encode()).hexdigest()[:12]}"  # the name has brackets
     cloud.open().mkdir(name)
     return f"{name}/below"
 
@@ -48,7 +48,7 @@ def run(
     return outcome
 
 
-def test_a_second_run_of_the_process_sees_what_came_changed_and_went(
+def test_a_second_run_of_the_process_sees_new_changed_and_removed_files(
     cloud: Store, bucket: str, tmp_path: Path
 ) -> None:
     for number in range(3):
@@ -65,7 +65,7 @@ def test_a_second_run_of_the_process_sees_what_came_changed_and_went(
 
 
 @pytest.mark.parametrize("target_bytes", [None, 100_000], ids=["a file each", "shared files"])
-def test_a_second_pass_of_the_process_sees_what_the_first_has_written(
+def test_a_second_pass_of_the_process_sees_files_written_by_the_first(
     cloud: Store, bucket: str, tmp_path: Path, target_bytes: int | None
 ) -> None:
     sink = {} if target_bytes is None else {"target_bytes": target_bytes}

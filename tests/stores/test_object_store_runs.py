@@ -1,4 +1,4 @@
-"""Runs that read from and write to a server of each cloud, and are killed on the way."""
+"""Runs that read from and write to a server of each cloud, and are killed meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def runs(cloud: Store, tmp_path_factory: pytest.TempPathFactory) -> StoreRuns:
 
 @pytest.fixture(scope="session")
 def whole(runs: StoreRuns, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What a run leaves that nobody disturbs."""
+    """Provide the results of an undisturbed run."""
     volume = str(tmp_path_factory.mktemp("whole"))
     done = runs.run("run", "--engine", "inline", "--volume", volume, output="whole")
     assert done.returncode == 0, done.stderr
@@ -44,7 +44,7 @@ def test_every_row_arrives(whole: dict[str, bytes]) -> None:
     ("engine", "step"),
     [("inline", "output.written"), ("inline", "output.renamed"), ("ray", "commit.synced")],
 )
-def test_a_killed_run_goes_on_where_it_was(
+def test_a_killed_run_resumes(
     runs: StoreRuns, whole: dict[str, bytes], tmp_path: Path, engine: str, step: str
 ) -> None:
     output = f"{engine}-{step.replace('.', '-')}"
@@ -56,7 +56,7 @@ def test_a_killed_run_goes_on_where_it_was(
 
     assert killed.returncode != 0
     left = runs.read_outputs(output)
-    assert left.items() <= whole.items()  # each is whole, or not there
+    assert left.items() <= whole.items()  # each output is complete or absent
     finished = runs.read_finished(tmp_path)
     runs.take_opened()
     again = runs.run(*words, output=output)
@@ -71,7 +71,9 @@ def test_a_killed_run_goes_on_where_it_was(
     assert verified.returncode == 0, verified.stdout
 
 
-def test_wrong_keys_end_with_one_sentence(cloud: Store, runs: StoreRuns, tmp_path: Path) -> None:
+def test_wrong_keys_end_a_run_with_one_message(
+    cloud: Store, runs: StoreRuns, tmp_path: Path
+) -> None:
     for name, (extra, why) in cloud.spoilt.items():
         words = ("run", "--no-supervise", "--engine", "inline", "--volume", str(tmp_path / name))
         spoilt = {"AWS_EC2_METADATA_DISABLED": "true", **extra}
@@ -86,7 +88,7 @@ def test_wrong_keys_end_with_one_sentence(cloud: Store, runs: StoreRuns, tmp_pat
         assert "Traceback" not in done.stderr
 
 
-def test_a_bucket_that_cannot_be_is_named(runs: StoreRuns, tmp_path: Path) -> None:
+def test_an_invalid_bucket_is_named(runs: StoreRuns, tmp_path: Path) -> None:
     if runs.url.startswith("gs://"):
         pytest.skip("the server that plays Google's stores takes any name")
     words = ("run", "--no-supervise", "--engine", "inline", "--volume", str(tmp_path))
@@ -99,7 +101,7 @@ def test_a_bucket_that_cannot_be_is_named(runs: StoreRuns, tmp_path: Path) -> No
     assert f"{place}: can't be read (" in done.stderr
 
 
-def test_sources_share_a_file_and_one_that_goes_takes_its_rows_along(
+def test_a_removed_source_takes_its_rows_out_of_a_shared_file(
     runs: StoreRuns, tmp_path: Path
 ) -> None:
     words = ("--volume", str(tmp_path), "--set", "spec.sink.with.targetBytes=100000")
@@ -118,7 +120,7 @@ def test_sources_share_a_file_and_one_that_goes_takes_its_rows_along(
         assert len(files) < count / 2
 
 
-def test_what_is_kept_in_a_store_is_gone_on_from(runs: StoreRuns, tmp_path: Path) -> None:
+def test_a_run_continues_from_results_kept_in_a_store(runs: StoreRuns, tmp_path: Path) -> None:
     words = ("--engine", "inline", "--volume", str(tmp_path), "--set", "onChange=Redo")
     kept = ("--set", "stages.1.keep=true")
     runs.take_opened()

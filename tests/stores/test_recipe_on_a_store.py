@@ -1,4 +1,4 @@
-"""FineWeb's recipe with its crawl and all that its five passes write in an object store."""
+"""FineWeb's recipe with its crawl and all results of its five passes in an object store."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def run(folder: Path, store: Store, crawl: str, outputs: str | None) -> None:
 
 
 def read_kept(folder: Path) -> list[Row]:
-    """URL and text of each row; keys tell from where the crawl was read."""
+    """Return the URL and text of each row; keys depend on the crawl's location."""
     rows = [row for path in folder.rglob("*.parquet") for row in pq.read_table(path).to_pylist()]
     return sorted((row["url"], row["text"]) for row in rows)
 
 
-@pytest.mark.timeout(1200)  # ten drivers one after another, on a machine that may be busy
-def test_a_recipe_in_a_store_keeps_the_pages_of_one_in_folders(
+@pytest.mark.timeout(1200)  # ten drivers in sequence, possibly on a busy machine
+def test_a_recipe_keeps_the_same_pages_in_a_store_and_in_folders(
     store: Store, tmp_path: Path
 ) -> None:
     crawl, files = tmp_path / "crawl", store.open()

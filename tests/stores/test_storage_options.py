@@ -1,4 +1,4 @@
-"""Stores that are asked by what a source says, where the environment says nothing or otherwise."""
+"""Stores configured by a source's options, with an empty or different environment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def filled(cloud: Store) -> Store:
 
 
 def choose_options(store: Store) -> tuple[dict[str, Any], dict[str, str]]:
-    """What a source says of the store, and variables under names of the user's own."""
+    """Return a source's store options, and variables with user-defined names."""
     if store.protocol == "s3":
         names = {"accessKeyId": "READER_KEY", "secretAccessKey": "READER_SECRET"}
         values = {"READER_KEY": KEY, "READER_SECRET": SECRET, "AWS_DEFAULT_REGION": "us-east-1"}
@@ -68,7 +68,7 @@ def run(
 
 
 @pytest.mark.parametrize("engine", ["inline", "ray"])
-def test_listing_and_readers_ask_as_the_source_says(
+def test_listing_and_readers_use_the_sources_store_options(
     filled: Store, tmp_path: Path, engine: str
 ) -> None:
     options, variables = choose_options(filled)
@@ -77,7 +77,7 @@ def test_listing_and_readers_ask_as_the_source_says(
     assert rows == [1, 2]
 
 
-def test_a_secret_that_is_not_in_the_environment_is_named(filled: Store, tmp_path: Path) -> None:
+def test_a_missing_secret_variable_is_named(filled: Store, tmp_path: Path) -> None:
     options, variables = choose_options(filled)
     if "credentials" not in options:
         pytest.skip("the server that plays Google's stores asks for none")

@@ -1,4 +1,4 @@
-"""What is built on in every store: versions, puts that lose to others, and who is asked as whom."""
+"""Required properties of every store: versions, conditional puts, and identities of requests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def find_version(url: str) -> str:
     return source.version
 
 
-def test_a_version_is_the_same_by_name_and_by_pattern_and_changes_with_the_content(
+def test_a_version_is_the_same_by_name_and_pattern_and_changes_with_content(
     filled: Store,
 ) -> None:
     base = f"{filled.protocol}://{BUCKET}/in"
@@ -60,10 +60,10 @@ def test_a_version_is_the_same_by_name_and_by_pattern_and_changes_with_the_conte
     assert find_version(f"{base}/a.txt") == find_version(f"{base}/*") != first
     stage = Files(paths=[f"{base}/**"])
     list(stage.list_sources())
-    assert stage.counters == {}  # versions can be told
+    assert stage.counters == {}  # versions can be distinguished
 
 
-def test_a_row_group_is_fetched_and_not_the_file(
+def test_only_a_row_group_is_fetched_not_the_whole_file(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched: list[int] = []
@@ -89,7 +89,7 @@ def test_a_row_group_is_fetched_and_not_the_file(
     assert at == 7
 
 
-def test_of_two_who_come_at_once_one_has_the_place(filled: Store) -> None:
+def test_only_one_of_several_concurrent_owners_claims_a_location(filled: Store) -> None:
     place = f"{filled.protocol}://{BUCKET}/out"
     owners = [Owner(f"{number}" * 32, f"team/{number}") for number in range(4)]
     refused: list[Owner] = []
@@ -110,7 +110,7 @@ def test_of_two_who_come_at_once_one_has_the_place(filled: Store) -> None:
     assert read_owner(place) not in refused
 
 
-def test_a_put_that_is_to_create_never_replaces(filled: Store) -> None:
+def test_a_create_only_put_never_replaces_an_object(filled: Store) -> None:
     files, path = open_store(f"{filled.protocol}://{BUCKET}/once.txt")
     files.pipe_file(path, b"first", mode="create")
     with pytest.raises(FileExistsError):
@@ -118,7 +118,7 @@ def test_a_put_that_is_to_create_never_replaces(filled: Store) -> None:
     assert files.cat_file(path) == b"first"
 
 
-def test_an_account_in_a_url_is_that_of_the_files_it_lists(
+def test_listed_files_have_the_account_of_the_url(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not isinstance(filled, AzureStore):
@@ -135,7 +135,7 @@ def test_an_account_in_a_url_is_that_of_the_files_it_lists(
 
 
 class Platform:
-    """Gives credentials as a platform does beside each pod; they expire within a minute."""
+    """Issues credentials as a cloud platform does for each pod; they expire within a minute."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -164,9 +164,7 @@ class Platform:
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/keys"
 
 
-def test_credentials_of_the_platform_are_renewed_while_a_run_goes_on(
-    filled: Store, tmp_path: Path
-) -> None:
+def test_platform_credentials_are_renewed_during_a_run(filled: Store, tmp_path: Path) -> None:
     if filled.protocol != "s3":
         pytest.skip("no server here plays the platform of Google or Azure")
     platform = Platform()

@@ -84,7 +84,7 @@ class CommandServer:
     """
 
     def __init__(self, modules: Sequence[str] = MODULES, folders: Sequence[Path] = ()) -> None:
-        # One thread: a fork would lose the other ones.
+        # Use a single thread, because a fork would lose all others.
         self.environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
         self.environment = {
             name: text for name, text in self.environment.items() if name not in APPLIED_VARIABLES

@@ -1,6 +1,6 @@
-"""A model that is none, behind OpenAI's protocol, with faults that are drawn from a seed.
+"""A fake model behind OpenAI's protocol, with faults drawn from a seed.
 
-It is asked over HTTP, or in this process by who has no time to wait. It counts what was asked.
+Clients use HTTP, or call the model in this process to save time. The model counts requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MODEL = "fake-1"
 KEY = "sk-secret-of-the-tests"
 PROBE = "."
 
-# Nothing of the row: it is asked again.
+# Transient faults: the request is repeated.
 PASSING = (
     "busy",
     "busy for a while",
@@ -34,9 +34,9 @@ PASSING = (
     "no JSON",
     "no choices",
 )
-# Of the row: no good answer.
+# Faults of a row: the row gets no good answer.
 LASTING = ("cut short", "refused", "filtered", "too long")
-# By name, or as it is.
+# Name of a fault, or a reply.
 Fault = str | Reply | Unanswered | None
 
 
@@ -45,11 +45,11 @@ class FakeModel:
     """Answers a prompt with `echo: ` and its last line, unless a fault is due.
 
     Attributes:
-        choose: returns the fault for a prompt that is asked for the nth time, from 1.
-        answer: of a prompt.
-        key: without which nobody is answered; None: anybody is.
-        usage: that its answers report.
-        asked: its log of requests: how often each prompt was, the probes too.
+        choose: returns the fault for the nth request of a prompt, counted from 1.
+        answer: returns the answer to a prompt.
+        key: required API key, or None to accept every client.
+        usage: reported by its answers.
+        asked: number of requests per prompt, including probes.
         answered: prompts that got a good answer, in order.
     """
 
@@ -64,7 +64,7 @@ class FakeModel:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def reply(self, path: str, body: bytes, key: str | None = None) -> Reply | Unanswered:
-        """The answer to a request."""
+        """Return the response to a request."""
         request = json.loads(body)
         prompt = read_prompt(request)
         with self.lock:
@@ -94,7 +94,7 @@ class FakeModel:
 
 
 class Direct:
-    """The model without a wire between."""
+    """Calls the model without a network."""
 
     def __init__(self, model: FakeModel) -> None:
         self._model = model
@@ -104,7 +104,7 @@ class Direct:
 
 
 def read_prompt(request: Mapping[str, Any]) -> str:
-    """The last thing that was said."""
+    """Return the last message of a request."""
     if "messages" not in request:
         return str(request.get("prompt", request.get("input")))
     content = request["messages"][-1]["content"]
@@ -112,7 +112,7 @@ def read_prompt(request: Mapping[str, Any]) -> str:
 
 
 def make_fault(fault: str) -> Reply | Unanswered:
-    """What comes back instead of an answer."""
+    """Return the response for a fault."""
     replies: dict[str, Reply | Unanswered] = {
         "cut short": choose("and then", "length"),
         "refused": choose(None, refusal="No."),
@@ -154,7 +154,7 @@ def make_fault(fault: str) -> Reply | Unanswered:
 def draw_faults(
     seed: int, share: float, *, most: int = 3, passing: Sequence[str] = PASSING
 ) -> Callable[[str, int], Fault]:
-    """Faults of a share of all requests: some prompts have one for good, others a few that pass."""
+    """Draw faults for a share of the prompts: some permanent, others a few transient ones."""
 
     def choose(prompt: str, time: int) -> Fault:
         dice = random.Random(f"{seed} {prompt}")
@@ -170,10 +170,10 @@ def draw_faults(
 
 
 class AnsweringHandler(BaseHTTPRequestHandler):
-    """Sends replies, whole or by half."""
+    """Sends complete and partial replies."""
 
     protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16  # head and content in one packet, or each answer waits for the other's
+    wbufsize = 1 << 16  # header and body in one packet, to avoid a delayed acknowledgment
 
     def read_body(self) -> bytes:
         return self.rfile.read(int(self.headers["content-length"]))
@@ -199,7 +199,7 @@ class AnsweringHandler(BaseHTTPRequestHandler):
 
 
 class AnsweringServer(ThreadingHTTPServer):
-    """Has room for the connections of who asks much at a time, or some would be lost."""
+    """A server with a long accept queue, so that clients with many connections lose none."""
 
     request_queue_size = 128
     daemon_threads = True
@@ -207,7 +207,7 @@ class AnsweringServer(ThreadingHTTPServer):
 
 @contextmanager
 def serve(model: FakeModel, delay: Callable[[], None] = lambda: None) -> Iterator[str]:
-    """Serve a model on loopback, and give its URL; `delay` is called before each answer."""
+    """Serve a model locally, and yield its URL; `delay` is called before each response."""
 
     class Handler(AnsweringHandler):
         def do_POST(self) -> None:
@@ -219,7 +219,7 @@ def serve(model: FakeModel, delay: Callable[[], None] = lambda: None) -> Iterato
                 self.send_reply(found)
 
         def handle(self) -> None:
-            with suppress(ConnectionError, TimeoutError):  # whoever asked was killed
+            with suppress(ConnectionError, TimeoutError):  # the client was killed
                 super().handle()
 
     server = AnsweringServer(("127.0.0.1", 0), Handler)

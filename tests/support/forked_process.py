@@ -229,7 +229,7 @@ def _reset_descriptors(streams: Sequence[int], passed: Sequence[int]) -> None:
 def _reset_memory(
     command: PythonCommand, arguments: list[str], environment: Mapping[Any, Any] | None
 ) -> None:
-    """Reset what the interpreter keeps in memory."""
+    """Reset the interpreter's state in memory."""
     if environment is not None:
         named = {os.fsdecode(name): os.fsdecode(text) for name, text in environment.items()}
         os.environ.clear()

@@ -1,6 +1,6 @@
-"""Replies of servers of several vendors: good ones, and those that are no good answer.
+"""Replies of several vendors' servers: good answers, and replies that must not count as such.
 
-Each is in the form of its vendor's documentation or of a report about it.
+The forms come from the vendors' documentation or from bug reports.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def give(body: object, headers: Mapping[str, str] | None = None) -> Reply:
 
 
 def choose(content: object = "an answer", finish: object = "stop", **message: Any) -> Reply:
-    """An answer of one choice."""
+    """Return a reply with one choice."""
     told = {"role": "assistant", "content": content, **message}
     return give({"choices": [{"message": told, "finish_reason": finish}], "usage": USAGE})
 
@@ -33,7 +33,7 @@ def embed(vector: object) -> Reply:
     return give({"data": [{"embedding": vector}], "usage": {"prompt_tokens": 7}})
 
 
-# Reasons to finish, by vendor.
+# Finish reasons of good answers, by vendor.
 GOOD_ENDINGS = {
     "openai": "stop",
     "gemini": "STOP",
@@ -83,7 +83,7 @@ FAILED_ENDINGS = {
     "of tomorrow": "quantum_decoherence",
     "dashscope": "null",
 }
-# Contents that are no answer, although the ending is good.
+# Contents that are not an answer despite a good finish reason.
 NO_ANSWERS = {
     "deepseek: reasoning": choose("", reasoning_content="Let me think"),
     "vllm: reasoning": choose(None, reasoning="Let me think"),
@@ -129,7 +129,7 @@ NO_VECTORS: dict[str, Reply] = {
     "texts": embed(["0.5"]),
     "booleans": embed([True]),
 }
-# Errors with the status of an answer: what they mean, and the server's words.
+# Errors with a success status: their meaning, and the server's message.
 HIDDEN_ERRORS: dict[str, tuple[Reply, str, str]] = {
     "openrouter: busy": (
         give({"error": {"code": 429, "message": "Rate limited upstream"}}),
@@ -219,7 +219,7 @@ HIDDEN_ERRORS: dict[str, tuple[Reply, str, str]] = {
     "an array of arrays": (Reply(200, {}, b"[" * 100_000), "setback", "not of OpenAI's protocol"),
     "Latin-1": (Reply(200, {}, '{"error": "né"}'.encode("latin-1")), "setback", "not of OpenAI's"),
 }
-# Usage that tells nothing.
+# Usage values without information.
 NO_USAGE: dict[str, object] = {
     "missing": None,
     "empty": {},

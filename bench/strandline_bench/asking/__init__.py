@@ -1,1 +1,1 @@
-"""What requests to models cost beside their bare client, and what their log costs."""
+"""The cost of model requests compared with a bare client, and the cost of the request log."""

@@ -1,4 +1,4 @@
-"""Bare clients of asyncio that ask for rows, and do nothing else: neither log nor limits."""
+"""Bare asyncio clients that send requests for rows, without a log or limits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import httpx
 
 from strandline_bench.asking.programs import MODEL, build_messages
 
-# With all connections in one pool of httpx, a request would take ten times as long.
+# A single httpx pool with all connections would make a request ten times slower.
 _POOL_CONNECTIONS = 8
 _PATH = "v1/chat/completions"
 Ask = Callable[[int], Awaitable[None]]
 
 
 def time_httpx(url: str, numbers: range, at_once: int) -> float:
-    """Return the seconds that it takes by httpx, connections aside."""
+    """Return the seconds with httpx, without the connection setup."""
 
     async def ask_all() -> float:
         limits = httpx.Limits(max_connections=_POOL_CONNECTIONS)
@@ -34,7 +34,7 @@ def time_httpx(url: str, numbers: range, at_once: int) -> float:
 
 
 def time_aiohttp(url: str, numbers: range, at_once: int) -> float:
-    """Return the seconds that it takes by aiohttp."""
+    """Return the seconds with aiohttp."""
 
     async def ask_all() -> float:
         connector = aiohttp.TCPConnector(limit=at_once)
@@ -61,7 +61,7 @@ def _ask_by_httpx(client: httpx.AsyncClient, url: str) -> Ask:
 
 
 async def _time(asks: Sequence[Ask], numbers: range, at_once: int) -> float:
-    """Return the seconds for all numbers, with as many askers of each kind."""
+    """Return the seconds for all numbers, with the same number of workers per client."""
     waiting = iter(numbers)
 
     async def ask_often(ask: Ask) -> None:

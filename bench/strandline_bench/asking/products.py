@@ -1,7 +1,7 @@
-"""Runs the program of each product on a server, and makes rows of it.
+"""Runs each product's program on a server and returns table rows.
 
-The clock is the server's: from the first request to the last answer. What a product takes before
-and after that is told beside it.
+The server measures the time from the first request to the last response. The time before and after
+is a separate value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ERROR_CHARACTERS = 500
 
 
 def measure_products(what: str, asking: Asking, turns: int) -> list[Row]:
-    """Return a row for each product that is installed, and one for each that is not."""
+    """Return a row per product, installed or not."""
     rows = []
     for name, program in PROGRAMS.items():
         if not all(util.find_spec(module) for module in program.needs):
@@ -42,19 +42,19 @@ def measure_products(what: str, asking: Asking, turns: int) -> list[Row]:
 
 
 def describe_rate(requests: float) -> str:
-    """Describe a rate in requests and in tokens."""
+    """Format a rate in requests and in tokens."""
     tokens = format_number(requests * quick_server.TOKENS, "tokens/s")
     return f"{format_number(requests, 'requests/s')}, {tokens}"
 
 
 def _run(name: str, asking: Asking) -> tuple[float, float]:
-    """Return the seconds of asking, and those before and after it.
+    """Return the seconds of requests, and the seconds before and after.
 
     Raises:
-        RuntimeError: the program failed, or there are more or fewer answers than requests.
+        RuntimeError: if the program failed, or the number of responses differs from the requests.
     """
     look = f"{asking.url}/{quick_server.ASKED}"
-    httpx.get(look)  # so that requests of others are not counted
+    httpx.get(look)  # reset the counters, so that earlier requests are not counted
     folder = asking.folder / f"asking-{name}"
     folder.mkdir()
     words = [name, asking.url, str(asking.requests), str(asking.at_once), str(folder)]

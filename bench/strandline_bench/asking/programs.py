@@ -1,7 +1,7 @@
-"""The same requests as a program of each product: a prompt for each row, and its answer.
+"""The same requests as a program of each product: a prompt and a response per row.
 
 `python -m strandline_bench.asking.programs NAME URL COUNT AT_ONCE FOLDER` prints the number of good
-answers. Each is written as the product's own documentation does it, and loads that product alone.
+responses. Each program follows the product's documentation and imports only that product.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import fsspec
 PROMPT = "Rate this text from 0 to 5: number {{ n }}"
 MODEL = "quick"
 _GOOD = "stop"
-# Ray Data's own size of a batch; smaller where there are too few rows for so many at a time.
+# Ray Data's default batch size; smaller if there are too few rows for all parallel batches.
 _BATCH, _TURNS = 64, 4
 
 
 class Asking(NamedTuple):
-    """What is to be asked.
+    """Parameters of the requests.
 
     Attributes:
         url: of the server, without the protocol's `/v1`.
-        requests: how many.
-        at_once: of them, at most.
-        folder: for what is written.
+        requests: number of requests.
+        at_once: maximum number of concurrent requests.
+        folder: for output.
     """
 
     url: str
@@ -40,12 +40,12 @@ class Asking(NamedTuple):
 
 
 def build_messages(number: int) -> list[dict[str, str]]:
-    """Return the messages of a row."""
+    """Return the chat messages for a row."""
     return [{"role": "user", "content": PROMPT.replace("{{ n }}", str(number))}]
 
 
 def run_datatrove(asking: Asking, *, has_checkpoints: bool = False) -> int:
-    """Run its InferenceRunner on an endpoint that is there, with a rollout of one request."""
+    """Run datatrove's InferenceRunner on an existing endpoint, one request per rollout."""
     from datatrove.data import Document  # noqa: PLC0415 - each program loads its own
     from datatrove.pipeline.inference.run_inference import (  # noqa: PLC0415 - see above
         InferenceConfig,
@@ -80,13 +80,13 @@ def run_datatrove(asking: Asking, *, has_checkpoints: bool = False) -> int:
 
 
 def run_datatrove_with_checkpoints(asking: Asking) -> int:
-    """Run the same, with the log of requests that it has for crashes."""
+    """Run the same with checkpoints, its log of requests for crashes."""
     return run_datatrove(asking, has_checkpoints=True)
 
 
 def run_ray_data(asking: Asking) -> int:
-    """Run the HTTP processor of `ray.data.llm`, whose one worker has so many batches at a time."""
-    # A batch's requests go one after the other, so that batches are what goes at once.
+    """Run the HTTP processor of `ray.data.llm` with one worker and several parallel batches."""
+    # Requests of a batch are sequential, so the number of parallel batches sets the concurrency.
     os.environ["RAY_DATA_DEFAULT_ASYNC_BATCH_UDF_MAX_CONCURRENCY"] = str(asking.at_once)
     import ray  # noqa: PLC0415 - each program loads its own
     from ray.data.llm import HttpRequestProcessorConfig, build_processor  # noqa: PLC0415 - see above
@@ -97,7 +97,7 @@ def run_ray_data(asking: Asking) -> int:
         url=f"{asking.url}/v1/chat/completions",
         batch_size=max(1, min(_BATCH, asking.requests // (_TURNS * asking.at_once))),
     )
-    # The paths of Ray's sockets may have a hundred characters or so.
+    # Ray's socket paths are limited to about a hundred characters.
     with TemporaryDirectory(prefix="ray-") as folder, started_ray(Path(folder)):
         processor = build_processor(
             config,
@@ -118,10 +118,10 @@ class Program(NamedTuple):
     """A program of a product.
 
     Attributes:
-        title: as the table has it.
-        package: whose release is told.
-        needs: modules that have to be there.
-        run: asks, and returns the number of good answers.
+        title: in the table.
+        package: the package whose version is printed.
+        needs: required modules.
+        run: sends the requests and returns the number of good responses.
     """
 
     title: str

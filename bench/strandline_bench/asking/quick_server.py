@@ -1,7 +1,7 @@
-"""A server of OpenAI's protocol that answers after so many seconds: `quick_server.py SECONDS`.
+"""A server of OpenAI's protocol with a fixed response time: `quick_server.py SECONDS`.
 
-The port is printed. There is little work in an answer, so that the clients are compared. It counts
-what it is asked, so that no client need be believed.
+Prints its port. A response needs little work, so the benchmark compares the clients. The server
+counts requests itself, so the result does not depend on the clients' own counts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _PROMPT_TOKENS, _COMPLETION_TOKENS = 20, 3
-TOKENS = _PROMPT_TOKENS + _COMPLETION_TOKENS  # a request has them
-ASKED = "asked"  # the path of what was asked since it was looked at last
+TOKENS = _PROMPT_TOKENS + _COMPLETION_TOKENS  # tokens per request
+ASKED = "asked"  # path of the counts since the previous call
 _ANSWER = {
     "choices": [{"message": {"role": "assistant", "content": "three"}, "finish_reason": "stop"}],
     "model": "quick",
@@ -36,7 +36,7 @@ _REPLY = _render(_ANSWER)
 
 
 class _Tally:
-    """How many were answered, and the seconds from the first request to the last answer."""
+    """The number of responses, and the seconds from the first request to the last response."""
 
     def __init__(self) -> None:
         self._count, self._first, self._last = 0, 0.0, 0.0
@@ -58,7 +58,7 @@ class _Connection(asyncio.Protocol):
         self._seconds, self._tally, self._received = seconds, tally, b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # a TCP server hands in no other
+        assert isinstance(transport, asyncio.Transport)  # a TCP server passes no other type
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
@@ -67,7 +67,7 @@ class _Connection(asyncio.Protocol):
         if not mark:
             return
         fields = head.lower()
-        if fields.startswith(b"get "):  # a look at the server, which is no request
+        if fields.startswith(b"get "):  # a read of the counts, not a request
             self._received = body
             self._transport.write(self._tally.take() if ASKED.encode() in fields else _REPLY)
             return
@@ -87,7 +87,7 @@ class _Connection(asyncio.Protocol):
 
 @contextmanager
 def started_server(seconds: float) -> Iterator[str]:
-    """Have a server in a process of its own, at the URL."""
+    """Run the server in a separate process and yield its URL."""
     command = [sys.executable, __file__, str(seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as server:  # noqa: S603 - this module
         try:
@@ -98,7 +98,7 @@ def started_server(seconds: float) -> Iterator[str]:
 
 
 async def serve(seconds: float) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process ends."""
     loop, tally = asyncio.get_running_loop(), _Tally()
     server = await loop.create_server(
         lambda: _Connection(seconds, tally), "127.0.0.1", 0, backlog=512

@@ -1,7 +1,7 @@
-"""Requests through `ask-model`, with its log, beside bare clients and products; and its log.
+"""Compares `ask-model` and its log with bare clients and products, and measures the log.
 
-Clients take turns at one server of a process of its own, at the same concurrency; the ratio is
-that of medians. Then each product asks there as much.
+Clients take turns on one server in a separate process, at the same concurrency; the ratio is a
+ratio of medians. Then each product sends the same number of requests.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from strandline_packs.models.asking.keeping.answer_book import AnswerBook, Keepi
 from strandline_packs.models.asking.keeping.log_blocks import LogEntry, build_block, pack
 from strandline_packs.models.asking.keeping.request_log import ANSWERS, SUFFIX, FolderLog
 
-LEAST_SHARE = 95.0  # per cent of the rate of the client that it has, alone
-MOST_BYTES, MOST_SECONDS = 500.0, 10.0  # MB of a million requests, and seconds to find them
+LEAST_SHARE = 95.0  # percent of the rate of its own client library alone
+MOST_BYTES, MOST_SECONDS = 500.0, 10.0  # MB for a million requests, and seconds to read them
 WRITERS, GROUP, WORDS, TASK = 100, 64, 40, 1_000
 HTTPX, AIOHTTP, OURS = "httpx alone", "aiohttp alone", "`ask-model` with its log"
 _BARE = {HTTPX: time_httpx, AIOHTTP: time_aiohttp}
-FIRST = 1_000  # requests of the first turn, at most
-MANY = 20_000  # requests of which one turn is enough
+FIRST = 1_000  # maximum number of requests in the first turn
+MANY = 20_000  # from this number of requests on, one turn is enough
 
 
 def measure_requests(scale: Scale) -> list[Row]:
-    """Ask a server that takes a millisecond, and one that takes 200; then read a log."""
+    """Query servers with response times of 1 ms and 200 ms, then read a log."""
     count = scale.requests or scale.pick(3_000, 200)
     turns = scale.turns or scale.pick(3 if count < MANY else 1, 1)
     fast = _compare(scale, 0.001, count, 32, turns)
@@ -59,7 +59,7 @@ def _compare(scale: Scale, seconds: float, count: int, at_once: int, turns: int)
         )
         stage.setup()
         at = 0
-        for size in (min(count, FIRST), *[count] * turns):  # the first opens connections
+        for size in (min(count, FIRST), *[count] * turns):  # the first turn opens connections
             numbers = range(at, at + size)
             at += size
             for name, time_bare in _BARE.items():
@@ -79,7 +79,7 @@ def _compare(scale: Scale, seconds: float, count: int, at_once: int, turns: int)
 
 
 def _measure_log(scale: Scale, count: int) -> list[Row]:
-    """Write a log of so many answers of forty words, and find all of them as a new run does."""
+    """Write a log of answers with forty words each, and look all of them up as a new run does."""
     folder = scale.folder / "logs"
     (folder / ANSWERS).mkdir(parents=True)
     paths = [folder / ANSWERS / f"{number}{SUFFIX}" for number in range(WRITERS)]

@@ -1,1 +1,1 @@
-"""Ours and other engines on the same work."""
+"""Our engine and others on the same work."""

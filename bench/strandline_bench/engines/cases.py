@@ -1,6 +1,6 @@
-"""The work that engines are compared on: what comes in, what each stage does, what must come out.
+"""The work on which engines are compared: inputs, the work of each stage, and expected outputs.
 
-A case is built anew in each process from its name and size, so nothing of it needs to travel.
+Each process rebuilds a case from its name and size, so cases are never transferred.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ from strandline_bench.ground.folders import ROOT
 
 EXAMPLES = ("python-functions", "text-documents")
 LOGICAL_CPUS = 8
-# Files of all: each engine takes a minute or more for those.
+# Limit on the files of an example: with these, each engine takes a minute or more.
 _MOST_FILES = {"python-functions": 3000}
 _BLOCK = 10_000_000
 _COSTS = (1, 10, 2)
-# The best that whole workers can do with eight CPUs: their numbers, and what each stage's share of
-# a task takes of one of them, in units of the cheapest.
+# Optimum of whole workers on eight CPUs: workers per stage, and the time that each stage needs per
+# task, in units of the cheapest stage.
 _BEST = (1, 5, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One kind of work.
+    """A kind of work.
 
     Attributes:
-        name: as the command line has it.
-        title: as the table has it.
-        cpus: logical CPUs of a Ray, or processes of an engine without one.
-        batch: items of a call.
-        works: of the stages in order; the last one leaves nothing.
-        items: what comes in, made anew by each call.
-        kind: of the items on their way: `number`, `bytes`, `block` or `task`.
-        cpu: that a worker takes.
-        sizes: workers of each stage, for engines that have to be told.
-        is_sized: all are told; else each engine that can choose them does.
-        limit: seconds after which a run is ended.
-        expected: what must come out; None: what the first run gave.
-        optimum: items a second that whole workers can do; None: not known.
+        name: on the command line.
+        title: in the table.
+        cpus: logical CPUs of a Ray cluster, or processes of an engine without Ray.
+        batch: items per call.
+        works: of the stages in order; the last returns nothing.
+        items: returns the inputs, created anew by each call.
+        kind: type of the items between stages: `number`, `bytes`, `block`, or `task`.
+        cpu: CPUs per worker.
+        sizes: workers per stage, for engines that require a number.
+        is_sized: whether all engines get these sizes, or only those that cannot choose.
+        limit: timeout of a run in seconds.
+        expected: expected output, or None to expect the first run's output.
+        optimum: items per second at the optimum, or None if unknown.
         manifest, settings: of an example.
     """
 
@@ -82,20 +82,20 @@ class Case:
 
     @property
     def count(self) -> int:
-        """Items that come in."""
+        """Number of inputs."""
         return len(self.items())
 
 
 def list_names() -> tuple[str, ...]:
-    """Return the names of all cases, in the order of the table."""
+    """Return the names of all cases in table order."""
     return ("tiny", "skewed", "blocks", *EXAMPLES, "ratio", "fanout")
 
 
 def build_case(name: str, folder: Path, *, is_quick: bool) -> Case:
-    """Return a case by its name.
+    """Return a case by name.
 
     Args:
-        folder: for what comes out.
+        folder: for output.
     """
     if name in EXAMPLES:
         return _build_example(name, folder, is_quick=is_quick)
@@ -113,7 +113,7 @@ def build_case(name: str, folder: Path, *, is_quick: bool) -> Case:
 
 
 def build_tiny(count: int, folder: Path, cpus: int | None = None) -> Case:
-    """Return items of a hundred bytes through four stages that do next to nothing."""
+    """Return items of a hundred bytes through four stages with almost no work."""
     cpus = cpus or count_cores()
     stirs = [Stir(salt) for salt in (3, 5, 7, 11)]
     weights = _weigh_stirred(stirs, count)
@@ -134,7 +134,7 @@ def build_tiny(count: int, folder: Path, cpus: int | None = None) -> Case:
 
 
 def build_skewed(count: int, folder: Path, cpus: int = LOGICAL_CPUS, nap: float = 0.005) -> Case:
-    """Return one stage of naps, of which one in a hundred is a hundred times longer."""
+    """Return one stage of sleeps, of which one in a hundred is a hundred times longer."""
     return Case(
         name="skewed",
         title=f"(b) {count:,} naps of {nap * 1000:g} ms, 1 % of them 100 × longer",
@@ -152,7 +152,7 @@ def build_skewed(count: int, folder: Path, cpus: int = LOGICAL_CPUS, nap: float 
 
 
 def build_blocks(count: int, folder: Path, cpus: int | None = None, size: int = _BLOCK) -> Case:
-    """Return blocks of ten megabytes that are made, changed and weighed in three stages."""
+    """Return ten-megabyte blocks that three stages create, change, and weigh."""
     cpus = cpus or count_cores()
     return Case(
         name="blocks",
@@ -171,7 +171,7 @@ def build_blocks(count: int, folder: Path, cpus: int | None = None, size: int = 
 
 
 def build_ratio(count: int, folder: Path, cpus: int = LOGICAL_CPUS, unit: float = 0.02) -> Case:
-    """Return three stages of naps that cost 1 : 10 : 2."""
+    """Return three stages of sleeps with a cost ratio of 1 : 10 : 2."""
     naps = [Nap(unit * cost) for cost in _COSTS]
     pace = min(size / (cost * unit) for size, cost in zip(_BEST, _COSTS, strict=True))
     return Case(
@@ -192,7 +192,7 @@ def build_ratio(count: int, folder: Path, cpus: int = LOGICAL_CPUS, unit: float 
 
 
 def build_fanout(count: int, folder: Path, cpus: int = LOGICAL_CPUS, nap: float = 0.005) -> Case:
-    """Return one item that becomes so many naps, of which one in a hundred is much longer."""
+    """Return one item that becomes many sleeps, of which one in a hundred is much longer."""
     return Case(
         name="fanout",
         title=f"(f) one item that becomes {count:,} naps of {nap * 1000:g} ms, 1 % of them longer",
@@ -204,13 +204,13 @@ def build_fanout(count: int, folder: Path, cpus: int = LOGICAL_CPUS, nap: float 
         cpu=1.0,
         sizes=(1, cpus - 1),
         is_sized=False,
-        limit=60,  # half of what one worker alone would take
+        limit=60,  # half the time of a single worker
         expected=sum_up(mix(number) for number in range(count)),
     )
 
 
 def count_cores() -> int:
-    """Return cores that this process may use."""
+    """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0))
 
 
@@ -224,7 +224,7 @@ def _build_example(name: str, folder: Path, *, is_quick: bool) -> Case:
 
 
 def build_example(manifest: Path, settings: tuple[str, ...], folder: Path) -> Case:
-    """Return a pipeline as its manifest has it."""
+    """Return the pipeline of a manifest as a case."""
     plan = read_manifest(manifest, settings).plan
     output = folder / "output"
     indexes = range(len(plan.stages))

@@ -1,4 +1,4 @@
-"""Ours, Ray Data, Cosmos-Xenna, datatrove, process pools and bare actors on the same work."""
+"""Compares ours, Ray Data, Cosmos-Xenna, datatrove, process pools, and bare actors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline_bench.ground.table import Row
 
 
 def measure_engines(scale: Scale) -> dict[str, list[Row]]:
-    """Measure every rival on every case it can express, each run in its own process.
+    """Measure every engine on every case it can express, each run in its own process.
 
     Returns:
         The rows of each case.
@@ -32,14 +32,14 @@ def _compare(scale: Scale, case: Case, rivals: list[Rival]) -> dict[str, list[Tr
     seen: dict[str, list[Trial]] = {rival.name: [] for rival in rivals}
     turns = scale.turns or scale.pick(5, 1)
     for turn in range(turns):
-        # The first of a turn changes too: the machine may grow slower or faster meanwhile.
+        # Alternate the order: the machine may become slower or faster meanwhile.
         for rival in reversed(rivals) if turn % 2 else rivals:
             trials = seen[rival.name]
             if trials and trials[-1].trouble:
-                continue  # another try would only take the same time again
+                continue  # a repeated timeout would only cost the same time again
             trial = _run_once(scale, case, rival)
             if case.expected is None and not trial.trouble:
-                # An example's result on this machine is not known before: all must give the same.
+                # The first run of an example sets its expected result, which all others must match.
                 case = replace(case, expected=trial.summary)
             trials.append(trial)
             sys.stderr.write(f"  {case.name}, turn {turn + 1}: {rival.name}: {_describe(trial)}\n")

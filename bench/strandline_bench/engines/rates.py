@@ -1,4 +1,4 @@
-"""From the times at which items came out: how soon a pipeline was fast, and how fast it stayed."""
+"""Computes a pipeline's time to full speed and its steady rate from output times."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from strandline_bench.engines.records import Mark
 
-_STEADY = (0.6, 0.9)  # shares of the items between which a pipeline is taken to be steady
+_STEADY = (0.6, 0.9)  # the range of outputs, as shares, in which the rate counts as steady
 
 
 def find_time_to_rate(
     marks: Sequence[Mark], begun: float, rate: float, window: float
 ) -> float | None:
-    """Return seconds until so many items a second came out over a window, counted to its end.
+    """Return the seconds until the end of the first window with at least this rate.
 
     Args:
-        marks: in the order of time.
-        begun: when the run did.
-        rate: items a second.
-        window: seconds; the first one begins with the run.
+        marks: in order of time.
+        begun: start time of the run.
+        rate: items per second.
+        window: seconds; the first window begins with the run.
     """
     first = total = 0
     for index, mark in enumerate(marks):
@@ -32,10 +32,10 @@ def find_time_to_rate(
 
 
 def find_steady_rate(marks: Sequence[Mark]) -> float:
-    """Return items a second in the later part of a run, its tail left out.
+    """Return items per second in the later part of a run, without its tail.
 
     Raises:
-        ValueError: too few came out to tell.
+        ValueError: if there are too few outputs to measure.
     """
     whole = sum(mark.summary.items for mark in marks)
     done, seen = 0, []

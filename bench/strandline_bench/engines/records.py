@@ -1,6 +1,6 @@
-"""What came out at the end of a compared engine, and when: written where the last stage runs.
+"""Records the outputs of a compared engine with their times, in the last stage.
 
-Each process has a file of its own, so none waits for another; a record is one `write`.
+Each process writes its own file, so no process waits for another; a record is one `write`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _files: dict[tuple[str, int], int] = {}
 
 
 class Summary(NamedTuple):
-    """How many items came out, with two checksums that no order changes.
+    """The number of outputs, with two order-independent checksums.
 
-    One that is lost or comes twice is seen by the count, and two that make up for each other by
-    these.
+    The count reveals a lost or repeated item. The checksums reveal a lost item that a repeated item
+    makes up for.
     """
 
     items: int = 0
@@ -34,7 +34,7 @@ class Summary(NamedTuple):
     parity: int = 0
 
     def add(self, other: Summary) -> Summary:
-        """Return both together."""
+        """Return the combined summary."""
         total = (self.total + other.total) & _MASK
         return Summary(self.items + other.items, total, self.parity ^ other.parity)
 
@@ -47,7 +47,7 @@ class Mark(NamedTuple):
 
 
 def sum_up(weights: Iterable[int]) -> Summary:
-    """Return the summary of items of these weights."""
+    """Return the summary of items with these weights."""
     count = total = parity = 0
     for weight in weights:
         count += 1
@@ -57,10 +57,10 @@ def sum_up(weights: Iterable[int]) -> Summary:
 
 
 class Recorded:
-    """A pipeline's last work, after which each batch is noted and nothing is left.
+    """A pipeline's last work. Records each batch and returns nothing.
 
     Args:
-        work: the last stage's.
+        work: of the last stage.
         folder: of the records.
     """
 
@@ -78,7 +78,7 @@ class Recorded:
 
 
 def read_marks(folder: Path) -> list[Mark]:
-    """Return all that was noted, in the order of time."""
+    """Return all records in order of time."""
     marks = []
     for path in folder.glob(f"*{_SUFFIX}"):
         for moment, *summary in _FORMAT.iter_unpack(path.read_bytes()):
@@ -87,7 +87,7 @@ def read_marks(folder: Path) -> list[Mark]:
 
 
 def sum_marks(marks: Iterable[Mark]) -> Summary:
-    """Everything that came out."""
+    """Return the summary of all outputs."""
     whole = Summary()
     for mark in marks:
         whole = whole.add(mark.summary)
@@ -95,7 +95,7 @@ def sum_marks(marks: Iterable[Mark]) -> Summary:
 
 
 def sum_files(folder: Path) -> Summary:
-    """Return the summary of a folder's files by name and content, without owner and list."""
+    """Return the summary of a folder's files by name and content, without owner and list files."""
     return sum_up(
         int.from_bytes(
             blake2b(
@@ -110,7 +110,7 @@ def sum_files(folder: Path) -> Summary:
 
 
 def explain_difference(expected: Summary, found: Summary) -> str:
-    """Explain what is wrong with what came out, in a few words; empty where nothing is."""
+    """Describe the difference from the expected output in a few words; empty if there is none."""
     if found.items != expected.items:
         return f"{found.items:,} of {expected.items:,} came out"
     return "" if found == expected else "not the right ones came out"

@@ -1,4 +1,4 @@
-"""Rows of the table of engines: medians, ratios, and what was to be reached."""
+"""Rows of the engines' table: medians, ratios, and targets."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Seen = Mapping[str, Sequence[Trial]]
 
 
 def list_rows(case: Case, seen: Seen) -> list[Row]:
-    """Return two rows for each rival of a case, without and with the start of its Ray.
+    """Return two rows per engine of a case, without and with the start of its Ray cluster.
 
-    For a case with an optimum there are two more, and for tiny tasks what ours may take.
+    A case with an optimum has two more per engine, and the tiny case has the limits for ours.
     """
     rivals = [rival for rival in RIVALS if rival.name in seen]
     rows = [_measure_time(case, rival, seen) for rival in rivals]
@@ -39,9 +39,9 @@ def list_rows(case: Case, seen: Seen) -> list[Row]:
 
 
 def find_ratio(seen: Seen, name: str, other: str, *, is_whole: bool = False) -> float | None:
-    """Return the median over turns of how much longer one took than the other; None: unknown.
+    """Return the median ratio of two engines' times over all turns, or None if unknown.
 
-    Runs of the same turn are compared, since a machine grows slower and faster from turn to turn.
+    Pairs are runs of the same turn, because the speed of the machine varies between turns.
     """
     pairs = zip(seen.get(name, ()), seen.get(other, ()), strict=False)
     ratios = [
@@ -53,7 +53,7 @@ def find_ratio(seen: Seen, name: str, other: str, *, is_whole: bool = False) -> 
 
 
 def find_trouble(trials: Sequence[Trial]) -> str:
-    """Return why a rival has no number; empty where it has one. One bad run is enough."""
+    """Return why an engine has no result, or an empty text. A single failed run is enough."""
     return next((trial.trouble for trial in trials if trial.trouble), "")
 
 
@@ -67,7 +67,7 @@ def _measure_time(case: Case, rival: Rival, seen: Seen, *, is_whole: bool = Fals
     is_race = case.name in rival.beaten_in
     target = "≥ 1 × ours" if is_race else ""
     if trouble := find_trouble(trials):
-        # An engine that didn't end at all was slower, and one that lost work is no rival.
+        # An engine that timed out was slower. An engine that lost work does not count.
         return Row(what, trouble, target, True if is_race and "end" in trouble else None)
     middle = statistics.median(_read_seconds(trial, is_whole=is_whole) for trial in trials)
     seconds = format_number(middle, "s")

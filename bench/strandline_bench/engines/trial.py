@@ -1,7 +1,7 @@
-"""One engine on one case, in this process: `-m strandline_bench.engines.trial`.
+"""Runs one engine on one case in this process: `-m strandline_bench.engines.trial`.
 
-The last line on standard output is what was measured. Ray's own start is measured apart from the
-rest; that of workers and processes is part of it.
+The last line of standard output is the measurement. The start of Ray is measured separately; the
+start of workers and processes is included.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from strandline_bench.engines.rivals.index import Rival, find_rival
 
 _STORE_BYTES = 1_000_000_000
 WINDOW = 5.0
-SHARE = 0.9  # share of the optimum that is to be reached
+SHARE = 0.9  # share of the optimum that counts as reached
 
 
 def main() -> None:
-    """Run it and say what was measured."""
+    """Run the case and print the measurement."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rival")
     parser.add_argument("case")
@@ -52,7 +52,7 @@ def main() -> None:
 def run_trial(
     rival: Rival, case: Case, folder: Path, profile: cProfile.Profile | None = None
 ) -> dict[str, Any]:
-    """Return seconds that a case took, when its first batch came out, and all that came out."""
+    """Return the seconds of a case, the time of its first batch, and all its outputs."""
     moments: list[float] = []
     run: Callable[..., None] = rival.load()
 
@@ -69,7 +69,7 @@ def run_trial(
 
 
 def measure(case: Case, folder: Path, begun: float, ended: float) -> dict[str, Any]:
-    """Measure what the records of a run say."""
+    """Compute the measurements from the records of a run."""
     measured: dict[str, Any] = {"seconds": ended - begun}
     if case.manifest is not None:
         folders = [folder / "output", *folder.glob("volume/*/*/output")]

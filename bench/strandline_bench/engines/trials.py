@@ -1,4 +1,4 @@
-"""Runs one engine on one case in a process of its own, which ends in time, and its Ray with it."""
+"""Runs one engine on one case in a separate process with a timeout, and ends its Ray cluster."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from strandline_bench.engines.records import Summary, explain_difference
 from strandline_bench.engines.rivals.index import HOW_TO_INSTALL, Rival
 from strandline_bench.ground.folders import join_python_path
 
-TRIAL = ("-m", "strandline_bench.engines.trial")  # to a Python that finds it
-MARK = "STRANDLINE_BENCH_RUN"  # a variable that all processes of a run inherit
-_START_SECONDS = 90.0  # for imports and a Ray, which are not on the clock
+TRIAL = ("-m", "strandline_bench.engines.trial")  # arguments for Python
+MARK = "STRANDLINE_BENCH_RUN"  # environment variable that all processes of a run inherit
+_START_SECONDS = 90.0  # untimed, for imports and Ray
 _ERROR_CHARACTERS = 120
 NOTHING = Summary()
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a run gave.
+    """Result of a run.
 
     Attributes:
         seconds: from the first call to the last result.
-        start: of a Ray, before that.
-        first: until the first batch came out.
-        summary: what came out.
+        start: seconds for the start of Ray, before the first call.
+        first: seconds until the first batch came out.
+        summary: of the outputs.
         reached: seconds until most of the optimum was reached.
         steady: rate in the later part, as a share of the optimum.
-        trouble: why there is none of these; empty where there are.
+        trouble: why there is no result; empty if there is one.
     """
 
     seconds: float = 0.0
@@ -50,14 +50,14 @@ class Trial:
 
     @property
     def whole(self) -> float:
-        """Seconds with the start of a Ray."""
+        """Seconds including the start of Ray."""
         return self.start + self.seconds
 
 
 def run_apart(
     rival: Rival, case: Case, folder: Path, *, is_quick: bool, options: Sequence[str] = ()
 ) -> Trial:
-    """Return one run in a process of its own; what it leaves running is ended.
+    """Run a case in a separate process and end everything that remains of the run.
 
     Args:
         folder: of this run, empty.
@@ -90,7 +90,7 @@ def run_apart(
 
 
 def read_answer(answer: str, case: Case) -> Trial:
-    """Return what the process said, once it is certain that the right things came out."""
+    """Return the process's result after checking its outputs."""
     measured: dict[str, Any] = json.loads(answer.strip().rpartition("\n")[2])
     trial = Trial(**measured | {"summary": Summary(*measured["summary"])})
     if trial.seconds > case.limit:
@@ -103,7 +103,7 @@ def read_answer(answer: str, case: Case) -> Trial:
 
 
 def _end_all(process: subprocess.Popen[str], folder: Path) -> None:
-    """End whatever a run has started, what has left its tree too: some leave actors behind."""
+    """End all processes of a run. Some engines leave actors outside the process tree."""
     ours = [
         candidate for candidate in psutil.process_iter() if _read_mark(candidate) == str(folder)
     ]

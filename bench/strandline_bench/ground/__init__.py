@@ -1,1 +1,1 @@
-"""What all benchmarks stand on: sizes, tables, a local Ray, stages that do nothing."""
+"""Shared basis of all benchmarks: sizes, tables, a local Ray cluster, and empty stages."""

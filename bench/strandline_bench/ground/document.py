@@ -1,4 +1,4 @@
-"""The tables in documents: each stands between two markers, and is written anew there."""
+"""Rewrites the tables of documents, each between two markers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ BEGIN, END = "<!-- {}: begin -->\n", "<!-- {}: end -->\n"
 
 
 def write_table(document: Path, text: str, marker: str = "table") -> None:
-    """Replace what stands between the document's two markers of a place.
+    """Replace the text between a document's two markers of a table.
 
     Raises:
-        ValueError: it has no markers.
+        ValueError: if the markers are missing.
     """
     first, last = BEGIN.format(marker), END.format(marker)
     head, begin, rest = document.read_text().partition(first)

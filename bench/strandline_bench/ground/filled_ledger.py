@@ -1,4 +1,4 @@
-"""A ledger of many finished sources, written through the store as an attempt writes it."""
+"""Fills a ledger with many finished sources through the store, as an attempt does."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Filled(NamedTuple):
 
     Attributes:
         path: its folder.
-        sources: that are finished in it.
-        seconds: that it took to fill, with what was put into it made meanwhile.
+        sources: number of finished sources.
+        seconds: time of the filling, including the generation of its contents.
     """
 
     path: Path
@@ -36,14 +36,14 @@ def key_of(number: int) -> str:
 
 
 def version_of(number: int) -> str:
-    """Return the version of a source, as a file's size and time of change give it."""
+    """Return the version of a source, with the size and form of a file's version."""
     return f"{number}+1700000000000000000"
 
 
 def fill(folder: Path, sources: int, seconds: float) -> Filled:
-    """Write finished sources, one output each, in groups as large as the writer's largest.
+    """Write finished sources with one output each, in groups of the writer's maximum size.
 
-    Stops early when `seconds` are over, so the answer says how many there are.
+    Stop early after `seconds`; the result has the actual number of sources.
     """
     store = Store(folder)
     store.take_lease({"attempt": 1, "uid": "bench"})
@@ -62,6 +62,6 @@ def _finish(number: int) -> Finish:
     key = key_of(number)
     source, version = digest_key(key), digest_version(version_of(number))
     size, rows = 100_000 + number % 900_000, 1_000 + number % 9_000
-    # Any 16 bytes do for a digest of content; they only have to be as incompressible as one.
+    # Any 16 bytes can serve as a content digest, provided that they do not compress.
     output = Output(derive_root(source, version), ".parquet", size, source, rows)
     return Finish(source, version, SourceRecord(key, (output,)))

@@ -1,4 +1,4 @@
-"""Where the benchmarks lie, and how processes that they start find them."""
+"""Folders of the benchmarks, and the Python path of processes that they start."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[2]
 ROOT = BENCH.parent
-EXAMPLES = ROOT / "pipelines" / "examples"  # makers of what examples work on
-CONTROL_PLANE = ROOT / "tests" / "apiserver"  # which tests start too
-NODE = ROOT / "e2e"  # what knows how a KubeRay is had
+EXAMPLES = ROOT / "pipelines" / "examples"  # with generators of the examples' inputs
+CONTROL_PLANE = ROOT / "tests" / "apiserver"  # also started by tests
+NODE = ROOT / "e2e"  # with the code that finds a KubeRay
 
 
 def join_python_path(*folders: Path) -> str:
-    """Return a `PYTHONPATH` of the benchmarks, some folders, and what this process was given."""
+    """Return a `PYTHONPATH` of the benchmarks, the given folders, and this process's own path."""
     others = [str(folder) for folder in folders]
     return os.pathsep.join(filter(None, (str(BENCH), *others, os.environ.get("PYTHONPATH"))))

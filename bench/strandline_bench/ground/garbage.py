@@ -1,4 +1,4 @@
-"""Searches for garbage as seldom as in the command itself, whatever process measures."""
+"""Sets the garbage collector as the command does, in any measuring process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline.__main__ import NEW_OBJECTS
 
 @contextmanager
 def search_as_commands() -> Iterator[None]:
-    """Have Python look for garbage once in as many new objects as the command does."""
+    """Run the garbage collector as rarely as the command does."""
     before = gc.get_threshold()
     gc.set_threshold(NEW_OBJECTS)
     try:

@@ -1,4 +1,4 @@
-"""One local Ray for all that is compared, so that each competitor has the same."""
+"""A local Ray cluster, the same for all compared products."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def started_ray(
     has_dashboard: bool = False,
     has_spilling: bool = True,
 ) -> Iterator[None]:
-    """Start a Ray that sees this machine's cores and the benchmarks' modules.
+    """Start a Ray cluster with this machine's cores and the benchmarks' modules.
 
     Args:
-        cpus: logical CPUs; None: the cores.
+        cpus: logical CPUs, or None for the number of cores.
         store: bytes of the object store.
-        has_dashboard: a server answers questions about the cluster's state.
-        has_spilling: what the object store has no room for goes to disk; else the run fails.
+        has_dashboard: whether to start the server for cluster state queries.
+        has_spilling: whether a full object store spills to disk; otherwise the run fails.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     before = os.environ.get("PYTHONPATH")
-    # Workers know the folder of a driver that is a script, but not that of a test's.
+    # Workers inherit the folder of a driver script, but not the folder of a test.
     os.environ["PYTHONPATH"] = join_python_path()
     start_local(
         cpus or len(os.sched_getaffinity(0)),

@@ -1,4 +1,4 @@
-"""How large the benchmarks are, and the filled ledger they share, built when first asked for."""
+"""The sizes of the benchmarks, and a shared filled ledger, created on first use."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from strandline_bench.ground.filled_ledger import Filled, fill
 Answer = TypeVar("Answer")
 
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
-# Bytes of the file while it is filled: pages are copied before they are freed.
+# Bytes per source while the file is filled: pages are copied before they are freed.
 _BYTES_PER_SOURCE = 700
 
 
 class Scale:
-    """How large this run is.
+    """The size of this run.
 
     Args:
-        is_quick: small numbers, for a look in less than a minute.
-        sources: of the filled ledger; None: ten million, or fewer when quick.
-        pipelines: of the operator; None: a thousand, or fewer when quick.
-        cases: of the engines; None: all.
-        turns: of the engines; None: five, or one when quick.
-        requests: to models; None: a few thousand.
+        is_quick: use small numbers, for a check in less than a minute.
+        sources: of the filled ledger, or None for ten million, fewer when quick.
+        pipelines: of the operator, or None for a thousand, fewer when quick.
+        cases: of the engines, or None for all.
+        turns: of the engines, or None for five, one when quick.
+        requests: to models, or None for a few thousand.
     """
 
     def __init__(
@@ -66,20 +66,20 @@ class Scale:
         return self._filled
 
     def remove(self) -> None:
-        """Remove all that was made."""
+        """Remove all files of this run."""
         shutil.rmtree(self.folder, ignore_errors=True)
         if self._ledger_folder:
             shutil.rmtree(self._ledger_folder, ignore_errors=True)
 
 
 def run_apart(function: Callable[..., Answer], *arguments: Any) -> Answer:  # noqa: ANN401 - any
-    """Call a function of a module in a fresh process, so that its memory is its own."""
+    """Call a function of a module in a new process, to isolate its memory."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
 
 def _choose_folder(size: int) -> str | None:
-    """Return a folder in memory where there is room, since not the disk is measured; else None."""
+    """Return a folder in memory if there is space: the disk is not under test. Else None."""
     if not _MEMORY_FOLDER.is_dir() or not os.access(_MEMORY_FOLDER, os.W_OK):
         return None
     free = min(shutil.disk_usage(_MEMORY_FOLDER).free, read_available_memory())
@@ -87,12 +87,12 @@ def _choose_folder(size: int) -> str | None:
 
 
 def read_available_memory() -> int:
-    """Return bytes that processes may still take."""
+    """Return the bytes available to new processes."""
     return _read_memory("MemAvailable")
 
 
 def read_installed_memory() -> int:
-    """Return bytes that the machine has."""
+    """Return the bytes of installed memory."""
     return _read_memory("MemTotal")
 
 

@@ -1,6 +1,6 @@
-"""Stages that do nothing, or nothing but use a known time of a core.
+"""Stages that do nothing, or only use a known time of a core.
 
-A module of its own, because workers import it.
+The stages have their own module because workers import it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Numbers(SourceStage):
     """Lists numbered sources with a small payload."""
 
     class Params(SourceStage.Params):
-        """How many."""
+        """Number of sources."""
 
         count: int = Field(ge=0)
         is_empty: bool = False
@@ -48,27 +48,27 @@ class Pass(Stage):
 
 
 class Drop(Stage):
-    """Filters its tasks, so that nothing is left to be written."""
+    """Filters its tasks, so that the sink writes nothing."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         return [NoneTask() for _ in tasks]
 
 
 class Busy(Stage):
-    """Keeps a core busy for a millisecond a task."""
+    """Keeps a core busy for a millisecond per task."""
 
     def process(self, task: Task) -> Task:
         end = time.thread_time() + 0.001
         while time.thread_time() < end:
-            sum(range(100))  # a core's own work, so that not only the kernel's clock is kept busy
+            sum(range(100))  # work in user space, so that the loop does not only read the clock
         return task
 
 
 class Doze(Stage):
-    """Sleeps, as a model does that works elsewhere."""
+    """Sleeps, like a stage that waits for a remote model."""
 
     class Params(Stage.Params):
-        """How long."""
+        """Duration of the sleep."""
 
         seconds: float
 
@@ -80,7 +80,7 @@ class Doze(Stage):
 
 
 class Nowhere(SinkStage):
-    """Takes tasks without rows, of which the runtime writes no file."""
+    """Accepts tasks without rows, for which the runtime writes no files."""
 
     suffix = ".none"
 
@@ -89,7 +89,7 @@ class Nowhere(SinkStage):
 
 
 def plan_busy(count: int, workers: int, output: str) -> PipelinePlan:
-    """Return one-millisecond tasks on so many workers; no files are written."""
+    """Return one-millisecond tasks on this many workers, without output files."""
     stages = [
         StagePlan("busy", "busy", Busy(), min_workers=workers, batch_size=BATCH),
         StagePlan("sink", "nowhere", Nowhere(), batch_size=BATCH),
@@ -98,7 +98,7 @@ def plan_busy(count: int, workers: int, output: str) -> PipelinePlan:
 
 
 def plan_dozing(count: int, seconds: float, workers: int, output: str) -> PipelinePlan:
-    """Return tasks that sleep, on so many workers; no files are written."""
+    """Return sleeping tasks on this many workers, without output files."""
     doze = StagePlan(
         "doze", "doze", Doze(seconds=seconds), min_workers=workers, max_workers=workers
     )
@@ -107,7 +107,7 @@ def plan_dozing(count: int, seconds: float, workers: int, output: str) -> Pipeli
 
 
 def plan_empty(count: int, output: str, *, is_apart: bool) -> PipelinePlan:
-    """Return three stages that do nothing, one worker each, and a sink to which nothing comes."""
+    """Return three empty stages with one worker each, and a sink that receives no tasks."""
     stages = [
         StagePlan("first", "pass", Pass(), cpu=0.1, max_workers=1, batch_size=BATCH),
         StagePlan("second", "pass", Pass(), cpu=0.1, max_workers=1, batch_size=BATCH),

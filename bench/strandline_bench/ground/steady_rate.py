@@ -1,18 +1,18 @@
-"""When each task left the last stage, and from that the cost of a task once all is running."""
+"""Derives the steady-state cost of a task from the times at which tasks leave the last stage."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-_WARM_SHARE = 0.2  # share of the tasks: until then workers start and queues fill
+_WARM_SHARE = 0.2  # share of the tasks that is ignored while workers start and queues fill
 
 
 class SteadyRate:
-    """Seconds per task between the warm-up's end and the last task seen.
+    """Seconds per task between the end of the warm-up and the last recorded task.
 
     Args:
-        total: tasks that there will be.
-        now: seconds from any fixed point.
+        total: number of tasks of the run.
+        now: clock in seconds.
     """
 
     def __init__(self, total: int, now: Callable[[], float]) -> None:
@@ -22,7 +22,7 @@ class SteadyRate:
         self._last = (0, 0.0)
 
     def note(self, done: int) -> None:
-        """Note that so many tasks have left the last stage."""
+        """Record that this many tasks have left the last stage."""
         if done == self._last[0]:
             return
         self._last = (done, self._now())
@@ -31,10 +31,10 @@ class SteadyRate:
 
     @property
     def seconds_per_task(self) -> float:
-        """The rate.
+        """The seconds per task.
 
         Raises:
-            RuntimeError: too little was noted.
+            RuntimeError: if too few tasks were recorded.
         """
         if self._first is None or self._last[0] < self._total * 0.9:
             msg = f"only {self._last[0]} of {self._total} tasks were seen"

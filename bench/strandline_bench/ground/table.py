@@ -1,6 +1,6 @@
-"""Rows of the benchmark table and how they are printed.
+"""Rows of the benchmark tables and their format.
 
-It knows nothing of what is measured.
+This module must not depend on the measurements.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured thing.
+    """A measurement.
 
     Attributes:
-        what: what was measured, with its conditions.
+        what: the measured quantity, with its conditions.
         measured: the number with its unit.
-        target: what it is to reach; empty for a row that is only for comparison.
-        is_reached: None where there is no target or it could not be measured.
+        target: the goal; empty for a row that is only for comparison.
+        is_reached: None if there is no target or no measurement.
     """
 
     what: str
@@ -32,21 +32,21 @@ class Row:
 
 
 def bound(what: str, measured: float, target: float, unit: str) -> Row:
-    """Return a row with a number that must not be above its target."""
+    """Return a row with a number that must not exceed its target."""
     return Row(
         what, format_number(measured, unit), f"≤ {format_number(target, unit)}", measured <= target
     )
 
 
 def reach(what: str, measured: float, target: float, unit: str) -> Row:
-    """Return a row with a number that must not be below its target."""
+    """Return a row with a number that must reach its target."""
     return Row(
         what, format_number(measured, unit), f"≥ {format_number(target, unit)}", measured >= target
     )
 
 
 def format_number(number: float, unit: str) -> str:
-    """Format a number with its unit, in three digits or so."""
+    """Format a number with its unit, in about three digits."""
     size = abs(number)
     if size < 0.005:
         text = "0"
@@ -58,7 +58,7 @@ def format_number(number: float, unit: str) -> str:
 
 
 def format_markdown(rows: Sequence[Row]) -> str:
-    """Format the rows as a Markdown table, padded so that it reads as plain text too."""
+    """Format the rows as a Markdown table, padded to be readable as plain text."""
     cells = [(row.what, row.measured, row.target or "–", row.verdict) for row in rows]
     cells.insert(0, ("what", "measured", "target", "reached"))
     widths = [max(len(line[column]) for line in cells) for column in range(4)]

@@ -1,1 +1,1 @@
-"""What was measured before: kept by commit, compared, held above floors, and drawn."""
+"""Past measurements: stored by commit, compared, checked against floors, and drawn."""

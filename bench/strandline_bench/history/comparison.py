@@ -1,4 +1,4 @@
-"""Two commits on the same machine, in turns: what became worse, beyond what turns differ by."""
+"""Measures two commits alternately on one machine, and finds regressions beyond the noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from strandline_bench.history.figures import Figure, read_figures
 
 TURNS = 5
-LEAST = 0.05  # a smaller change is not named
+LEAST = 0.05  # smaller changes are ignored
 _PACKAGES = ("bench", "crds", "operator", "pipelines")
 
 Turn = Mapping[str, Figure]
@@ -39,9 +39,9 @@ class Regression(NamedTuple):
 
 
 def find_regressions(before: Sequence[Turn], now: Sequence[Turn]) -> list[Regression]:
-    """Return the figures of which each turn now is worse than each before, by more than a little.
+    """Return the figures whose every current turn is clearly worse than every previous turn.
 
-    Figures without a target are left out, as it is not known which way is worse.
+    Figures without a target are left out, because their better direction is unknown.
     """
     regressions = []
     for what, figure in now[0].items():
@@ -56,14 +56,14 @@ def find_regressions(before: Sequence[Turn], now: Sequence[Turn]) -> list[Regres
 
 
 def compare(root: Path, commit: str, arguments: Sequence[str]) -> list[Regression]:
-    """Measure another commit and what is here, turn by turn.
+    """Measure another commit and the working tree, turn by turn.
 
     Args:
         root: of the repository.
-        arguments: of each run, such as the names of what is measured.
+        arguments: of each run, such as the names of benchmarks.
 
     Raises:
-        subprocess.CalledProcessError: there is no such commit, or a run has failed.
+        subprocess.CalledProcessError: if the commit does not exist, or a run failed.
     """
     turns: dict[Path, list[Turn]] = {}
     with checked_out(root, commit) as other:
@@ -75,7 +75,7 @@ def compare(root: Path, commit: str, arguments: Sequence[str]) -> list[Regressio
 
 @contextmanager
 def checked_out(root: Path, commit: str) -> Iterator[Path]:
-    """Check a commit out, beside what is here, for a time."""
+    """Check out a commit into another folder for the duration of the block."""
     with tempfile.TemporaryDirectory(prefix="strandline-bench-") as folder:
         tree = Path(folder) / "other"
         git = ["git", "-C", str(root), "worktree"]
@@ -91,7 +91,7 @@ def _run(tree: Path, arguments: Sequence[str]) -> Turn:
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, str(tree / "bench" / "run.py"), *arguments],
         cwd=tree,
-        env={**os.environ, "PYTHONPATH": path},  # before what is installed
+        env={**os.environ, "PYTHONPATH": path},  # takes precedence over installed packages
         stdout=subprocess.PIPE,
         check=True,
     )

@@ -1,6 +1,6 @@
-"""The numbers of a table as the benchmarks print it. Pure.
+"""Numbers of the benchmark tables. Pure.
 
-It must not know how a number was measured.
+This module must not depend on how a number was measured.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _NUMBER = re.compile(r"([\d,]*\d(?:\.\d+)?) ?(×|%|[^\s,\d]+)")
 
 
 class Figure(NamedTuple):
-    """One number.
+    """A number.
 
     Attributes:
-        unit: "×" where it is a multiple of something that was measured in the same run.
-        has_ceiling: less is better; None: it has no target.
+        unit: "×" for a multiple of another measurement of the same run.
+        has_ceiling: whether less is better, or None if the number has no target.
     """
 
     number: float
@@ -28,19 +28,19 @@ class Figure(NamedTuple):
 
     @property
     def is_ratio(self) -> bool:
-        """Return whether it says the same on any machine, or nearly."""
+        """Return whether the number is nearly independent of the machine."""
         return self.unit in RATIOS
 
     def is_worse(self, other: Figure) -> bool:
-        """Return whether it is worse than another of the same row."""
+        """Return whether the number is worse than another of the same row."""
         return self.number > other.number if self.has_ceiling else self.number < other.number
 
 
 def read_figures(text: str) -> dict[str, Figure]:
-    """Return the figures of all tables in a text, by what was measured.
+    """Return the figures of all tables in a text, by measured quantity.
 
-    Of a row with several numbers it is its multiple of something; else the first one. Rows without
-    a number are left out.
+    The figure of a row is its multiple if it has one, otherwise its first number. Rows without a
+    number are left out.
     """
     figures = {}
     for what, measured, target in _ROW.findall(text):
@@ -54,11 +54,11 @@ def read_figures(text: str) -> dict[str, Figure]:
 
 
 def read_commands(text: str, what: str) -> dict[str, float]:
-    """Return the seconds of each command that a table has of one thing.
+    """Return the seconds of each command that a table compares for one task.
 
     Args:
-        what: how its rows begin; the command's name follows a colon. One that has not ended is
-            left out.
+        what: start of the rows; a colon and the command's name follow. Commands that did not end
+            are left out.
     """
     rows = (row for row in _ROW.findall(text) if row[0].startswith(what) and _TIME.match(row[1]))
     return {

@@ -1,4 +1,4 @@
-"""Ratios that must not be passed: what a release would lose without anybody's notice."""
+"""Limits on ratios, so that a release does not regress unnoticed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from strandline_bench.history.figures import Figure
 
 
 def list_unmet(floors: Mapping[str, float], figures: Mapping[str, Figure]) -> Iterator[str]:
-    """Yield a sentence for each floor that is not held, or was not measured.
+    """Yield a sentence for each limit that is exceeded or has no measurement.
 
     Args:
-        floors: by what is measured; of a figure that should be small it is the most.
+        floors: limits by measured quantity; for figures that should be small, a maximum.
     """
     for what, floor in floors.items():
         figure = figures.get(what)
@@ -25,9 +25,9 @@ def list_unmet(floors: Mapping[str, float], figures: Mapping[str, Figure]) -> It
 
 
 def read_floors(file: Path) -> dict[str, dict[str, float]]:
-    """Return the floors of a file, by the names of what measures them.
+    """Return the limits of a file by benchmark.
 
     Raises:
-        tomllib.TOMLDecodeError: it is not TOML.
+        tomllib.TOMLDecodeError: if the file is not TOML.
     """
     return tomllib.loads(file.read_text(encoding="utf-8"))

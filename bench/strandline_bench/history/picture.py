@@ -1,4 +1,4 @@
-"""The pictures of docs/benchmarks.md, as SVG: what commands take, and how ratios have changed."""
+"""The SVG pictures of docs/benchmarks.md: times of commands, and ratios over commits."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import chain
 
 from strandline_bench.history.record import Entry
 
-# The rows of whole commands that are drawn as bars begin so.
+# Start of the rows of whole commands, which are drawn as bars.
 BARS = "a filter of words, 1,000,000"
-# Which rows are drawn over the commits, and what they are called there.
+# Rows that are drawn over the commits, and their labels.
 LINES = {
     "FineWeb's recipe, 100,000 pages, whole: times as fast": "FineWeb's recipe, × datatrove's rate",
     "the four in a row, words by rules: times as fast": "filters of text, × datatrove's rate",
@@ -23,7 +23,7 @@ _FONT = "font-family='sans-serif' font-size='12'"
 
 
 def draw_bars(title: str, seconds: Mapping[str, float]) -> str:
-    """Return a bar for each command, quickest first; ours stand out.
+    """Draw a bar per command, fastest first, with ours highlighted.
 
     Args:
         seconds: by the name of a command.
@@ -42,7 +42,7 @@ def draw_bars(title: str, seconds: Mapping[str, float]) -> str:
 
 
 def draw_history(entries: Sequence[Entry]) -> str:
-    """Return a line over the commits for each of `LINES`; commits are as far apart as any two."""
+    """Draw a line over the commits for each of `LINES`, with equal distances between commits."""
     charts = [
         _draw_line(row, label, [(entry, entry.ratios.get(what)) for entry in entries])
         for row, (what, label) in enumerate(LINES.items())

@@ -1,6 +1,6 @@
-"""The history of what was measured: a line for each time that the document was written.
+"""The history of measurements: a line for each update of the document.
 
-It is made from the document as it stood in each commit, so that a clone can make it anew.
+The history is derived from the document in each commit, so any clone can rebuild it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _VERSION = re.compile(r"\b([A-Za-z][A-Za-z-]+) (\d+\.\d+\.\d+)\b")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was measured at a commit.
+    """Measurements at a commit.
 
     Attributes:
-        commit, day: of what was measured.
-        machine: in words.
-        versions: of what it was compared with, by name.
-        ratios: by what was measured; those that were the same before are left out.
+        commit, day: of the measured code.
+        machine: a description.
+        versions: of compared products, by name.
+        ratios: by measured quantity, without those equal to the previous entry.
     """
 
     commit: str
@@ -38,7 +38,7 @@ class Entry:
 
 
 def make_entry(commit: str, day: str, text: str) -> Entry:
-    """Return what a document with tables says."""
+    """Return an entry with the contents of a document's tables."""
     figures = read_figures(text)
     ratios = {what: figure.number for what, figure in figures.items() if figure.is_ratio}
     machine = _MACHINE.search(text)
@@ -47,7 +47,7 @@ def make_entry(commit: str, day: str, text: str) -> Entry:
 
 
 def read_history(file: Path) -> list[Entry]:
-    """Return the entries of a history, oldest first; none where there is no file."""
+    """Return the entries of a history, oldest first, or none if the file is missing."""
     if not file.exists():
         return []
     return [Entry(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
@@ -60,7 +60,7 @@ def write_history(file: Path, entries: Iterable[Entry]) -> None:
 
 
 def add_entry(entries: list[Entry], entry: Entry) -> list[Entry]:
-    """Return the entries with what has changed in one more; it replaces another of its commit."""
+    """Add an entry with only its changed ratios. Replace an entry of the same commit."""
     others = [each for each in entries if each.commit != entry.commit]
     before = ChainMap(*(dict(each.ratios) for each in reversed(others)))
     changes = {what: ratio for what, ratio in entry.ratios.items() if before.get(what) != ratio}
@@ -68,11 +68,11 @@ def add_entry(entries: list[Entry], entry: Entry) -> list[Entry]:
 
 
 def list_written(root: Path, documents: Iterable[str]) -> list[Entry]:
-    """Return what the documents said in each commit that has changed a ratio in them, oldest first.
+    """Return the documents of each commit that changed a ratio in them, oldest first.
 
     Args:
         root: of the repository.
-        documents: paths in it at which the tables have stood.
+        documents: present and former paths of the tables.
     """
     paths = list(documents)
     entries: list[Entry] = []
@@ -83,7 +83,7 @@ def list_written(root: Path, documents: Iterable[str]) -> list[Entry]:
 
 
 def describe_commit(root: Path) -> tuple[str, str]:
-    """Return the commit that is checked out, and its day."""
+    """Return the checked-out commit and its date."""
     commit, day = _ask_git(root, "log", "-1", "--format=%h %cs").split()
     return commit, day
 
@@ -97,7 +97,7 @@ def _read_all(root: Path, commit: str, paths: Iterable[str]) -> str:
             capture_output=True,
             check=False,
         )
-        parts.append(shown.stdout.decode())  # empty where it was not there
+        parts.append(shown.stdout.decode())  # empty if the commit lacks the file
     return "\n".join(parts)
 
 

@@ -1,1 +1,1 @@
-"""What the ledger costs: counting, opening, skipping, space."""
+"""Cost of the ledger: counting, opening, skipping, and space."""

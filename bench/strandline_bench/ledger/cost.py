@@ -1,7 +1,7 @@
-"""What the ledger costs a whole run of one-millisecond tasks, in either engine.
+"""Cost of the ledger in a whole run of one-millisecond tasks, on two engines.
 
-Garbage is looked for as seldom as in the command itself: one search through all that is loaded
-takes as long as the ledger takes for a thousand sources, and falls into one run or another.
+The garbage collector runs as rarely as in the command: one full collection takes as long as the
+ledger takes for a thousand sources, and would hit runs at random.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from strandline_bench.ground.table import Row, bound, format_number
 
 
 def measure_cost(scale: Scale) -> list[Row]:
-    """Measure the same pipeline with and without a checkpoint path, turn by turn."""
+    """Measure the same pipeline with and without a ledger, turn by turn."""
     with search_as_commands():
         rows = _compare(scale, "inline", 1, scale.pick(2_000, 400))
         with started_ray(scale.folder):
@@ -35,10 +35,10 @@ def measure_cost(scale: Scale) -> list[Row]:
 
 def _compare(scale: Scale, engine: str, workers: int, count: int) -> list[Row]:
     ratios, starts = [], []
-    # The median of five lay anywhere from 0.6 to 2.2 % on Ray.
+    # The median of five turns varied from 0.6 to 2.2 % on Ray.
     for turn in range(scale.pick(15, 1)):
         volume = scale.folder / f"volume-{engine}-{turn}"
-        # The first of a turn changes too: the machine may grow slower or faster meanwhile.
+        # Alternate the order: the machine may become slower or faster meanwhile.
         order = (None, volume) if turn % 2 else (volume, None)
         (first, whole_first), (second, whole_second) = (
             _run_once(scale.folder, engine, workers, count, is_tracked) for is_tracked in order
@@ -57,9 +57,9 @@ def _compare(scale: Scale, engine: str, workers: int, count: int) -> list[Row]:
 def _run_once(
     folder: Path, engine: str, workers: int, count: int, volume: Path | None
 ) -> tuple[float, float]:
-    """Return seconds a task once all is running, and of the whole run."""
+    """Return the steady-state seconds per task, and the seconds of the whole run."""
     rate = SteadyRate(count, time.perf_counter)
-    # A folder that a ledger owns is refused to a run without one.
+    # Use another folder: a run without a ledger rejects a folder that a ledger owns.
     output = folder / ("output" if volume is None else f"{volume.name}-output")
     plan = plan_busy(count, workers, str(output))
 

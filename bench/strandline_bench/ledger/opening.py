@@ -1,4 +1,4 @@
-"""How long it takes to open a ledger of many finished sources, and what it costs in memory."""
+"""Time and memory needed to open a ledger of many finished sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MEGABYTE = 1_000_000
 
 
 def measure_open(scale: Scale) -> list[Row]:
-    """Opening for writing, each time in a fresh process."""
+    """Measure opening for writing, each time in a new process."""
     ledger = scale.fill_ledger()
     opened = [run_apart(open_once, ledger.path) for _ in range(scale.pick(7, 1))]
     traced = run_apart(open_traced, ledger.path)
@@ -30,7 +30,7 @@ def measure_open(scale: Scale) -> list[Row]:
 
 
 def open_once(path: Path) -> tuple[float, int]:
-    """Return seconds to open a ledger, and bytes the process has grown by."""
+    """Return the seconds to open a ledger, and the memory growth of the process in bytes."""
     before = read_own_memory()
     begun = time.perf_counter()
     store = Store(path, readonly=False)
@@ -41,7 +41,7 @@ def open_once(path: Path) -> tuple[float, int]:
 
 
 def open_traced(path: Path) -> int:
-    """Return bytes at the peak of Python's heap while a ledger is opened."""
+    """Return the peak bytes of Python's heap while a ledger is opened."""
     tracemalloc.start()
     store = Store(path, readonly=False)
     peak = tracemalloc.get_traced_memory()[1]

@@ -1,4 +1,4 @@
-"""How large the ledger is on disk, by counting the pages of its databases."""
+"""Size of the ledger on disk, from the page counts of its databases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DATABASES = ("meta", "finished", "records", "failures", "inflight", "quarantine
 
 
 def measure_size(scale: Scale) -> list[Row]:
-    """Return pages in use and the file, for ten million sources with one output each."""
+    """Return used pages and file size for ten million sources with one output each."""
     ledger = scale.fill_ledger()
     sizes, file_size = read_sizes(ledger.path)
     factor = TEN_MILLION / ledger.sources / _MEGABYTE
@@ -30,12 +30,12 @@ def measure_size(scale: Scale) -> list[Row]:
             format_number(file_size * factor, "MB"),
         ),
     ]
-    # With fewer sources the index's rows are less full, so scaling says too much: no verdict.
+    # With fewer sources, index pages are less full and scaling overestimates: give no verdict.
     return [replace(row, is_reached=None) for row in rows] if scaled else rows
 
 
 def read_sizes(path: Path) -> tuple[dict[str, int], int]:
-    """Return bytes of the pages of each database, and of the file."""
+    """Return the bytes of each database's pages, and of the file."""
     environment = lmdb.open(str(path), readonly=True, max_dbs=len(_DATABASES))
     sizes = {}
     with environment.begin() as transaction:

@@ -1,4 +1,4 @@
-"""How fast a resumed run passes over what is finished, and whether its memory stays the same."""
+"""Speed of a resumed run over finished sources, and whether its memory stays constant."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, bound, format_number
 
 _MEGABYTE = 1_000_000
-# Sources are made so many at a time, outside of the time taken; what was asked for is looked up
-# meanwhile, a hundredth of them.
+# Sources are created in batches outside the timed part. Pending lookups, about a hundredth of a
+# batch, continue meanwhile.
 _SEGMENT = 1_000_000
-_WARM = 100  # batches before memory is compared: imports, caches and arenas have settled
+_WARM = 100  # batches before memory is compared, until imports, caches, and arenas have settled
 
 
 class Skipped(NamedTuple):
-    """What it took to skip all sources: seconds, and bytes by which the process grew."""
+    """Seconds to skip all sources, and memory growth of the process in bytes."""
 
     seconds: float
     growth: int
 
 
 def measure_skip(scale: Scale) -> list[Row]:
-    """List every finished source and ask for its verdict, as a run that resumes does."""
+    """List every finished source and look up its verdict, as a resumed run does."""
     ledger, cores = scale.fill_ledger(), len(os.sched_getaffinity(0))
     factor = TEN_MILLION / ledger.sources
     scaled = "" if factor == 1 else f", scaled up from {ledger.sources:,}"
@@ -62,10 +62,10 @@ def measure_skip(scale: Scale) -> list[Row]:
 
 
 def skip_all(ledger: Filled, cores: int) -> Skipped:
-    """Admit every source that a listing names, as an engine does.
+    """Admit every source of a listing, as an engine does.
 
     Raises:
-        RuntimeError: not all were skipped.
+        RuntimeError: if not all were skipped.
     """
     store = Store(ledger.path)
     store.take_lease({"attempt": 2, "uid": "bench"})
@@ -96,10 +96,10 @@ def skip_all(ledger: Filled, cores: int) -> Skipped:
 
 
 def walk_bare(ledger: Filled) -> float:
-    """Return seconds in which one process gets what LMDB has of each key, which it does not read.
+    """Return the seconds for a bare process to get each key's value from LMDB without decoding.
 
     Raises:
-        RuntimeError: not all were there.
+        RuntimeError: if a key is missing.
     """
     seconds = 0.0
     with (
@@ -120,7 +120,7 @@ def walk_bare(ledger: Filled) -> float:
 
 
 class _Sources:
-    """Lists sources; how long it takes to make them is told apart."""
+    """Lists sources, and measures the time to create them separately."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -138,7 +138,7 @@ class _Sources:
 
 
 class _Growth:
-    """Follows a process's memory from a moment at which it has settled; sources are in both."""
+    """Measures a process's memory growth from a settled state. All readings include sources."""
 
     def __init__(self) -> None:
         self.bytes = self._looks = self._settled = 0

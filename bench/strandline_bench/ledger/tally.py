@@ -1,4 +1,4 @@
-"""How fast the tally counts, and what a live source costs it."""
+"""Speed of the tally, and its memory per live source."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, bound, reach
 
 _ALIVE = 1_000  # sources with open trees at a time
-_MESSAGE = 500  # events of one message
+_MESSAGE = 500  # events per message
 _CHILDREN = 4
 _MANY_CHILDREN = 32
 
 
 def measure_tally(scale: Scale) -> list[Row]:
-    """Return events of trees with a fan-out of four, and the bytes of trees that stay open."""
+    """Measure the event rate for trees with a fan-out of four, and the bytes of open trees."""
     rates = run_apart(count_rates, scale.pick(60_000, 5_000), scale.pick(9, 2))
     first, further, after = run_apart(trace_memory, scale.pick(50_000, 2_000))
     return [
@@ -37,7 +37,7 @@ def count_rates(sources: int, times: int) -> list[float]:
     events = list(_list_events(sources))
     messages = [events[at : at + _MESSAGE] for at in range(0, len(events), _MESSAGE)]
     gc.collect()
-    gc.freeze()  # in a run a message lives as long as its call: the collector never sees it again
+    gc.freeze()  # messages of a real run are short-lived: the collector never rescans them
     rates = []
     for _ in range(times):
         tally, finished = Tally(_is_never_over), 0
@@ -50,9 +50,10 @@ def count_rates(sources: int, times: int) -> list[float]:
 
 
 def trace_memory(sources: int) -> tuple[float, float, float]:
-    """Return bytes per live source with one token, per further token, and per finished source.
+    """Return the bytes per live source with one token, per further token, and per finished source.
 
-    Names are made anew for each event, so those that stay are kept by the tally and are counted.
+    Names are created for each event, so remaining names are held by the tally and count as its
+    memory.
     """
     tally, numbers = Tally(_is_never_over), range(sources)
     tracemalloc.start()
@@ -70,7 +71,7 @@ def trace_memory(sources: int) -> tuple[float, float, float]:
 
 
 def _trace_finished(sources: int) -> float:
-    """Return bytes by which a tally grows for each source that has come and gone."""
+    """Return the growth of a tally in bytes for each source that has finished."""
     tally, finished, before = Tally(_is_never_over), 0, 0
     for start in range(0, 2 * sources, _ALIVE):
         if start == sources:

@@ -1,1 +1,1 @@
-"""Work that is done again where nodes go."""
+"""Repeated work after lost nodes."""

@@ -1,8 +1,8 @@
-"""Work that is done again where real nodes are taken away, beside Ray's own retry of tasks.
+"""Repeated work after the loss of real nodes, compared with Ray's own retry of tasks.
 
-Ray's nodes are processes of this machine, eight workers on four of them, and a minute is ten
-seconds here: of losses, notices and tasks alike. What is done again is counted from what the tasks
-themselves note, not from what the engine says.
+Ray's nodes are processes of this machine: eight workers on four nodes. A minute is scaled to ten
+seconds for losses, notices, and tasks. Repeated work is computed from the log of the tasks
+themselves, not from the engine's reports.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from strandline_bench.ground.stages import Nowhere, Numbers
 from strandline_bench.ground.table import Row, bound, format_number
 from strandline_bench.losses.work import NOTICES, TASKS
 
-_MINUTE = 10.0  # seconds that stand for a minute in this table
+_MINUTE = 10.0  # seconds that represent a minute in this table
 _NODES, _CPUS = 4, 2
-_SPREAD = (0.5, 1.5)  # shares of a task's length
+_SPREAD = (0.5, 1.5)  # bounds of a task's length, as multiples of the mean
 _STORE_BYTES = 100_000_000
 
 
 class Mark(NamedTuple):
-    """That a task was begun or ended, and when by the clock that all processes have."""
+    """Start or end of a task, with a time of the system-wide clock."""
 
     number: int
     node: str
@@ -57,14 +57,14 @@ class Mark(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """That a node was taken."""
+    """Loss of a node."""
 
     node: str
     time: float
 
 
 def measure_lost_nodes(scale: Scale) -> list[Row]:
-    """Return rows for each length of a task and of a notice."""
+    """Return rows for each combination of task length and notice."""
     shrunk = _MINUTE / 60
     seconds = scale.pick(24, 12)
     tasks, notices = (TASKS[1:2], NOTICES[-1:]) if scale.is_quick else (TASKS, NOTICES)
@@ -87,16 +87,16 @@ def _compare(name: str, share: float) -> Row:
 
 
 def _measure(folder: Path, count: int, task: float, notice: float | None) -> float:
-    """Return the share of all work that was done again, in per cent.
+    """Return the percentage of all work that was repeated.
 
     Args:
-        task: its mean length in seconds.
-        notice: in seconds; None: by Ray's own tasks, which take none.
+        task: mean length in seconds.
+        notice: in seconds, or None to use Ray's own tasks, which ignore notices.
     """
     folder.mkdir(parents=True)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["PYTHONPATH"] = join_python_path()
-    # Nodes join from another thread, where no signal can be handled, and none needs to be.
+    # Nodes join from another thread, where Ray cannot install signal handlers. None are needed.
     ray._private.utils.set_sigterm_handler = lambda _: None  # noqa: SLF001 - it is in the way
     cluster = Cluster()
     try:
@@ -118,10 +118,10 @@ def _measure(folder: Path, count: int, task: float, notice: float | None) -> flo
 
 
 class LoggedNap(Stage):
-    """Sleeps, and notes when it begins and ends."""
+    """Sleeps, and logs start and end."""
 
     class Params(Stage.Params):
-        """How long, and where."""
+        """Mean length, and the folder of the log."""
 
         folder: Path
         seconds: float = Field(ge=0)
@@ -134,7 +134,7 @@ class LoggedNap(Stage):
 
 
 def nap(folder: Path, number: int, seconds: float) -> None:
-    """Sleep for as long as is drawn for a number, and note it."""
+    """Sleep for the random duration of a number, and log the task."""
     node = ray.get_runtime_context().get_node_id()
     length = seconds * random.Random(number).uniform(*_SPREAD)  # noqa: S311 - drawn alike
     with (folder / f"marks-{os.getpid()}").open("a", encoding="ascii") as file:
@@ -178,11 +178,11 @@ def _run_plain(cluster: Cluster, folder: Path, count: int, task: float) -> list[
 
 
 class _Taker:
-    """Takes a node every minute, and brings another a minute after it was announced.
+    """Removes a node every minute, and adds another a minute after the announcement.
 
     Args:
         notice: seconds from the announcement to the loss.
-        announce: is told of a node that goes, and the time.
+        announce: receives a node that is about to leave, and the time.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class _Taker:
         self._nodes = [self._join() for _ in range(_NODES)]
 
     def begin(self) -> None:
-        """Begin with the first report of a run."""
+        """Start with the first report of a run."""
         if self._thread.ident is None:
             self._thread.start()
 
@@ -215,8 +215,8 @@ class _Taker:
 
     def _remove(self, node: Any) -> None:  # noqa: ANN401 - Ray has no type for it
         raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
-        # Workers live on for a moment where only their raylet is killed, and answer; a machine's
-        # do not. It stands still meanwhile, so that it puts no other in their place.
+        # If only their raylet is killed, workers live on briefly and respond; on a lost machine, no
+        # worker does. Suspend the raylet first, so that it does not replace killed workers.
         raylet.suspend()
         for worker in raylet.children(recursive=True):
             with suppress(psutil.NoSuchProcess):
@@ -253,11 +253,11 @@ def _read_marks(folder: Path) -> Iterator[Mark]:
 
 
 def _find_share(marks: Iterator[Mark], losses: list[Loss], count: int) -> float:
-    """Return the share that was done again, by tasks that a node took and by second ends."""
+    """Return the repeated share: tasks lost with a node, and second completions."""
     gone = {loss.node: loss.time for loss in losses}
     begun: dict[tuple[int, str], list[Mark]] = defaultdict(list)
     for mark in sorted(marks, key=lambda mark: mark.time):
-        # Work that begins on a node after its end is no loss.
+        # Work that starts on a node after its removal is not lost work.
         if mark.is_end or mark.time < gone.get(mark.node, mark.time + 1):
             begun[mark.number, mark.node].append(mark)
     lengths: dict[int, list[float]] = defaultdict(list)

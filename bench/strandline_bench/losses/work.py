@@ -1,7 +1,7 @@
-"""Work that is done again where nodes are taken away, beside what a plain retry of tasks loses.
+"""Repeated work after lost nodes, compared with a plain retry of tasks.
 
-A cluster of 64 workers is simulated on a clock of its own, and its work counted as the engine's is.
-What real nodes lose is seen in `tests/runtime/test_node_notices.py`.
+Simulates a cluster of 64 workers with its own clock, and counts work as the engine does. Losses on
+real nodes are tested in `tests/runtime/test_node_notices.py`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from strandline_bench.ground.table import Row, bound, format_number
 
 NOTICES = (0.0, 15.0, 30.0, 120.0)
 TASKS = (1.0, 10.0, 60.0)
-_NODES, _WORKERS = 16, 4  # workers of each node
-_EVERY = 60.0  # from one loss to the next
-_BOOT = 60.0  # until a node that was lost is made up for
-_SPREAD = (0.5, 1.5)  # of a task's length
+_NODES, _WORKERS = 16, 4  # workers per node
+_EVERY = 60.0  # seconds between two losses
+_BOOT = 60.0  # seconds until a lost node is replaced
+_SPREAD = (0.5, 1.5)  # bounds of a task's length, as multiples of the mean
 
 
 def measure_lost_work(scale: Scale) -> list[Row]:
-    """Return rows for each length of a task and of a notice."""
+    """Return rows for each combination of task length and notice."""
     minutes = scale.pick(480, 30)
     rows: list[Row] = []
     for task in TASKS:
@@ -37,10 +37,10 @@ def measure_lost_work(scale: Scale) -> list[Row]:
 
 
 def _compare(what: str, is_long: bool, ours: float, plain: float) -> Iterator[Row]:  # noqa: FBT001
-    """Yield the shares of all work that are done again, in per cent.
+    """Yield the shares of repeated work, in percent.
 
     Args:
-        is_long: the notice is longer than any task.
+        is_long: whether the notice is longer than any task.
     """
     name = f"{what}: done again"
     yield bound(name, ours, 0.0, "%") if is_long else Row(name, format_number(ours, "%"))
@@ -59,10 +59,10 @@ def _simulate(task: float, notice: float, minutes: float) -> tuple[float, float]
 
 @dataclass
 class _Cluster:
-    """Nodes that work without a pause, of which one is lost every minute.
+    """Nodes that work without a pause and lose one of them every minute.
 
     Attributes:
-        notice: that is heeded, in seconds; 0: a node takes calls until it is gone.
+        notice: seconds of respected notice; 0 if nodes take calls until they are gone.
     """
 
     task: float
@@ -72,7 +72,7 @@ class _Cluster:
     now: float = 0.0
 
     def run(self, seconds: float) -> None:
-        """Let it work for so long."""
+        """Simulate this many seconds."""
         names = iter(range(10**9))
         self._workers: dict[int, list[Worker]] = {}
         self._events: list[tuple[float, int, str, object]] = []
@@ -119,7 +119,7 @@ class _Cluster:
             self._begin(worker)
 
     def _leave(self, node: int) -> None:
-        """Tell a node that it is going; with its notice heeded, it gets nothing more."""
+        """Announce the removal of a node. If notices are respected, the node gets no more calls."""
         goes_at = self.now + self.notice
         for worker in self._workers[node]:
             worker.is_draining = self.notice > 0

@@ -1,1 +1,1 @@
-"""What the operator costs on a real API server."""
+"""Cost of the operator on a real API server."""

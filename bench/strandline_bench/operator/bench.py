@@ -1,8 +1,8 @@
-"""What the operator costs with many pipelines at once, and how soon it does what is due.
+"""Cost and delays of the operator with many concurrent pipelines.
 
-All pipelines have an attempt at work at the same time for a moment; then attempts end as fast as
-they began, one in five badly, and these are retried. The API server, etcd and the controllers that
-clean up are real; KubeRay, kubelets and drivers are played.
+For a moment, every pipeline has a running attempt; then attempts end as fast as they began. One in
+five fails and is retried. The API server, etcd, and the cleanup controllers are real; KubeRay,
+kubelets, and drivers are simulated.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from strandline_bench.operator.moments import AttemptId, Moments, take_share
 
 _MEGABYTE = 1_000_000
 PER_NAMESPACE = 100
-_LIVE = "corpus-"  # how names of pipelines begin that are applied
+_LIVE = "corpus-"  # name prefix of applied pipelines
 _TICK = 0.1
-_RETRY_SECONDS = 5.0  # seconds of work in an attempt that follows another
+_RETRY_SECONDS = 5.0  # seconds of work in a retry
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much is asked of the operator.
+    """Workload of the operator.
 
     Attributes:
-        pace: pipelines that are applied in a second.
-        longest: seconds after which it is stopped even if pipelines have not ended.
-        rest: seconds of looking at an operator that has nothing to do.
-        settings: variables of the operator's environment.
-        beside: pipelines that are there and have nothing to do.
-        memory: megabytes that the operator may take.
-        is_smooth: no attempt ends badly.
+        pace: pipelines applied per second.
+        longest: seconds until the measurement stops, even if pipelines are still running.
+        rest: seconds of observing the idle operator.
+        settings: environment variables of the operator.
+        beside: number of additional pipelines at rest.
+        memory: limit of the operator's memory in megabytes.
+        is_smooth: whether all attempts succeed.
     """
 
     pipelines: int
@@ -68,7 +68,7 @@ class Load:
 
     @property
     def what(self) -> str:
-        """Return how rows name it."""
+        """Return the load's name in rows."""
         if not self.beside:
             return f"operator, {self.pipelines:,} pipelines"
         every = self.pipelines + self.beside
@@ -76,11 +76,11 @@ class Load:
 
     @property
     def seconds(self) -> float:
-        """Return how long the first attempt of each runs: until all others have begun."""
+        """Return the seconds of each first attempt: until all others have begun."""
         return self.pipelines / self.pace + 10.0
 
     def cast(self, attempt_id: AttemptId) -> Part:
-        """Choose how it goes: two of ten first attempts end badly; whatever follows ends well."""
+        """Choose an attempt's course: two of ten first attempts fail, all retries succeed."""
         if attempt_id.number > 1:
             return Part(_RETRY_SECONDS, Ending.WELL)
         last = int(attempt_id.pipeline.rpartition("-")[2]) % 10
@@ -92,12 +92,12 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was seen.
+    """Observations of a run.
 
     Attributes:
         begun, ended, rested: readings before the first pipeline, after the last has ended, and
             after the rest.
-        late: by how many seconds the watching loop was late itself.
+        late: delays of the observing loop itself, in seconds.
     """
 
     load: Load
@@ -110,45 +110,45 @@ class Findings:
 
     @property
     def requests(self) -> Counter[str]:
-        """Requests while pipelines were at work, without those of streams."""
+        """Requests while pipelines were running, without watch streams."""
         made = self.ended.requests - self.begun.requests
         return Counter({what: n for what, n in made.items() if not what.startswith("WATCH")})
 
     @property
     def close(self) -> str:
-        """Return what the end of that time was."""
+        """Return how the busy time ended."""
         is_over = len(self.moments.phases) == self.load.pipelines
         return "when all have ended" if is_over else "when it was stopped"
 
     @property
     def busy(self) -> list[Pass]:
-        """The passes of that time."""
+        """The passes of the busy time."""
         return [
             record for record in self.passes if self.begun.time <= record.ended <= self.ended.time
         ]
 
 
 def measure_operator(scale: Scale) -> list[Row]:
-    """Return rows on memory, CPU, requests and delays."""
+    """Return rows on memory, CPU, requests, and delays."""
     load = Load(scale.pipelines or scale.pick(1000, 20))
     load = replace(load, pace=choose_pace(load.pipelines), rest=scale.pick(15, 5))
     return measure_load(load, scale.folder, observe)
 
 
 def choose_pace(pipelines: int) -> float:
-    """Return how many are applied in a second: few where there are few.
+    """Return the number of pipelines applied per second; lower for small loads.
 
-    Ten are more than two cores carry with an API server and a player on them: what is measured
-    then are queues of the server, which takes three times what the operator does.
+    Two cores cannot carry ten per second together with an API server and a simulator. The benchmark
+    would then measure queues of the server, which needs three times the operator's CPU time.
     """
     return min(max(2.0, pipelines / 100), 5.0)
 
 
 def measure_load(load: Load, parent: Path, observe: Callable[[Load, Path], Findings]) -> list[Row]:
-    """Return rows of what was observed; one row that says so where there is no control plane.
+    """Return rows of the observations, or one explanatory row if there is no control plane.
 
     Args:
-        parent: for the folder of the control plane, which is gone in the end.
+        parent: for the folder of the control plane, which is removed at the end.
     """
     try:
         with tempfile.TemporaryDirectory(dir=parent) as folder:
@@ -161,23 +161,23 @@ def measure_load(load: Load, parent: Path, observe: Callable[[Load, Path], Findi
 
 
 def observe(load: Load, folder: Path) -> Findings:
-    """Start a control plane and an operator, and see pipelines through.
+    """Start a control plane and an operator, and run the pipelines to their end.
 
     Raises:
-        NoApiServerError: there is no control plane.
-        OperatorEndedError: the operator has ended.
+        NoApiServerError: if there is no control plane.
+        OperatorEndedError: if the operator has ended.
     """
     with open_api_server(folder, print_line) as server:
         return asyncio.run(_observe(load, server, folder))
 
 
 def print_line(line: str) -> None:
-    """Describe something that is not part of the table."""
+    """Print a line that is not part of the table."""
     sys.stderr.write(f"{line}\n")
 
 
 def print_requests(findings: Findings) -> None:
-    """Describe which requests an attempt takes."""
+    """Print the requests per attempt."""
     for what, count in findings.requests.most_common():
         print_line(f"  {count / max(1, len(findings.moments.ended)):6.1f} an attempt: {what}")
 
@@ -239,9 +239,9 @@ def _list_delays(what: str, moments: Moments) -> list[Row]:
 def list_share(
     what: str, numbers: Sequence[float], share: float, unit: str, *, target: float | None = None
 ) -> Row:
-    """Return a row with what that share of the numbers does not exceed.
+    """Return a row with a percentile of the numbers.
 
-    Without any, nothing is said.
+    Without numbers, the row reads "not seen".
     """
     if not numbers:
         return Row(what, "not seen")
@@ -266,7 +266,7 @@ async def _observe(load: Load, server: ApiServer, folder: Path) -> Findings:
 
 
 def list_settings(load: Load, port: int) -> dict[str, str]:
-    """Return the variables of the operator's environment; drivers answer at the port."""
+    """Return the operator's environment variables; drivers listen on the port."""
     return {
         "STRANDLINE_RETRIES_PER_MINUTE": "100000",
         "STRANDLINE_DRIVER_PORT": str(port),
@@ -324,6 +324,6 @@ async def _apply(load: Load, wire: Wire, namespaces: Sequence[str]) -> None:
 
 async def _look(wire: Wire, kind: str, see: Callable[[Mapping[str, object], float], None]) -> None:
     async for word, body in wire.follow(kind):
-        # Attempts are named after their pipelines; those at rest have names of their own.
+        # Attempts have the name prefix of their pipelines; pipelines at rest have another.
         if word != "DELETED" and body["metadata"]["name"].startswith(_LIVE):
             see(body, time.time())

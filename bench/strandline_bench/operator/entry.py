@@ -1,7 +1,9 @@
-"""The operator as it runs in production, but that it writes down what each pass takes.
+"""The operator as in production, except that it logs the cost of each pass.
 
-STRANDLINE_BENCH_PASSES     file: a line for each pass: end, CPU time in ms, length in ms
-STRANDLINE_BENCH_PROFILE    file: where given, all of it is profiled (and much slower)
+    STRANDLINE_BENCH_PASSES     file: a line per pass: end, CPU time in ms, length in ms
+    STRANDLINE_BENCH_PROFILE    file: if set, profiles everything (and runs much slower)
+
+The variables are optional.
 """
 
 from __future__ import annotations
@@ -41,14 +43,14 @@ def run() -> None:
 
                 super().__init__(meter(look, time.thread_time, time.monotonic, note), **others)
 
-        # The operator has no number of this kind, and needs none outside of a benchmark.
+        # The operator has no such metric, and needs it only in a benchmark.
         service.Queue = MeteredQueue  # type: ignore[attr-defined]
         main()
 
 
 if __name__ == "__main__":
     if os.environ.get(PROFILE):
-        # The operator's other threads do next to nothing.
+        # The operator's other threads do almost nothing.
         profile = cProfile.Profile(time.thread_time)
         try:
             profile.runcall(run)

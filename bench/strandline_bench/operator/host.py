@@ -1,4 +1,4 @@
-"""An operator in a process of its own, and what it costs: memory, CPU, requests, passes."""
+"""Runs an operator in a separate process and measures memory, CPU, requests, and passes."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from control_plane import LOOPBACK, find_free_ports
 from strandline_bench.ground.folders import join_python_path
 from strandline_bench.operator.entry import PASSES, PROFILE
 
-_WAIT_SECONDS = 120.0  # seconds to start or to stop
+_WAIT_SECONDS = 120.0  # timeout in seconds for start and stop
 _REQUESTS = "strandline_api_requests_total"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class OperatorEndedError(Exception):
-    """The operator has ended by itself, or did not start; the text has the end of its log."""
+    """The operator ended by itself, or did not start; the text has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass.
+    """A reconcile pass.
 
     Attributes:
         ended: in seconds since the epoch.
         cost: CPU time of its steps, in ms.
-        length: from its begin to its end, in ms.
+        length: from start to end, in ms.
     """
 
     ended: float
@@ -46,14 +46,14 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a process has used up to a moment.
+    """Resources that a process has used until a point in time.
 
     Attributes:
         time: of the reading, in seconds since the epoch.
         cpu: seconds of all its threads.
-        resident, peak: bytes of memory, now and at most.
+        resident, peak: bytes of memory, current and maximum.
         requests: to the API server, by verb and resource.
-        busy: seconds of all cores of the machine, whatever had them.
+        busy: busy seconds of all cores of the machine, for any process.
     """
 
     time: float
@@ -74,20 +74,20 @@ class Host:
     health_port: int
 
     def check(self) -> None:
-        """Make sure that it runs.
+        """Check that the operator is running.
 
         Raises:
-            OperatorEndedError: it does not.
+            OperatorEndedError: if it is not.
         """
         if self.process.poll() is not None:
             tail = (self.folder / "operator.log").read_text(errors="replace")[-3000:]
             raise OperatorEndedError(f"the operator has ended ({self.process.returncode}):\n{tail}")
 
     def wait(self) -> None:
-        """Wait until it is healthy.
+        """Wait until the operator is healthy.
 
         Raises:
-            OperatorEndedError: it ended, or took too long.
+            OperatorEndedError: if it ended, or on a timeout.
         """
         end = time.monotonic() + _WAIT_SECONDS
         while time.monotonic() < end:
@@ -99,14 +99,14 @@ class Host:
         raise OperatorEndedError("the operator did not become healthy")
 
     def read(self) -> Reading:
-        """Read what it has used up to now."""
+        """Return the operator's current resource use."""
         self.check()
         return read_process(
             self.process.pid, count_requests(fetch(self.metrics_port, "/metrics")[1])
         )
 
     def stop(self) -> list[Pass]:
-        """Ask it to end, and return the passes it has written down."""
+        """Stop the operator, and return its logged passes."""
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(_WAIT_SECONDS)
@@ -117,10 +117,10 @@ class Host:
 
 @contextmanager
 def run_host(kubeconfig: Path, folder: Path, settings: Mapping[str, str]) -> Iterator[Host]:
-    """Run an operator that works in all namespaces; it is gone in the end.
+    """Run an operator that watches all namespaces, and remove it at the end.
 
     Args:
-        settings: variables of its environment, beside those for its ports.
+        settings: environment variables, in addition to those for its ports.
     """
     metrics, health = find_free_ports(2)
     kept = {
@@ -150,9 +150,9 @@ def run_host(kubeconfig: Path, folder: Path, settings: Mapping[str, str]) -> Ite
 
 
 def read_process(number: int, requests: Counter[str]) -> Reading:
-    """Read what a process has used up to now, by its number."""
+    """Return the current resource use of a process by its ID."""
     folder = Path("/proc") / str(number)
-    # The name, in brackets, may have blanks in it.
+    # The name, in parentheses, may contain blanks.
     fields = (folder / "stat").read_text().rpartition(")")[2].split()
     sizes = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
     return Reading(
@@ -166,19 +166,19 @@ def read_process(number: int, requests: Counter[str]) -> Reading:
 
 
 def _read_busy() -> float:
-    """Return the seconds that all cores have been at work."""
+    """Return the busy seconds of all cores."""
     with Path("/proc/stat").open() as file:
         user, nice, system = file.readline().split()[1:4]
     return (int(user) + int(nice) + int(system)) / _TICKS
 
 
 def count_requests(page: str) -> Counter[str]:
-    """Return requests by verb and resource, such as `LIST pods`, from the page of metrics."""
+    """Return requests by verb and resource, such as `LIST pods`, from a metrics page."""
     return count_samples(page, _REQUESTS, "verb", "resource")
 
 
 def count_samples(page: str, name: str, *labels: str) -> Counter[str]:
-    """Return the sums of a counter by the values of some of its labels, from a page of metrics."""
+    """Return the sums of a counter by the values of some labels, from a metrics page."""
     found: Counter[str] = Counter()
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
@@ -188,13 +188,13 @@ def count_samples(page: str, name: str, *labels: str) -> Counter[str]:
 
 
 def read_passes(text: str) -> list[Pass]:
-    """Return the passes in a file of lines; half a line at its end is left out."""
+    """Return the passes of a log, without an incomplete line at its end."""
     whole = text[: text.rfind("\n") + 1]
     return [Pass(*map(float, line.split())) for line in whole.splitlines()]
 
 
 def fetch(port: int, path: str) -> tuple[int, str]:
-    """Return status and text of what is answered at a port of this machine."""
+    """Return the status and text of a response from a local port."""
     connection = HTTPConnection(LOOPBACK, port, timeout=20)
     try:
         connection.request("GET", path)

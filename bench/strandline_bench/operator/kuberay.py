@@ -1,8 +1,8 @@
-"""What KubeRay's own controller takes for the RayJobs that the operator makes, beside the operator.
+"""Cost of KubeRay's own controller for the operator's RayJobs, compared with the operator.
 
-KubeRay and the controller of Jobs are real programs, with their own defaults, but that KubeRay
-elects no leader. There is no kubelet and no Ray: pods are marked as running, and a server answers
-for Ray's. KUBERAY names a checkout of KubeRay in which its program was built.
+KubeRay and the Job controller are real programs with default settings, except that KubeRay elects
+no leader. Kubelets and Ray are simulated: pods are marked as running, and a server responds in
+place of Ray. KUBERAY names a checkout of KubeRay with its built program.
 """
 
 from __future__ import annotations
@@ -55,16 +55,15 @@ from strandline_bench.operator.host import Reading, count_samples, fetch, read_p
 CHECKOUT = "KUBERAY"
 _CRDS = Path("ray-operator", "config", "crd", "bases")
 _REQUESTS = "rest_client_requests_total"
-_WAIT_SECONDS = 120.0  # seconds to start
-# KubeRay sends a hundred requests a second at most, which are three or four RayJobs from their
-# begin to their end.
+_WAIT_SECONDS = 120.0  # timeout in seconds for the start
+# KubeRay sends at most a hundred requests per second, enough for three or four whole RayJobs.
 _PACE = 3.0
 _LONGEST = 900.0
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What was seen of both.
+    """Observations of KubeRay and the operator.
 
     Attributes:
         begun, ended: readings of KubeRay before the first RayJob, and after the last is gone.
@@ -78,17 +77,17 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """KubeRay at work; see `run_kuberay`."""
+    """A running KubeRay; see `run_kuberay`."""
 
     process: subprocess.Popen[bytes]
     log: Path
     metrics_port: int
 
     def wait(self) -> None:
-        """Wait until it counts what it asks for.
+        """Wait until its metrics count requests.
 
         Raises:
-            NotStartedError: it ended, or took too long.
+            NotStartedError: if it ended, or on a timeout.
         """
         end = time.monotonic() + _WAIT_SECONDS
         while time.monotonic() < end and self.process.poll() is None:
@@ -99,13 +98,13 @@ class Controller:
         raise NotStartedError(f"KubeRay did not start: {self.log.read_text()[-2000:]}")
 
     def read(self) -> Reading:
-        """Read what it has used up to now."""
+        """Return its current resource use."""
         page = fetch(self.metrics_port, "/metrics")[1]
         return read_process(self.process.pid, count_methods(page))
 
 
 def measure_kuberay(scale: Scale) -> list[Row]:
-    """Return rows on memory, CPU and requests of KubeRay and of the operator."""
+    """Return rows on memory, CPU, and requests of KubeRay and of the operator."""
     try:
         checkout = find_checkout()
         number = scale.pipelines or scale.pick(500, 5)
@@ -121,7 +120,7 @@ def find_checkout() -> Checkout:
     """Return the checkout that the environment names.
 
     Raises:
-        CheckoutError: it names none, or one that lacks something.
+        CheckoutError: if there is none, or it is incomplete.
     """
     named = os.environ.get(CHECKOUT)
     if not named:
@@ -130,7 +129,7 @@ def find_checkout() -> Checkout:
 
 
 def list_rows(beside: Beside) -> list[Row]:
-    """Return what was seen as rows."""
+    """Return the observations as rows."""
     findings, moments = beside.findings, beside.findings.moments
     number = findings.load.pipelines
     what = f"{number:,} RayJobs on KubeRay {beside.version}"
@@ -165,16 +164,16 @@ def _list_costs(what: str, begun: Reading, ended: Reading, number: int) -> list[
 
 
 def count_methods(page: str) -> Counter[str]:
-    """Return requests by method, from the page of metrics of a controller in Go."""
+    """Return requests by method, from the metrics page of a Go controller."""
     return count_samples(page, _REQUESTS, "method")
 
 
 def observe_beside(load: Load, checkout: Checkout, folder: Path) -> Beside:
-    """Start a control plane, KubeRay and an operator, and see pipelines through.
+    """Start a control plane, KubeRay, and an operator, and run the pipelines to their end.
 
     Raises:
-        NoApiServerError: there is no control plane.
-        NotStartedError: a program does not start.
+        NoApiServerError: if there is no control plane.
+        NotStartedError: if a program does not start.
     """
     os.environ.setdefault(KUBERAY, str(checkout.folder / _CRDS))
     flags = {"controllers": "job-controller"}
@@ -212,10 +211,10 @@ async def _observe(load: Load, checkout: Checkout, server: ApiServer, folder: Pa
 def run_kuberay(
     checkout: Checkout, kubeconfig: Path, folder: Path, proxy: int
 ) -> Iterator[Controller]:
-    """Run KubeRay's controller, on ports of this machine alone; it is gone in the end.
+    """Run KubeRay's controller on local ports, and remove it at the end.
 
     Args:
-        proxy: port where Ray's servers are found.
+        proxy: port of the proxy to the simulated Ray APIs.
     """
     metrics, health = find_free_ports(2)
     command = [

@@ -1,8 +1,8 @@
-"""What the operator costs where most pipelines have nothing to do and some hundred run.
+"""Cost of the operator if most pipelines are idle and some hundred run.
 
-Eight of nine pipelines at rest have ended: they are copies of one that was run, with all that the
-operator has left of it. The ninth is suspended, and the operator takes it up itself as it starts.
-Beside them others are applied and seen through, as where they are alone.
+Eight of nine idle pipelines have ended: they are copies of a real run with all objects that the
+operator left. The ninth is suspended, and the operator adopts it at its start. Other pipelines are
+applied beside them and run to their end, as in the benchmark without idle pipelines.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from strandline_bench.operator.cluster.wire import Wire, open_wire
 from strandline_bench.operator.host import run_host
 from strandline_bench.operator.rest import copy_all, run_model, wait_until_quiet
 
-_SUSPENDED = 9  # of so many at rest, one is
-_RUNNING = 10  # of so many pipelines, one runs
-_MEMORY = 600.0  # megabytes, as at rest
+_SUSPENDED = 9  # one in this many idle pipelines is suspended
+_RUNNING = 10  # one in this many pipelines runs
+_MEMORY = 600.0  # megabytes, as for idle pipelines alone
 
 
 def measure_many(scale: Scale) -> list[Row]:
-    """Return rows on memory, CPU, requests and delays."""
+    """Return rows on memory, CPU, requests, and delays."""
     every = scale.pipelines or scale.pick(5000, 50)
     return measure_load(plan_load(every, rest=scale.pick(15, 5)), scale.folder, observe_many)
 
 
 def plan_load(every: int, rest: float) -> Load:
-    """Return what is asked where so many pipelines are there."""
+    """Return the load for this number of pipelines."""
     running = max(1, every // _RUNNING)
     return Load(
         running, pace=choose_pace(running), rest=rest, beside=every - running, memory=_MEMORY
@@ -50,11 +50,11 @@ def plan_load(every: int, rest: float) -> Load:
 
 
 def observe_many(load: Load, folder: Path) -> Findings:
-    """Start a control plane with pipelines at rest, then an operator, and see others through.
+    """Start a control plane with idle pipelines, then an operator, and run the others to their end.
 
     Raises:
-        NoApiServerError: there is no control plane.
-        OperatorEndedError: the operator has ended.
+        NoApiServerError: if there is no control plane.
+        OperatorEndedError: if the operator has ended.
     """
     with open_api_server(folder, print_line) as server:
         return asyncio.run(_observe(load, server, folder))

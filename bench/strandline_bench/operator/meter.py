@@ -1,8 +1,8 @@
-"""What each pass takes: CPU time of its own steps, apart from its waits, and its whole length.
+"""Measures each pass: CPU time of its own steps, and its whole length.
 
-A coroutine runs in steps, from one wait to the next. The time that the thread spends in the steps
-of one pass is summed up, so that neither the API server nor other passes are in it. What the event
-loop does for it between two steps (sockets, TLS) is not either. This room must not know operators.
+A coroutine runs in steps, from one await to the next. The sum of the thread's CPU time over a
+pass's steps excludes the API server, other passes, and the event loop's own work between steps
+(sockets, TLS). This module must not depend on the operator.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class Stepped(Awaitable[Result]):
-    """Runs a coroutine and tells how many seconds its steps took, however it ended."""
+    """Runs a coroutine and reports the seconds of its steps, however it ended."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Stepped(Awaitable[Result]):
         self._seconds = 0.0
 
     def __await__(self) -> Generator[Any, Any, Result]:
-        """Hand on what the coroutine waits for, and what comes of that."""
+        """Pass awaited objects out, and results or exceptions in."""
         try:
             waited = self._step(self._work.send, None)
             while True:
@@ -59,12 +59,12 @@ def meter(
     clock: Callable[[], float],
     note: Callable[[float, float], None],
 ) -> Callable[[Key], Coroutine[Any, Any, Result]]:
-    """Return a function like this one that also tells what each call takes.
+    """Wrap a coroutine function to report the cost of each call.
 
     Args:
         cpu: CPU time of the thread, in seconds.
-        clock: time as it passes, in seconds.
-        note: is told the seconds of a call by the one and by the other.
+        clock: wall-clock time, in seconds.
+        note: receives the CPU seconds and the wall-clock seconds of a call.
     """
 
     async def run_metered(key: Key) -> Result:

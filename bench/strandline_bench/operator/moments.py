@@ -1,6 +1,6 @@
-"""When things happened to attempts, as seen from outside, and how long one thing took to another.
+"""Times of attempts' events, as seen from outside, and the delays between them.
 
-Times are seconds since the epoch and come from the observer. This room must not know clocks.
+Times are seconds since the epoch and come from the observer. This module must not read clocks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Json = Mapping[str, Any]
 
 
 class AttemptId(NamedTuple):
-    """An attempt: namespace and name of its pipeline, and its number."""
+    """An attempt: its pipeline's namespace and name, and its number."""
 
     namespace: str
     pipeline: str
@@ -26,16 +26,16 @@ class AttemptId(NamedTuple):
 
 @dataclass(slots=True)
 class Moments:
-    """What was seen of all pipelines.
+    """Observations of all pipelines.
 
     Attributes:
-        applied: when each pipeline was.
-        evidence: when the end of an attempt began to show.
-        ended: when its status first had an end.
-        due: the time at which an attempt was to be made.
-        made: when it was first seen.
-        phases: of pipelines that are over.
-        causes: of attempts that have ended badly.
+        applied: when each pipeline was applied.
+        evidence: when an attempt's end first became visible.
+        ended: when an attempt's status first had an end.
+        due: when an attempt was due.
+        made: when an attempt was first seen.
+        phases: of ended pipelines.
+        causes: of failed attempts.
     """
 
     applied: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Moments:
     causes: dict[AttemptId, str] = field(default_factory=dict)
 
     def see_pipeline(self, body: Json, now: float) -> None:
-        """Note that a pipeline was made or changed."""
+        """Record a new or changed pipeline."""
         metadata, status = body["metadata"], body.get("status") or {}
         key = (metadata["namespace"], metadata["name"])
         self.applied.setdefault(key, now)
@@ -59,7 +59,7 @@ class Moments:
             self.due.setdefault(attempt_id, parse_time(due))
 
     def see_attempt(self, body: Json, now: float) -> None:
-        """Note that an attempt was made or changed."""
+        """Record a new or changed attempt."""
         spec, status = body["spec"], body.get("status") or {}
         attempt_id = AttemptId(body["metadata"]["namespace"], spec["pipeline"], spec["number"])
         self.made.setdefault(attempt_id, now)
@@ -69,12 +69,12 @@ class Moments:
             self.causes[attempt_id] = status["cause"]
 
     def show_evidence(self, attempt_id: AttemptId, now: float) -> None:
-        """Note that first evidence of an attempt's end is on its way to the API server."""
+        """Record the time at which the first evidence of an attempt's end is sent."""
         self.evidence.setdefault(attempt_id, now)
 
     @property
     def end_delays(self) -> list[float]:
-        """Seconds from the evidence to the status that has the end."""
+        """Seconds from the evidence to the status with the end."""
         return [
             self.ended[attempt_id] - at
             for attempt_id, at in self.evidence.items()
@@ -83,7 +83,7 @@ class Moments:
 
     @property
     def retry_delays(self) -> list[float]:
-        """Seconds from the time at which a retry was due to its attempt."""
+        """Seconds from a retry's due time to its attempt."""
         return [
             self.made[attempt_id] - at
             for attempt_id, at in self.due.items()
@@ -98,9 +98,9 @@ class Moments:
 
 
 def take_share(numbers: Sequence[float], share: float) -> float:
-    """Return the least of the numbers that at least this share of them does not exceed.
+    """Return the smallest number that at least this share of the numbers does not exceed.
 
-    0 of none.
+    Return 0 for no numbers.
     """
     ordered = sorted(numbers)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0

@@ -1,7 +1,7 @@
-"""What the operator costs with very many pipelines that have nothing to do.
+"""Cost of the operator with very many idle pipelines.
 
-One pipeline is run to its end, and what it comes to is written down many times over. Then an
-operator starts, looks at all of them, and is left alone.
+One pipeline runs to its end, and its final state is copied many times. Then an operator starts,
+examines all of them, and is left alone.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from strandline_operator.render.attempt import render_claim
 
 _MEGABYTE = 1_000_000
 _AT_ONCE = 16
-_MODEL = "first-of-all"  # no other word of its objects has it in it
-_MODEL_SECONDS = 6.0  # by then the operator has looked at its claim again, and says it is bound
+_MODEL = "first-of-all"  # unique, so that it can be replaced in the pipeline's objects
+_MODEL_SECONDS = 6.0  # enough for the operator to recheck the claim and record it as bound
 _QUIET_SECONDS = 5.0
 _LONGEST_LOOK = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What was seen.
+    """Observations of the idle operator.
 
     Attributes:
-        begun: the reading as the operator became healthy.
-        quiet: when nothing was asked any more, and when it was first seen that it was not.
-        rested: some seconds later.
+        begun: reading when the operator became healthy.
+        quiet: first reading without new requests since the previous reading.
+        rested: a reading some seconds later.
     """
 
     pipelines: int
@@ -70,7 +70,7 @@ def measure_rest(scale: Scale) -> list[Row]:
 
 
 def list_rows(rest: Rest) -> list[Row]:
-    """Return what was seen as rows."""
+    """Return the observations as rows."""
     what = f"operator, {rest.pipelines:,} pipelines at rest"
     asked = rest.quiet.requests - rest.begun.requests
     for request, times in asked.most_common():
@@ -129,7 +129,7 @@ async def run_model(wire: Wire, host: Host, namespace: str) -> tuple[Json, Json]
 async def copy_all(
     wire: Wire, namespaces: list[str], pipelines: int, pipeline: Json, attempt: Json
 ) -> None:
-    """Write the model down under as many other names."""
+    """Create this many copies of the model under other names."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def write(number: int) -> None:
@@ -141,7 +141,7 @@ async def copy_all(
 
 
 async def _copy(wire: Wire, namespace: str, name: str, pipeline: Json, attempt: Json) -> None:
-    """Write the model down under another name, with all that its status says."""
+    """Create a copy of the model under another name, with its whole status."""
     text = json.dumps([pipeline, attempt]).replace(_MODEL, name)
     finished, ended = json.loads(text)
     made = await wire.create(render_pipeline(name), namespace)
@@ -165,7 +165,7 @@ async def _copy(wire: Wire, namespace: str, name: str, pipeline: Json, attempt: 
 
 
 async def wait_until_quiet(host: Host) -> Reading:
-    """Return the first reading after which nothing was asked for some seconds, streams apart."""
+    """Wait for some seconds without requests other than streams, and return a reading."""
     end, last = time.monotonic() + _LONGEST_LOOK, await asyncio.to_thread(host.read)
     while time.monotonic() < end:
         await asyncio.sleep(_QUIET_SECONDS)

@@ -1,1 +1,1 @@
-"""What people pick on one machine: whole jobs by products, and what libraries do for a stage."""
+"""Alternatives on one machine: products for whole jobs, and libraries for single stages."""

@@ -1,8 +1,8 @@
-"""Product against product: the same files, whole commands, everyone's start on the clock.
+"""Compares products: the same files, whole commands, and all starts timed.
 
-Turns alternate and the median is told. Where a job has one answer all must keep the same rows;
-where each has rules of its own, how many it kept is told. The smallest input shows what a start
-takes, so that a longer run is also told without it.
+Turns alternate, and the result is the median. If a job has one correct answer, all products must
+keep the same rows; if each has its own rules, the table has the number of kept rows. The smallest
+input measures the start, so longer runs also have a time without the start.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from strandline_bench.products.jobs import (
 )
 
 _MIBS = 1e6
-_MANY = 10_000  # items, above which one turn is enough
+_MANY = 10_000  # items, from which one turn is enough
 _OURS = PRODUCTS[0]
 
 
 def measure_products(scale: Scale) -> dict[str, list[Row]]:
-    """Run every product in every job that it can do, at each size; a table for each job."""
+    """Run every product in every supported job at each size. Return a table per job."""
     return {job.name: list(_measure_job(job, scale)) for job in JOBS if _is_asked(job, scale)}
 
 
@@ -58,10 +58,10 @@ def _measure_job(job: Job, scale: Scale) -> Iterator[Row]:
 def _compare(
     job: Job, products: list[Product], folder: Path, what: str, turns: int, starts: dict[str, float]
 ) -> Iterator[Row]:
-    """Run all in turns.
+    """Run all products in turns.
 
     Args:
-        starts: seconds of each over the smallest input, which the first call fills.
+        starts: seconds of each product over the smallest input, which the first call fills.
     """
     taken: dict[str, list[float]] = {product.title: [] for product in products}
     kept: dict[str, Kept] = {}
@@ -88,7 +88,7 @@ def _compare(
 
 
 def _describe(seconds: float, start: float, ours: float | None) -> str:
-    """Return the seconds, those without a start, and how they compare with ours."""
+    """Format the seconds, the seconds without the start, and the ratio to ours."""
     parts = [format_number(seconds, "s")]
     if seconds > start:
         parts.append(f"{format_number(seconds - start, 's')} without its start")
@@ -98,7 +98,7 @@ def _describe(seconds: float, start: float, ours: float | None) -> str:
 
 
 def _run(product: Product, job: Job, folder: Path) -> tuple[float, Kept]:
-    """Run a product, twice where it ends badly once; its seconds, and what it kept."""
+    """Run a product, with one retry. Return its seconds and its kept rows."""
     target = folder / "out"
     try:
         for is_last in (False, True):

@@ -1,4 +1,4 @@
-"""What a user's function says of a document, for all products; it needs no library."""
+"""The user's function of a document, for all products. It needs no library."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-MARK = "STRANDLINE_BENCH_PRODUCT"  # of a product's processes: the job that they do
+MARK = "STRANDLINE_BENCH_PRODUCT"  # environment variable of a product's processes: the current job
 CORES = len(os.sched_getaffinity(0))
-LEAST_SIDE = 24  # pixels of a picture that is kept
-FRAME_RATE = 2  # frames a second of a video that are kept
-FRAME_WIDTH, FRAME_HEIGHT = 256, 144  # pixels that they are shrunk to
-_SHORTEST, _LONGEST = 3, 10  # letters of a word, on average
-_LEAST_ALPHABETIC, _MOST_CUT = 0.8, 0.3  # shares of the words, and of the lines
+LEAST_SIDE = 24  # minimum side of a kept picture in pixels
+FRAME_RATE = 2  # kept frames per second of a video
+FRAME_WIDTH, FRAME_HEIGHT = 256, 144  # size of a scaled frame in pixels
+_SHORTEST, _LONGEST = 3, 10  # bounds of the average word length in letters
+_LEAST_ALPHABETIC, _MOST_CUT = 0.8, 0.3  # minimum share of words, maximum share of lines
 _COMMON = frozenset(("the", "be", "to", "of", "and", "that", "have", "with"))
 _LEAST_COMMON = 2
 Program = Callable[[Path, Path], None]
 
 
 def _has_letters(text: str) -> bool:
-    """Return what takes no time, so that reading and writing are all there is."""
+    """Return a nearly free decision, so that reading and writing dominate."""
     return text.count("e") % 3 != 0
 
 
 def _has_prose(text: str) -> bool:
-    """Return whether a text is prose, by rules such as users write for themselves."""
+    """Return whether a text is prose, by rules that users might write themselves."""
     words = text.split()
     if not words or not _SHORTEST <= sum(map(len, words)) / len(words) <= _LONGEST:
         return False
@@ -38,10 +38,10 @@ def _has_prose(text: str) -> bool:
 
 
 KEEPING: Mapping[str, Callable[[str], bool]] = {"filter": _has_letters, "words": _has_prose}
-# What the user's function says of a text.
+# The user's decision on a text.
 is_kept = KEEPING.get(os.environ.get(MARK, ""), _has_letters)
 
 
 def run_program(jobs: Mapping[str, Program]) -> None:
-    """Run the job that the command line names: JOB INPUT OUTPUT."""
+    """Run the job of the command line: JOB INPUT OUTPUT."""
     jobs[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))

@@ -1,4 +1,4 @@
-"""The products that are compared: which program, in which environment, with which settings."""
+"""The compared products: program, environment, and settings."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ ENVIRONMENTS = ROOT / ".cache" / "products"
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product, used in one way.
+    """A product in one configuration.
 
     Attributes:
-        title: as the table has it.
-        program: a module of `programs`; empty: it is ours.
-        package: that tells its version.
-        jobs: that it can do without a GPU, by a documented way.
-        environment: its folder below `.cache/products`; empty: the benchmark's own.
-        variables: of its process.
-        options: of `strandline run`, where it is ours.
-        resumes: it has a documented way to go on after a kill.
+        title: in the table.
+        program: a module of `programs`; empty for ours.
+        package: the package whose version is printed.
+        jobs: jobs that it supports without a GPU, by a documented way.
+        environment: folder below `.cache/products`; empty for the benchmark's own.
+        variables: environment variables of its process.
+        options: of `strandline run`, for ours.
+        resumes: whether it has a documented way to resume after a kill.
     """
 
     title: str
@@ -41,7 +41,7 @@ class Product:
 
     @property
     def python(self) -> Path:
-        """Return the interpreter that has it."""
+        """Return the interpreter of its environment."""
         if not self.environment:
             return Path(sys.executable)
         return ENVIRONMENTS / self.environment / "bin" / "python"
@@ -55,13 +55,13 @@ class Product:
         return f"{name} {version}{comma}{how}"
 
     def is_installed(self) -> bool:
-        """Return whether its environment has it."""
+        """Return whether its environment has the package."""
         return not self.package or bool(find_version(self.python, self.package))
 
 
 @cache
 def find_version(python: Path, package: str) -> str:
-    """Return the version of a package in an environment; empty: it is not there."""
+    """Return the version of a package in an environment, or an empty text if missing."""
     if not python.exists():
         return ""
     script = f"from importlib.metadata import version; print(version({package!r}))"
@@ -71,7 +71,7 @@ def find_version(python: Path, package: str) -> str:
     return done.stdout.strip()
 
 
-# Its processes can't join a Ray of their own machine with the tokens that Ray asks for by itself.
+# Curator's processes can't join their local Ray with the tokens that Ray requires by default.
 _CURATOR = {"RAY_AUTH_MODE": "disabled"}
 _OURS = ("filter", "words", "quality", "exact", "near", "pictures", "videos")
 _JUICER = ("filter", "words", "quality", "exact", "near", "pictures")

@@ -1,4 +1,4 @@
-"""What each job works on, made by a generator: the same numbers give the same files."""
+"""Generates the inputs of each job: the same arguments give the same files."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from strandline_bench.text.documents import generate_documents, list_documents
 
 FILES = 20
 _LEAST_WORDS = 5
-_EQUAL, _NEAR = 0.2, 0.2  # shares of the documents that are another's copy, and nearly one
+_EQUAL, _NEAR = 0.2, 0.2  # shares of exact copies and of near-copies among the documents
 _SIDES = (8, 640)
-_LAPS = 6  # of ten seconds
+_LAPS = 6  # repetitions of ten seconds
 
 
 def write_documents(folder: Path, count: int) -> None:
-    """Write made texts as JSON Lines."""
+    """Write generated texts as JSON Lines."""
     texts = generate_documents(["A text of a document that is there."], seed=1)
     _write_rows(folder, ({"text": next(texts), "score": at / 7} for at in range(count)))
 
 
 def write_long_documents(folder: Path, count: int) -> None:
-    """Write made texts of a kilobyte each as JSON Lines."""
+    """Write generated texts of a kilobyte each as JSON Lines."""
     texts = generate_documents(["A text of a document that is there."], seed=1)
     _write_rows(folder, ({"text": f"{next(texts)}\n{next(texts)}"} for _ in range(count)))
 
 
 def write_prose(folder: Path, count: int) -> None:
-    """Write texts of which filters keep some: of this machine and made of them, all with words."""
+    """Write texts of which filters keep some: from this machine, and generated from its words."""
     found = list(filter(None, list_documents(min(2 * count, 4_000))))
     made = generate_documents(found, seed=2)
     texts = (text for text in made if len(text.split()) >= _LEAST_WORDS)
@@ -41,12 +41,12 @@ def write_prose(folder: Path, count: int) -> None:
 
 
 def write_copies(folder: Path, count: int) -> None:
-    """Write texts of which some are copies of others, and some nearly so."""
+    """Write texts with some exact and some near copies."""
     _write_rows(folder, _draw_copies(count))
 
 
 def write_pictures(folder: Path, count: int) -> None:
-    """Write pictures of many sizes, half of them PNG and half JPEG."""
+    """Write pictures of many sizes, half PNG and half JPEG."""
     folder.mkdir(parents=True)
     chance = random.Random(3)  # noqa: S311 - samples, not secrets
     for at in range(count):
@@ -57,7 +57,7 @@ def write_pictures(folder: Path, count: int) -> None:
 
 
 def write_videos(folder: Path, count: int) -> None:
-    """Write copies of one video of a minute, 640 × 360, H.264."""
+    """Write copies of a one-minute video, 640 × 360, H.264."""
     from make_videos import RATE, Scene, Video, write_video  # noqa: PLC0415 - of the examples
 
     folder.mkdir(parents=True)
@@ -79,8 +79,8 @@ def _draw_copies(count: int) -> Iterator[dict[str, str]]:
         elif earlier and drawn < _EQUAL + _NEAR:
             yield {"text": f"{chance.choice(earlier)} And {chance.randrange(1000)} more."}
         else:
-            # Words of letters, since numbers count as one where texts are made alike; sentences of
-            # the generator are few, and many texts share them.
+            # Use words of letters, because normalization makes all numbers equal. The generator's
+            # few sentences are shared by many texts.
             words = [
                 "".join(chance.choices("abcdefgh", k=5)) for _ in range(chance.randint(30, 120))
             ]
@@ -90,7 +90,7 @@ def _draw_copies(count: int) -> Iterator[dict[str, str]]:
 
 
 def _write_rows(folder: Path, rows: Iterable[Mapping[str, object]]) -> None:
-    """Write rows in turns to the files, each with a key, which some products call an id."""
+    """Distribute rows over the files, each with a key, which some products call an ID."""
     folder.mkdir(parents=True)
     files = [(folder / f"{at:02}.jsonl").open("w", encoding="utf-8") for at in range(FILES)]
     for number, row in enumerate(rows):

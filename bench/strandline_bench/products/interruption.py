@@ -1,8 +1,8 @@
-"""What is left to do after a kill at half, after an end, and after a day more: a filter of words.
+"""Work left after a kill at half, after the end, and after one more day, for a word filter.
 
-Each product goes on as its documentation has it; where it has no way, all is done again in an empty
-folder. Shares are of its own whole run, and what is kept in the end is held against what the
-function says of the input.
+Each product resumes as documented; if it cannot, the whole job runs again in an empty folder.
+Shares refer to the product's own whole run, and the final result is compared with the function's
+decisions on the input.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from strandline_bench.products.jobs import (
 
 (_JOB,) = (job for job in JOBS if job.name == "words")
 _RESUMING = {"CURATOR_RESUMES": "1", "JUICER_RESUMES": "1"}
-# Beside those that resume, these, which stand for all that do it again.
+# Products that cannot resume, as examples of all such products.
 _WITHOUT = ("a pool of processes, by hand", "Polars", "Daft")
-_DAY = 20  # a day more is one part of so many
+_DAY = 20  # an additional day is one part in this many
 
 
 def measure_interruptions(scale: Scale) -> list[Row]:
-    """Interrupt every product that is installed."""
+    """Interrupt every installed product."""
     count = scale.pick(500_000, 1_000)
     folder = scale.folder / "interrupted"
     _JOB.write(folder / "all", count + count // _DAY)
     rows: list[Row] = []
-    # A quick look is at ours alone.
+    # A quick run measures only ours.
     for product in PRODUCTS[:1] if scale.is_quick else PRODUCTS:
         if product.is_installed() and (product.resumes or product.title in _WITHOUT):
             try:
@@ -55,7 +55,7 @@ def measure_interruptions(scale: Scale) -> list[Row]:
 
 
 def _interrupt(product: Product, folder: Path, what: str) -> Iterator[Row]:
-    """Yield what each costs."""
+    """Yield a row for each case."""
     product = replace(product, variables={**product.variables, **_RESUMING})
     target = folder / "out"
     _fill(folder, is_whole=False)
@@ -63,7 +63,7 @@ def _interrupt(product: Product, folder: Path, what: str) -> Iterator[Row]:
     kept = _expect(folder)
     shutil.rmtree(target)
     with start_product(product, _JOB, folder, target) as process:
-        with suppress(subprocess.TimeoutExpired):  # it is at work, as it should be
+        with suppress(subprocess.TimeoutExpired):  # running, as expected
             process.wait(whole / 2)
         kill_product(process)
     again = _go_on(product, folder)
@@ -82,7 +82,7 @@ def _interrupt(product: Product, folder: Path, what: str) -> Iterator[Row]:
 
 
 def _go_on(product: Product, folder: Path) -> float:
-    """Run it once more, and return the seconds."""
+    """Run the product once more, and return the seconds."""
     target = folder / "out"
     if not product.resumes:
         shutil.rmtree(target)
@@ -90,7 +90,7 @@ def _go_on(product: Product, folder: Path) -> float:
 
 
 def _expect(folder: Path) -> Kept:
-    """Return what the function keeps of the input."""
+    """Return the rows of the input that the function keeps."""
     lines = (line for path in (folder / "in").iterdir() for line in path.open(encoding="utf-8"))
     rows = map(json.loads, lines)
     return digest_values(row[_JOB.column] for row in rows if KEEPING[_JOB.name](row["text"]))
@@ -104,7 +104,7 @@ def _tell(what: str, seconds: float, whole: float, kept: Kept, wanted: Kept) -> 
 
 
 def _fill(folder: Path, *, is_whole: bool) -> None:
-    """Link the files of the input, the last one, which is the day, only where it is whole."""
+    """Link the input files; the last file, the additional day, only if `is_whole`."""
     shutil.rmtree(folder / "in", ignore_errors=True)
     (folder / "in").mkdir()
     files = sorted((folder / "all").iterdir())

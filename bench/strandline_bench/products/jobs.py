@@ -1,4 +1,4 @@
-"""The jobs, and how a product is run for one: a whole command, in a process group of its own."""
+"""The jobs, and how a product runs for a job: a whole command in its own process group."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from strandline_bench.products.inputs import (
 )
 from strandline_bench.products.manifests import write_manifest
 
-LONGEST = 600.0  # seconds of one command
+LONGEST = 600.0  # timeout of a command in seconds
 _PROGRAMS = "strandline_bench.products.programs"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that products are compared in.
+    """A job in which products are compared.
 
     Attributes:
-        name: as the programs have it.
-        what: as the table has it.
-        write: makes so many items in a folder.
-        sizes: numbers of items; the smallest shows everyone's start.
-        column: that tells whether two kept the same; empty: they decide by rules of their own.
+        name: in the programs.
+        what: in the table.
+        write: writes the given number of items into a folder.
+        sizes: numbers of items; the smallest measures the start.
+        column: to compare the kept rows; empty if products decide by their own rules.
     """
 
     name: str
@@ -64,12 +64,12 @@ JOBS = (
 
 
 class FailedProductError(Exception):
-    """A command ended badly, or took too long."""
+    """A command failed, or took too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a command has kept: how many rows, and a digest of them in any order."""
+    """Result of a command: the number of rows, and their order-independent digest."""
 
     rows: int
     digest: str
@@ -79,7 +79,7 @@ def run_product(product: Product, job: Job, folder: Path, target: Path) -> float
     """Run a product over the input of a folder, and return the seconds.
 
     Raises:
-        FailedProductError: it ended badly.
+        FailedProductError: if it failed.
     """
     begun = time.perf_counter()
     with start_product(product, job, folder, target) as process:
@@ -98,7 +98,7 @@ def run_product(product: Product, job: Job, folder: Path, target: Path) -> float
 def start_product(
     product: Product, job: Job, folder: Path, target: Path
 ) -> subprocess.Popen[bytes]:
-    """Start a product in a process group of its own, with its log in the folder."""
+    """Start a product in its own process group, with its log in the folder."""
     target.mkdir(exist_ok=True)
     bin_folder = str(product.python.parent)
     environment = {
@@ -120,11 +120,11 @@ def start_product(
 
 
 def kill_product(process: subprocess.Popen[bytes]) -> None:
-    """Kill a command with all that it started, so that nothing is left to disturb the next one.
+    """Kill a command and all its processes, so that nothing disturbs the next command.
 
-    Workers of a Ray that was ended may live on, in groups of their own; a variable tells them.
+    Workers of an ended Ray may live on in other groups; an environment variable identifies them.
     """
-    with suppress(ProcessLookupError):  # all have ended
+    with suppress(ProcessLookupError):  # all processes have ended
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     for left in psutil.process_iter():
@@ -134,10 +134,10 @@ def kill_product(process: subprocess.Popen[bytes]) -> None:
 
 
 def read_kept(target: Path, column: str) -> Kept:
-    """Return what is in the Parquet files below a folder.
+    """Return the contents of the Parquet files below a folder.
 
     Args:
-        column: of which the digest is; empty: none is made.
+        column: for the digest; empty for no digest.
     """
     paths = (path for path in target.rglob("*.parquet") if not _is_of_passes(path, target))
     files = map(pq.ParquetFile, paths)
@@ -149,7 +149,7 @@ def read_kept(target: Path, column: str) -> Kept:
 
 
 def digest_values(values: Iterable[object]) -> Kept:
-    """Return how many values there are, and their digest."""
+    """Return the number of values and their digest."""
     count, digest = 0, 0
     for value in values:
         count += 1
@@ -158,7 +158,7 @@ def digest_values(values: Iterable[object]) -> Kept:
 
 
 def _is_of_passes(path: Path, target: Path) -> bool:
-    """Return whether a file is none of the last result: ours has volumes, others caches."""
+    """Return whether a file is intermediate: ours writes volumes, others write caches."""
     return path.relative_to(target).parts[0] in {"volume", "cache", "work"}
 
 

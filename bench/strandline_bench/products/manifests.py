@@ -1,4 +1,4 @@
-"""Ours for each job: what a user writes and applies."""
+"""Our manifests for each job, as a user writes and applies them."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ class KeepTexts(Stage):
     """The user's function as a stage."""
 
     def process(self, task: Task) -> Task:
-        """Return the rows that it keeps."""
+        """Return the rows that the function keeps."""
         texts = task.table["text"].to_pylist()
         return task.replace(task.table.filter(pa.array([is_kept(text) for text in texts])))
 
 
 class KeepLarge(Stage):
-    """Pictures of a size."""
+    """Keeps pictures above a minimum size."""
 
     def process(self, task: Task) -> Task:
-        """Return what is written of those whose sides are long enough."""
+        """Return the rows of pictures whose sides are long enough."""
         table = task.table.select(["key", "width", "height"])
         sides = pc.min_element_wise(table["width"], table["height"])
         return task.replace(table.filter(pc.greater_equal(sides, LEAST_SIDE)))
 
 
 class MeasureLight(Stage):
-    """How light each frame is, a row each."""
+    """Measures the brightness of each frame, a row per frame."""
 
     def process(self, task: Task) -> Task:
-        """Return clip, time and light of the frames."""
+        """Return the clip, time, and brightness of the frames."""
         rows = []
         for clip in task.table.select(["clip", "frames", "frame_times"]).to_pylist():
             for second, frame in zip(clip["frame_times"], clip["frames"], strict=True):
@@ -56,7 +56,7 @@ def write_manifest(job: str, folder: Path, target: Path) -> Path:
 
     Args:
         folder: with the job's input in `in`.
-        target: for all that is written.
+        target: for all output.
     """
     path = folder / f"{job}.yaml"
     path.write_text(yaml.safe_dump_all(_MAKERS[job](folder / "in", target)))
@@ -85,7 +85,7 @@ def _pictures(source: Path, target: Path) -> list[Step]:
     listed = {"use": "files", "with": {"paths": [f"{source}/*"], "buckets": 8}}
     stages = [{"use": "read-files"}, {"use": "decode-images"}]
     sink = _to_parquet(target)
-    sink["with"]["targetBytes"] = 128 << 20  # as pictures are tasks of their own: docs/outputs.md
+    sink["with"]["targetBytes"] = 128 << 20  # pictures are separate tasks; see docs/outputs.md
     return [_build("kept", listed, [*stages, {"use": f"{_HERE}:KeepLarge"}], sink)]
 
 

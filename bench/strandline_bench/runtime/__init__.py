@@ -1,1 +1,1 @@
-"""What a run costs beside its stages: a command, a task, an output, a node."""
+"""Cost of a run beyond its stages: a command, a task, an output, a node."""

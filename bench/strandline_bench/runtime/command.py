@@ -1,7 +1,7 @@
-"""A user's whole command, cold: from the shell's prompt to its first output, and to its end.
+"""A user's whole command, cold: from the shell prompt to the first output and to the end.
 
-Beside it a script of datatrove that does the same to the same documents. What goes on inside is
-seen from outside, by the processes that appear and the files that are written.
+The comparison is a datatrove script that does the same to the same documents. Progress is observed
+from outside, by new processes and written files.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _EXAMPLE = "text-documents"
 _MANIFEST = f"pipelines/examples/{_EXAMPLE}.yaml"
 _LOOK_SECONDS = 0.02
 _OUTPUTS = "*.jsonl*"
-# Names of processes: a node of Ray's, and a worker of ours. Ray's agents are called `ray::`, too.
+# Process names of a Ray node and of our worker. Ray's agents are also called `ray::`.
 _NODE, _WORKER = "raylet", f"ray::{StageWorker.__name__}"
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Seconds from the start of a command to what could be seen of it; None: it never was.
+    """Seconds from the start of a command to an observation, or None without one.
 
     Attributes:
-        node: a node of Ray was there.
-        worker: the first stage's worker was there.
-        output: the first output was there.
-        end: of the command.
-        summary: of all that it wrote.
+        node: a Ray node existed.
+        worker: the first stage's worker existed.
+        output: the first output existed.
+        end: the command ended.
+        summary: of all outputs.
     """
 
     node: float | None
@@ -80,7 +80,7 @@ def _run_ours(folder: Path, engine: str) -> Sequence[str]:
 
 
 def _run_datatrove(folder: Path) -> Sequence[str]:
-    build_case(_EXAMPLE, folder, is_quick=False)  # the case is read while nothing is on the clock
+    build_case(_EXAMPLE, folder, is_quick=False)  # read the case before the clock starts
     return [sys.executable, *TRIAL, "datatrove", _EXAMPLE, str(folder)]
 
 

@@ -1,8 +1,8 @@
-"""What a day's crawl costs of the corpus that it joins: filters, then duplicates by passes.
+"""Cost of a day's crawl relative to the corpus it joins: filters, then deduplication passes.
 
-Each pass is one attempt in this process, as the guide on duplicates has them, with partitions read
-together as it advises for small files; seconds are the processor's, once over all and then with one
-file in a hundred more.
+Each pass is one attempt in this process, as in the guide on duplicates, with small partitions read
+together as the guide recommends. Seconds are CPU time, first over everything and then with one
+additional file in a hundred.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from strandline_bench.ground.table import Row, bound, format_number
 from strandline_bench.text.documents import list_documents
 
 FILES, PARTITIONS, DAYS = 100, 8, 3
-COPIED = 20  # texts of a day for each copy
-TOGETHER = 64 << 20  # bytes of partitions that are read at once, each file opened once for them
-MOST = 5.0  # per cent of the whole
+COPIED = 20  # one copied text per this many texts of a day
+TOGETHER = 64 << 20  # bytes of partitions read together, with each file opened once
+MOST = 5.0  # percent of the whole
 Item = dict[str, Any]
 
 FILTERS: list[Item] = [
@@ -41,7 +41,7 @@ FILTERS: list[Item] = [
 
 
 def measure_crawl(scale: Scale) -> list[Row]:
-    """Run all passes over a corpus, over nothing new, and over a day's crawl more."""
+    """Run all passes over a corpus, over nothing new, and over an additional day's crawl."""
     count = scale.pick(60_000, 400)
     folder = scale.folder / "crawl"
     texts = list_documents(count + DAYS * count // FILES)
@@ -49,14 +49,14 @@ def measure_crawl(scale: Scale) -> list[Row]:
     size = count // FILES
     for file in range(FILES):
         _write(folder, file, texts[file * size : (file + 1) * size])
-    # Modules and lists of words are loaded once, and so are no part of any.
+    # Load modules and word lists first, so that no measured run pays for them.
     _run(folder, "first", [f"{folder}/in/000.jsonl"])
     paths = [f"{folder}/in/*"]
     whole = sum(_run(folder, "corpus", paths).values())
     nothing = sum(_run(folder, "corpus", paths).values())
     days = []
     for file in range(FILES, FILES + DAYS):
-        # Copies of texts that are there already have the list of duplicates change.
+        # Copies of existing texts force changes of the duplicates list.
         copies = texts[file::COPIED][: size // COPIED]
         _write(folder, file, texts[file * size : (file + 1) * size] + copies)
         days.append(_run(folder, "corpus", paths))
@@ -73,7 +73,7 @@ def measure_crawl(scale: Scale) -> list[Row]:
 
 
 def _list_passes(paths: list[str]) -> dict[str, Item]:
-    """Return the specs of the passes, in the order in which they run."""
+    """Return the specs of the passes in order."""
     buckets: Item = {"pipeline": "signatures", "files": "**/*.parquet"}
     links: Item = {"pipeline": "links", "files": "**/*.parquet"}
     pages: Item = {"pipeline": "pages", "files": "**/*.parquet"}
@@ -116,7 +116,7 @@ def _list_passes(paths: list[str]) -> dict[str, Item]:
 
 
 def _run(folder: Path, volume: str, paths: list[str]) -> dict[str, float]:
-    """Run all passes; the processor's seconds of each."""
+    """Run all passes, and return the CPU seconds of each."""
     took: dict[str, float] = {}
     for name, spec in _list_passes(paths).items():
         head = {"apiVersion": "strandline.dev/v1alpha1", "kind": "CurationPipeline"}

@@ -1,6 +1,6 @@
-"""What an event costs the driver while little waits, and while very much does.
+"""The driver's cost per event, with short and with long queues.
 
-No Ray and no disk: the queues, the groups and the count of a run are asked what the loop asks them.
+Without Ray or a disk: calls the queues, groups, and tally of a run as the loop does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_TIMES = 2.0
 
 
 def measure_driver(scale: Scale) -> list[Row]:
-    """Return tasks out of one source, sources that wait, groups that are open: many against few."""
+    """Compare few and many: tasks of one source, waiting sources, and open groups."""
     cases: tuple[tuple[str, Callable[[int], float], int], ...] = (
         ("tasks out of one source", time_tasks, scale.pick(1_000_000, 30_000)),
         ("sources that wait", time_sources, scale.pick(1_000_000, 30_000)),
@@ -46,7 +46,7 @@ def measure_driver(scale: Scale) -> list[Row]:
 
 
 def time_tasks(count: int) -> float:
-    """Return seconds of a task, while all that one source became wait for the last stage."""
+    """Return the seconds per task while all tasks of one source wait for the last stage."""
     flow, tally = _make_flow(), Tally(_is_never_over)
     (root,) = _make_roots(1)
     tokens = tuple(_name(number) for number in range(1, count + 1))
@@ -64,7 +64,7 @@ def time_tasks(count: int) -> float:
 
 
 def time_sources(count: int) -> float:
-    """Return seconds of a source, while that many wait for the first stage."""
+    """Return the seconds per source while `count` sources wait for the first stage."""
     flow, tally = _make_flow(), Tally(_is_never_over)
     roots = _make_roots(count)
     tally.count(Event(root.source, (), (root.token,)) for root in roots)
@@ -73,7 +73,7 @@ def time_sources(count: int) -> float:
 
 
 def time_groups(count: int) -> float:
-    """Return seconds of a source that fails, while a group of each waits for its second half."""
+    """Return the seconds per failed source while a group per source waits for its second half."""
     flow = _make_flow(group=2)
     for number in range(count):
         _begin_group(flow, number, arriving=1)
@@ -88,7 +88,7 @@ def time_groups(count: int) -> float:
 
 
 def time_whole_groups(count: int) -> float:
-    """Return seconds of a group, while that many wait for the last stage."""
+    """Return the seconds per group while `count` groups wait for the last stage."""
     flow = _make_flow(group=2)
     for number in range(count):
         _begin_group(flow, number, arriving=2)
@@ -102,7 +102,7 @@ def time_whole_groups(count: int) -> float:
 
 
 def _compare(measure: Callable[[int], float], many: int, turns: int) -> tuple[float, float]:
-    """Return medians of few and of many, turn by turn."""
+    """Return medians for few and for many, measured alternately."""
     few_times, many_times = [], []
     for _ in range(turns):
         few_times.append(measure(_LITTLE))
@@ -111,7 +111,7 @@ def _compare(measure: Callable[[int], float], many: int, turns: int) -> tuple[fl
 
 
 def _time(event: Callable[[], None], times: int) -> float:
-    """Return seconds of an event; the collector, which looks at all there is, is left out."""
+    """Return the seconds per event, without garbage collection."""
     gc.collect()
     gc.disable()
     begun = time.perf_counter()
@@ -123,7 +123,7 @@ def _time(event: Callable[[], None], times: int) -> float:
 
 
 def _turn(flow: Flow, stage: int, tally: Tally) -> None:
-    """Take one turn of the driver's loop: ask, hand out a batch, take its receipt."""
+    """Do one turn of the driver's loop: query, send a batch, take its receipt."""
     _ask(flow)
     batch = flow.next_batch(stage, _BATCH)
     events = [
@@ -136,7 +136,7 @@ def _turn(flow: Flow, stage: int, tally: Tally) -> None:
 
 
 def _ask(flow: Flow) -> None:
-    """Ask the queues what each turn asks them."""
+    """Query the queues as each turn does."""
     flow.is_idle()
     for stage, queue in enumerate(flow.queues):
         len(queue)
@@ -158,7 +158,7 @@ def _make_roots(count: int) -> list[Slot]:
 
 
 def _begin_group(flow: Flow, number: int, arriving: int) -> None:
-    """Have a task of a source become two, of which so many have arrived."""
+    """Split a task of a source into two, of which `arriving` have arrived."""
     name = _name(number)
     slot = Slot(name, "key", name, None, None, 0)
     flow.queues[0].running += 1

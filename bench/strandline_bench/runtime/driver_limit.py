@@ -1,7 +1,7 @@
-"""How much of a core the loop of one driver takes, with more workers than a machine has processes.
+"""CPU use of one driver's loop with more workers than a machine can run.
 
-The loop is the real one, with its listing, queues, pools and sizes of calls; workers are simulated,
-on a clock of their own. What Ray takes for a call comes on top, and is measured with its workers.
+The loop is real, with its listing, queues, pools, and call sizes. Workers are simulated with their
+own clock. Ray's cost per call comes on top, and is measured with Ray workers.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from strandline_bench.runtime.simulated_workers import SimulatedEngine, Simulati
 
 WORKERS = (8, 64, 512)
 TASKS = (0.01, 0.1, 1.0)  # seconds
-_SECONDS = 8.0  # by the clock of the simulation
+_SECONDS = 8.0  # on the simulated clock
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a driver took.
+    """Cost of a driver.
 
     Attributes:
         busy: share of the run's time that workers work.
-        share: seconds of a core for each second of the run.
-        call, task: seconds of a core for one.
-        in_call: tasks of a call.
+        share: CPU seconds per second of the run.
+        call, task: CPU seconds per call and per task.
+        in_call: tasks per call.
     """
 
     busy: float
@@ -47,7 +47,7 @@ class Load:
 
 
 def measure_limit(scale: Scale) -> list[Row]:
-    """Return, for numbers of workers and lengths of tasks, what the driver took."""
+    """Measure the driver's cost for several numbers of workers and lengths of tasks."""
     rows = list(measure_on_ray(scale))
     for is_apart in (False, True):
         shape = "two stages apart" if is_apart else "a chain"
@@ -61,7 +61,7 @@ def measure_limit(scale: Scale) -> list[Row]:
 
 
 def measure_on_ray(scale: Scale) -> Iterator[Row]:
-    """Yield what the driver took for a call on Ray, with as many workers as this machine holds."""
+    """Yield the driver's cost on Ray, with as many workers as this machine can run."""
     for workers in (2, 16)[: scale.pick(2, 1)]:
         with started_ray(scale.folder, cpus=workers):
             for seconds in TASKS[: scale.pick(2, 1)]:
@@ -72,13 +72,13 @@ def measure_on_ray(scale: Scale) -> Iterator[Row]:
 
 
 def _drive(count: int, workers: int, seconds: float, output: str) -> Load:
-    """Run that many tasks which sleep, and look at the loop from a fifth of them on."""
+    """Run this many sleeping tasks, and observe the loop after the first fifth."""
     looks: list[tuple[float, float, int, int]] = []
 
     def report(progress: RunProgress) -> None:
         counts = progress.flow.queues[-1].counts
         if counts.tasks_in >= count / 5:
-            # Ray's own threads work beside the loop, on other cores.
+            # Use the thread's CPU time: Ray's threads run beside the loop on other cores.
             clocks = time.perf_counter(), time.thread_time()
             looks.append((*clocks, counts.calls, counts.tasks_in))
 
@@ -102,7 +102,7 @@ def _describe(load: Load) -> str:
 
 
 def simulate(count: int, workers: int, seconds: float, is_apart: bool) -> Load:  # noqa: FBT001
-    """Run that many sources of a task each on simulated workers."""
+    """Run this many sources of one task each on simulated workers."""
     plan = make_plan(count, is_apart=is_apart)
     chains = 2 if is_apart else 1
     simulation = Simulation([seconds / chains] * chains)
@@ -115,7 +115,7 @@ def simulate(count: int, workers: int, seconds: float, is_apart: bool) -> Load: 
 
 
 def make_plan(count: int, *, is_apart: bool) -> PipelinePlan:
-    """Return two stages, which work in one process or apart."""
+    """Return two stages, chained or isolated."""
     stages = [
         StagePlan("work", "pass", Pass(), isolate=is_apart),
         StagePlan("sink", "nowhere", Nowhere()),

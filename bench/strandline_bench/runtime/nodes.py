@@ -1,4 +1,4 @@
-"""Whether twice as many nodes do twice as much: Ray's nodes as processes of this machine."""
+"""Measures scaling over nodes, with Ray nodes as processes of this machine."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, format_number, reach
 
 _NODES = (1, 2, 4, 8)
-_CPUS = 2  # CPUs of a node, logical ones: a worker that naps needs none
+_CPUS = 2  # logical CPUs per node: a sleeping worker needs no core
 _NAP = 0.02
-_LEAST = 90.0  # per cent of the ideal
+_LEAST = 90.0  # percent of ideal scaling
 _STORE_BYTES = 100_000_000
 
 
 def measure_nodes(scale: Scale) -> list[Row]:
-    """Run naps on clusters of one to eight nodes, each with work for the same time."""
+    """Run sleeps on clusters of one to eight nodes, with the same time of work per node."""
     count = scale.pick(2_000, 60)
     rows = []
     for nodes in _NODES[1:2] if scale.is_quick else _NODES:
@@ -45,10 +45,10 @@ def measure_nodes(scale: Scale) -> list[Row]:
 
 
 def _measure(folder: Path, count: int, nodes: int) -> float:
-    """Return tasks a second, once all workers are there."""
+    """Return tasks per second once all workers are running."""
     folder.mkdir(parents=True)
     case = build_skewed(count, folder, nodes * _CPUS)
-    # All naps alike, so that the ideal is known.
+    # Sleeps of equal length, so that the ideal is known.
     case = replace(case, works=(Recorded(Nap(_NAP), folder),))
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["PYTHONPATH"] = join_python_path()

@@ -1,4 +1,4 @@
-"""What small outputs cost on a disk: each made durable by itself, and in groups as sinks do it."""
+"""Cost of small outputs on a disk: each synced separately, and in groups as sinks do."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, format_number, reach
 
 CONTENT = b'{"text": "a short document"}\n' * 30
-GROUP = 64  # as the inline engine has it
-NETWORK_SECONDS = 0.002  # what a flush takes longer on a disk behind a network
+GROUP = 64  # the inline engine's group size
+NETWORK_SECONDS = 0.002  # extra latency of a sync on a network disk
 
 
 def measure_outputs(scale: Scale) -> list[Row]:
-    """Write outputs of a source each both ways, in turns, and compare."""
+    """Write outputs of one source each in both ways alternately, and compare."""
     kind = find_filesystem(os.path.realpath(scale.folder), read_mounts())
     what = f"an output of {len(CONTENT)} bytes on {kind}"
     flush = Row(f"a flush on {kind}", format_number(_time_flush(scale.folder) * 1000, "ms"))
@@ -64,7 +64,7 @@ def _time_flush(folder: Path) -> float:
 
 @contextmanager
 def _slower_flushes(seconds: float) -> Iterator[None]:
-    """Have each flush take longer, as that of a disk behind a network does."""
+    """Delay each sync like a network disk."""
 
     def slow(flush: Callable[[int], None]) -> Callable[[int], None]:
         def wait(handle: int) -> None:
@@ -81,10 +81,10 @@ def _slower_flushes(seconds: float) -> Iterator[None]:
 
 
 def _time_writing(root: Path, count: int, group: int) -> float:
-    # Outputs stay until the end: ext4 looks for a minute at each inode that was freed before it
-    # takes another one, which no user's run pays for.
+    # Keep outputs until the end: ext4 examines each inode freed within a minute before it takes
+    # another, and no user's run has this cost.
     store, sources = open_outputs(str(root)), [digest_key(str(number)) for number in range(count)]
-    os.sync()  # earlier writes of others are not to be waited for
+    os.sync()  # flush earlier writes, so that they are not measured
     begun = time.perf_counter()
     for start in range(0, count, group):
         _write(store, sources[start : start + group])

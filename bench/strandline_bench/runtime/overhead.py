@@ -1,4 +1,4 @@
-"""What the Ray engine adds to each task, next to the least there can be and to Ray Data."""
+"""The Ray engine's overhead per task, compared with the lower bound and with Ray Data."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _MICROSECONDS = 1_000_000
 
 
 def measure_engine(scale: Scale) -> list[Row]:
-    """Return microseconds a task in each, turn by turn in one Ray."""
+    """Return microseconds per task for each, turn by turn on one Ray cluster."""
     count = scale.pick(16_000, 3_200)
-    # Ray Data is many times slower: fewer tasks, so that the whole stays bounded.
+    # Ray Data is many times slower: use fewer tasks to bound the total time.
     runs: dict[str, Callable[[], float]] = {
         "bare": lambda: run_bare_chain(count),
         "chained": lambda: _run_ours(count, scale.folder, is_apart=False),
         "apart": lambda: _run_ours(count, scale.folder, is_apart=True),
     }
-    has_ray_data = importlib.util.find_spec("pandas") is not None  # Ray Data needs it
+    has_ray_data = importlib.util.find_spec("pandas") is not None  # required by Ray Data
     if has_ray_data:
         from strandline_bench.runtime.ray_data_chain import run_ray_data  # noqa: PLC0415 - needs what may not be there
 

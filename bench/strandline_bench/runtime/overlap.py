@@ -1,4 +1,4 @@
-"""What a worker gains by reading its next input, and answering its last, while it works."""
+"""Gain from a worker that reads its next input and sends its last result while it works."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _MILLISECONDS = 1000
 
 
 class Digest(Stage):
-    """Reads all of its input outside the interpreter, for about as long as it takes to move it."""
+    """Reads all of its input outside the interpreter, about as long as a transfer takes."""
 
     def process(self, task: Task) -> Task:
-        """Return the same data, made anew."""
+        """Return a changed copy of the data."""
         data = task.data
         seed = blake2b(data, digest_size=1).digest()[0]
         if isinstance(data, bytes):
@@ -48,24 +48,24 @@ class Digest(Stage):
 
 
 class OneAtATime:
-    """The same worker on a single thread: Ray fetches ahead, all else is done in turn."""
+    """The same worker on a single thread: Ray prefetches inputs, everything else is sequential."""
 
     def __init__(self) -> None:
         self._call = StageCall(_plan(), None, time.perf_counter)
 
     def prepare(self) -> None:
-        """Be ready."""
+        """Return as soon as the actor is ready."""
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def run(self, _: int, __: Entry, picks: Picks, *blocks: list[Plain]) -> tuple[list[Any], Plain]:
-        """See `StageWorker.run`."""
+        """Run a call like `StageWorker.run`."""
         tasks = read_input(pick_tasks(picks, blocks))[0]
         data, receipt = self._call.run(tasks)
         return pack_tasks(data), pack_receipt(receipt)
 
 
 def measure_overlap(scale: Scale) -> list[Row]:
-    """Return milliseconds a task for arrays and for bytes, both ways, turn by turn in one Ray."""
+    """Measure milliseconds per task for arrays and bytes, both ways, turn by turn on one Ray."""
     kinds: dict[str, Callable[[], Any]] = {
         "arrays": lambda: np.random.default_rng(1).random(_SIZE // 8),
         "bytes": lambda: os.urandom(_SIZE),
@@ -110,7 +110,7 @@ def _measure(name: str, inputs: list[Any], count: int) -> float:
 
 
 def _drive(actor: Any, inputs: list[Any], count: int) -> float:  # noqa: ANN401 - an actor
-    """Return seconds a task, with as many calls under way as the engine has."""
+    """Return seconds per task, with as many concurrent calls as the engine has."""
     rate = SteadyRate(count, time.perf_counter)
     calls: deque[Any] = deque()
     sent = 0

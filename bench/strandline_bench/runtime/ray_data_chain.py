@@ -1,4 +1,4 @@
-"""The same chain in Ray Data: three `map_batches` on actor pools of one, a block for each batch."""
+"""The same chain in Ray Data: three `map_batches` on pools of one actor, a block per batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PassRows:
 
 
 def run_ray_data(count: int) -> float:
-    """Return seconds a task in Ray Data, once all is running."""
+    """Return the steady-state seconds per task in Ray Data."""
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     DataContext.get_current().enable_progress_bars = False
     blocks = -(-count // BATCH)

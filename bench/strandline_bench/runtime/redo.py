@@ -1,7 +1,7 @@
-"""What a change costs, of the run it changes: the last of seven stages, and a column more.
+"""Cost of a change, relative to the whole run: the last of seven stages, and an added column.
 
-The chain is that of web pages behind their extraction. Each run is one attempt in this process,
-with ledger and Parquet; seconds are the processor's.
+The chain is that for web pages after text extraction. Each run is one attempt in this process, with
+ledger and Parquet output. Seconds are CPU time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from strandline_bench.text.documents import list_documents
 
 FILES = 8
 SYLLABLES = [f"{a}{b}{c}" for a in "bdklmnprst" for b in "aeiou" for c in "lnrst"]
-MOST_OF_LAST, MOST_OF_COLUMN, MOST_OF_KEEPING = 15.0, 10.0, 5.0  # per cent of the whole run
+MOST_OF_LAST, MOST_OF_COLUMN, MOST_OF_KEEPING = 15.0, 10.0, 5.0  # percent of the whole run
 
 
 class Measure(Stage):
@@ -42,16 +42,16 @@ class Measure(Stage):
     adds_columns = ("length",)
 
     def process(self, task: Task) -> Task:
-        """Return the rows with one column more."""
+        """Return the rows with an additional column."""
         return task.replace(task.table.append_column("length", pc.utf8_length(task.table["text"])))
 
 
 def measure_redo(scale: Scale) -> list[Row]:
-    """Run the chain without anything kept, with it, changed in its last stage, and longer."""
+    """Run the chain without and with kept results, with a change, and with a column more."""
     count = scale.pick(8_000, 400)
     folder = scale.folder / "redo"
     _write(folder / "in", count)
-    _run(folder, "first", 10)  # what is loaded once is no part of any
+    _run(folder, "first", 10)  # loads modules, which no measured run should pay for
     whole = _run(folder, "plain", 10)
     keeping = _run(folder, "kept", 10, keep=True)
     last = _run(folder, "kept", 60, keep=True)
@@ -91,7 +91,7 @@ def _run(folder: Path, name: str, length: int, *more: Stage, keep: bool = False)
 
 
 def _write(folder: Path, count: int) -> None:
-    """Write documents of which a good half passes all filters, as on a crawl that was cleaned."""
+    """Write documents of which over half pass all filters, as in a cleaned crawl."""
     folder.mkdir(parents=True)
     chance = random.Random(3)  # noqa: S311 - samples, not secrets
     texts = list_documents(count // 3)
@@ -104,7 +104,7 @@ def _write(folder: Path, count: int) -> None:
 
 
 def _draw_prose(chance: random.Random) -> str:
-    """Return lines of a sentence each, of words that hardly come twice."""
+    """Return lines of one sentence each, with words that are rarely repeated."""
     lines = []
     for _ in range(chance.randint(5, 40)):
         words = ["".join(chance.choices(SYLLABLES, k=chance.randint(1, 3))) for _ in range(14)]

@@ -1,8 +1,8 @@
-"""Workers that answer at once and pretend that they took long, by a clock of their own.
+"""Simulated workers that respond at once and account for their work on a simulated clock.
 
-With them the loop of a driver can be timed for more workers than a machine has processes. The
-clock goes on by what the driver itself takes, and jumps to the next answer while it would wait.
-They know nothing of stages: of each task comes one, and the last chain writes it.
+With these workers, the benchmark can time a driver's loop for more workers than a machine can run.
+The clock advances by the driver's own time, and jumps to the next response while the driver would
+wait. Simulated workers run no stages: each task becomes one task, and the last chain writes it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from strandline.plan.receipt import Emitted, Event, Output, Receipt, StageCounts
 
 NODE = "simulated"
 _SITE = WorkerSite("simulated", "simulated")
-_SIZE = 200  # bytes of an answer
+_SIZE = 200  # bytes of a response
 
 
 @dataclass
 class Simulation:
-    """What happens when.
+    """The simulated clock and its pending responses.
 
     Attributes:
-        seconds: that a task takes, of each chain.
-        waited: seconds that the driver waited for an answer.
-        own: seconds of a core that the simulation itself took.
-        calls: that were answered.
+        seconds: length of a task, per chain.
+        waited: seconds that the driver waited for responses.
+        own: CPU seconds of the simulation itself.
+        calls: number of finished calls.
     """
 
     seconds: Sequence[float]
@@ -50,21 +50,21 @@ class Simulation:
     _numbers: Iterator[int] = field(default_factory=lambda: iter(range(10**9)))
 
     def drive(self) -> float:
-        """Return seconds of a core that the driver took."""
+        """Return the driver's CPU seconds."""
         return time.process_time() - self.begun - self.own
 
     def read(self) -> float:
-        """Return the time."""
+        """Return the simulated time."""
         return self.waited + self.drive()
 
     def plan(self, fork: SimulatedFork, request: CallRequest | None) -> None:
-        """Have a worker answer when it has done all before; None: it is ready at once."""
+        """Schedule the end of a worker's next work, or its readiness at once for None."""
         tasks = 0 if request is None else len(request.tasks)
         fork.free_at = max(self.read(), fork.free_at) + tasks * self.seconds[fork.chain]
         heapq.heappush(self._due, (fork.free_at, next(self._numbers), fork, request))
 
     def proceed(self, limit: float) -> Iterator[tuple[SimulatedFork, CallRequest | None]]:
-        """Wait for the next answer, and yield all that are due by then."""
+        """Advance at most `limit` seconds to the next response, and yield all due responses."""
         now = self.read()
         due = self._due[0][0] if self._due else now + limit
         self.waited += min(limit, max(0.0, due - now))
@@ -76,44 +76,44 @@ class Simulation:
 
 @dataclass(eq=False)
 class SimulatedFork:
-    """A worker that there is not.
+    """A simulated worker.
 
     Attributes:
-        free_at: when it has answered all that it was handed.
+        free_at: time at which all its work is finished.
     """
 
     simulation: Simulation
     chain: int
     free_at: float = 0.0
     pid: int = 0
-    page: None = None  # nothing asks where its call is
+    page: None = None  # the call's position is never read
 
     def send(self, content: Any) -> None:  # noqa: ANN401 - a request
-        """Take a call."""
+        """Accept a call."""
         self.simulation.plan(self, content)
 
     def kill(self) -> None:
-        """End."""
+        """Do nothing: there is no process to end."""
 
 
 class SimulatedServer:
-    """Starts workers that there are not."""
+    """Starts simulated workers."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
 
     def fork(self, chain: int) -> SimulatedFork:
-        """Return a worker, which is ready at once."""
+        """Return a worker that is ready at once."""
         fork = SimulatedFork(self._simulation, chain)
         self._simulation.plan(fork, None)
         return fork
 
     def stop(self) -> None:
-        """End."""
+        """Do nothing: there is no process to end."""
 
 
 class SimulatedPools(ForkedPools):
-    """Pools that are told of answers instead of waiting for them."""
+    """Pools that receive simulated responses instead of waiting for real ones."""
 
     def __init__(self, chains: Sequence[Chain], engine: SimulatedEngine) -> None:
         simulation = engine.simulation
@@ -125,11 +125,11 @@ class SimulatedPools(ForkedPools):
         self._owners: dict[SimulatedFork, Worker] = {}
 
     def read_driven(self) -> float:
-        """See `PooledCalls.read_driven`."""
+        """Implement `PooledCalls.read_driven`."""
         return self._simulation.drive()
 
     def listen(self, limit: float) -> Iterator[Word]:
-        """Yield what workers would say; what that takes is counted as the simulation's."""
+        """Yield the workers' messages; the time of this code counts as the simulation's own."""
         begun = time.thread_time()
         answers = self._simulation.proceed(limit)
         words = [self._answer(fork, request) for fork, request in answers]
@@ -151,7 +151,7 @@ class SimulatedPools(ForkedPools):
 
 
 def answer(request: CallRequest, seconds: float, is_written: bool) -> tuple[list[Plain], Plain]:  # noqa: FBT001
-    """Return what comes of a call, and its receipt as a worker packs it."""
+    """Return the results of a call and its receipt, packed as a worker does."""
     tasks = [(task[2], task[3]) for task in request.tasks]
     counts = StageCounts(tasks_in=len(tasks), calls=1, seconds=seconds * len(tasks))
     counts.tasks_out = len(tasks)
@@ -179,7 +179,7 @@ def answer(request: CallRequest, seconds: float, is_written: bool) -> tuple[list
 
 @dataclass(frozen=True, slots=True)
 class SimulatedEngine(ProcessEngine):
-    """The engine of forked workers, with workers that there are not."""
+    """The process engine with simulated workers."""
 
     simulation: Simulation = field(default_factory=lambda: Simulation(()))
 
@@ -189,5 +189,5 @@ class SimulatedEngine(ProcessEngine):
         chains: Sequence[Chain],
         control: Control,  # noqa: ARG002 - of real ones
     ) -> ForkedPools:
-        """See `ProcessEngine.start_pools`."""
+        """Implement `ProcessEngine.start_pools`."""
         return SimulatedPools(chains, self)

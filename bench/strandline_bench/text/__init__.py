@@ -1,1 +1,1 @@
-"""Stages for text, beside what others have for the same."""
+"""Stages for text, compared with other implementations."""

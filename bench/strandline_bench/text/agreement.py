@@ -1,6 +1,6 @@
-"""Compares each filter with datatrove's.
+"""Compares each filter's decisions with datatrove's.
 
-Both are given the same documents, the same settings and the same words and sentences.
+Both get the same documents, settings, words, and sentences.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ FILTERS = {
 }
 IN_A_ROW = "the four in a row"
 SHOWN = 4
-# Whether a text is kept as it goes on, or why it is dropped.
+# Whether a text is kept, with its resulting text or the reason for dropping it.
 Answer = tuple[bool, str]
 Judge = Callable[[str], Answer]
 
 
 @dataclass(slots=True)
 class Agreement:
-    """How two filters decide on the same documents.
+    """Decisions of two filters on the same documents.
 
     Attributes:
-        name: what was compared.
-        both, ours, theirs, neither: how many documents are kept by each side.
-        differing: documents that one keeps, or both with another text, each with the reasons.
+        name: of the comparison.
+        both, ours, theirs, neither: numbers of documents kept by both, one, or neither side.
+        differing: documents with different decisions or resulting texts, with both reasons.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Agreement:
     differing: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, text: str, ours: Answer, theirs: Answer) -> None:
-        """Count a document, given both answers."""
+        """Add a document with both answers."""
         kept = ours[0], theirs[0]
         self.both += kept == (True, True)
         self.ours += kept == (True, False)
@@ -62,19 +62,19 @@ class Agreement:
 
     @property
     def share(self) -> float:
-        """The share of documents on which both decide the same; of kept ones, the text too."""
+        """Share of documents with equal decisions and, if kept, equal texts."""
         total = self.both + self.ours + self.theirs + self.neither
         return 1 - len(self.differing) / total if total else 1.0
 
     @property
     def jaccard(self) -> float:
-        """The share of those kept by both among those kept by either."""
+        """Documents kept by both, as a share of those kept by either."""
         either = self.both + self.ours + self.theirs
         return self.both / either if either else 1.0
 
 
 def compare(name: str, texts: list[str], ours: Judge, theirs: list[Answer]) -> Agreement:
-    """Compare our answer on each text with theirs."""
+    """Compare our answers with datatrove's on each text."""
     agreement = Agreement(name)
     for text, answer in zip(texts, theirs, strict=True):
         agreement.add(text, ours(text), answer)
@@ -96,7 +96,7 @@ def load_ours(use: str, splitting: Splitting, *, compatible: bool) -> Judge:
 
 
 def load_theirs(use: str, splitter: Splitter | None) -> Judge:
-    """Return datatrove's filter as a function of a text; without a splitter it has its own."""
+    """Return datatrove's filter as a function of a text. Without a splitter, it uses its own."""
     from datatrove.data import Document  # noqa: PLC0415 - may not be there
     from datatrove.pipeline import filters  # noqa: PLC0415
 
@@ -114,11 +114,11 @@ def load_theirs(use: str, splitter: Splitter | None) -> Judge:
 
 
 def inject_words(own: Splitter) -> Any:  # noqa: ANN401 - a class of theirs
-    """Return what splits for datatrove as ours does."""
+    """Return a datatrove word tokenizer that splits like ours."""
     from datatrove.utils.word_tokenizers import WordTokenizer  # noqa: PLC0415 - may not be there
 
     class Injected(WordTokenizer):  # type: ignore[misc]  # it comes without types
-        """Splits for datatrove as we do."""
+        """Splits words and sentences with our splitter."""
 
         def word_tokenize(self, text: str) -> list[str]:
             return own.split_words(text)
@@ -133,7 +133,7 @@ def inject_words(own: Splitter) -> Any:  # noqa: ANN401 - a class of theirs
 
 
 def chain(judges: list[Judge]) -> Judge:
-    """Return filters in a row as one."""
+    """Combine filters into a single one."""
 
     def judge(text: str) -> Answer:
         for each in judges:
@@ -146,11 +146,11 @@ def chain(judges: list[Judge]) -> Judge:
 
 
 def compare_all(texts: list[str]) -> Iterator[Agreement]:
-    """Yield how each filter agrees, and the four in a row, with each way to split."""
+    """Yield the agreement of each filter and of all four in sequence, with each splitter."""
     for splitting in Splitting:
         splitter = load_splitter(splitting)
         theirs = add_chain({use: load_theirs(use, splitter) for use in FILTERS})
-        # The others are asked once, and compared with both of ours.
+        # Compute datatrove's answers once, and compare them with both of ours.
         answers = {use: [judge(text) for text in texts] for use, judge in theirs.items()}
         for compatible in (True, False):
             ours = {use: load_ours(use, splitting, compatible=compatible) for use in FILTERS}
@@ -160,12 +160,12 @@ def compare_all(texts: list[str]) -> Iterator[Agreement]:
 
 
 def add_chain(judges: dict[str, Judge]) -> dict[str, Judge]:
-    """Return filters by name, and as the last all of them in a row."""
+    """Return the filters by name, followed by their sequence."""
     return judges | {IN_A_ROW: chain(list(judges.values()))}
 
 
 def format_agreements(found: Iterable[Agreement]) -> str:
-    """Format them as a table in Markdown."""
+    """Format the results as a Markdown table."""
     lines = [
         "| filter, splitting | kept by both | by ours alone | by theirs | Jaccard | agreement |",
         "|---|---|---|---|---|---|",
@@ -179,7 +179,7 @@ def format_agreements(found: Iterable[Agreement]) -> str:
 
 
 def describe_differing(agreement: Agreement) -> Iterator[str]:
-    """Describe the documents on which both differ: reasons, then some of them."""
+    """Describe documents with different decisions: counts per reason, then examples."""
     if agreement.differing:
         counts = Counter(reason for _, reason in agreement.differing)
         yield f"{agreement.name}: " + ", ".join(f"{why}: {n}" for why, n in counts.most_common())

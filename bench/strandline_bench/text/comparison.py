@@ -1,7 +1,8 @@
 """Compares each filter with datatrove's, and FineWeb's whole recipe, and prints the tables.
 
-python -m strandline_bench.text.comparison [--documents N] [--recipe] [--write]; with --recipe the
-recipe alone.
+    python -m strandline_bench.text.comparison [--documents N] [--recipe] [--write]
+
+With --recipe, it compares only the recipe.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LEAST, LEAST_OF_RECIPE = 0.995, 0.99
 
 
 def main() -> int:
-    """Compare, print, and write the tables into the document where asked to."""
+    """Compare and print; with --write, also write the tables into the document."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=3000, metavar="N")
     parser.add_argument("--recipe", action="store_true", help="compare the recipe alone")

@@ -1,6 +1,6 @@
-"""Documents to compare filters on: what is on this machine, and what a generator makes of it.
+"""Documents for comparing filters: from this machine, and generated from these.
 
-The same machine gives the same documents. It knows nothing of filters.
+The same machine gives the same documents. This module must not depend on the filters.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _LINES = (
 
 
 def list_documents(count: int, seed: int = 7) -> list[str]:
-    """Return documents: a half of what lies on this machine, as far as there is, and the rest."""
+    """Return documents: up to half from this machine, the rest generated."""
     found = list(islice(_read_installed(), count // 2))
     made = generate_documents(found, seed)
     return found + list(islice(made, count - len(found)))
 
 
 def generate_documents(texts: list[str], seed: int) -> Iterator[str]:
-    """Yield documents with repetition, boilerplate, lists and several languages, without end."""
+    """Yield documents endlessly, with repetition, boilerplate, lists, and several languages."""
     chance = random.Random(seed)  # noqa: S311 - samples, not secrets
     while True:
         if texts and chance.random() < 0.5:
@@ -59,7 +59,7 @@ def generate_documents(texts: list[str], seed: int) -> Iterator[str]:
 
 
 def _write_prose(chance: random.Random, texts: list[str]) -> str:
-    """Return lines of sentences that occur in texts: what filters are to keep."""
+    """Return lines of real sentences, which filters should keep."""
     lines: list[str] = []
     while len(lines) < chance.randint(3, 30):
         found = _PROSE.findall(chance.choice(texts))
@@ -83,7 +83,7 @@ def _draw_part(chance: random.Random, texts: list[str]) -> str:
 
 
 def _read_installed() -> Iterator[str]:
-    """Yield texts in turns: pages of manuals, and what packages bring along."""
+    """Yield texts alternately from manual pages and from installed packages."""
     manuals = sorted(Path("/usr/share/man").rglob("*.gz"))
     packages = Path(sysconfig.get_path("purelib"))
     files = (path for path in sorted(packages.rglob("*")) if path.suffix in _SUFFIXES)

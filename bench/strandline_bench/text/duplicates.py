@@ -1,6 +1,6 @@
-"""What workers hold in memory that find duplicates in a large corpus, of which half are pairs.
+"""Worker memory for deduplication of a large corpus, of which half are pairs.
 
-Buckets, links and keys are those of so many texts; they are made, not signed.
+Buckets, links, and keys have the size for that many texts, but are generated, not computed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from strandline_packs.dedup.corpus.row_buckets import build_buckets
 from strandline_packs.dedup.key_lists import digest_bytes
 
 BANDS, PARTITIONS = 14, 64
-COPIES = 2  # partitions in which a pair is found, of the bands that it shares
+COPIES = 2  # partitions in which a pair is found, because several bands match
 MOST_GB = 2.0
 
 
 def measure_duplicates(scale: Scale) -> list[Row]:
-    """Link one partition of the buckets, then find the clusters in all links."""
+    """Link one partition of the buckets, then find the clusters of all links."""
     texts = scale.pick(10_000_000, 20_000)
     partition = run_apart(_link, texts)
     found = run_apart(_write_links, scale.folder, texts // 4)
@@ -41,7 +41,7 @@ def measure_duplicates(scale: Scale) -> list[Row]:
 
 def _link(texts: int) -> float:
     rows = texts * BANDS // PARTITIONS
-    # Half of the rows share a bucket with the one before or after, as pairs do.
+    # Half of the rows share a bucket with a neighbor, as pairs do.
     numbers = [row - row % 2 if row < rows // 2 else row for row in range(rows)]
     buckets = [[digest_bytes(b"%d" % number)] for number in numbers]
     table = build_buckets([_format_key(row) for row in range(rows)], buckets)
@@ -52,7 +52,7 @@ def _link(texts: int) -> float:
 
 
 def _write_links(folder: Path, pairs: int) -> int:
-    """Write links in files of partitions; the number of pairs."""
+    """Write links in files per partition, and return the number of pairs."""
     keys = pa.array([_format_key(number) for number in range(2 * pairs)], pa.string())
     ids = pa.array([digest_bytes(key.as_py().encode()) for key in keys], LINKS.field("id").type)
     chance = np.random.default_rng(5)

@@ -1,6 +1,6 @@
-"""What filters of documents do a second on one core, beside datatrove's on the same documents.
+"""Speed of document filters on one core, compared with datatrove's on the same documents.
 
-Both are given the same words: by our rules, and by spaCy's, which datatrove has by default.
+Both get the same words: by our rules, and by spaCy's, datatrove's default.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNIT = "documents/s"
 
 
 def measure_filters(scale: Scale) -> list[Row]:
-    """Run each filter, and the four in a row, over the same documents in turns."""
+    """Run each filter, and all four in sequence, over the same documents in turns."""
     texts = list_documents(scale.pick(400, 20))
     has_rival = find_rival("datatrove").is_installed()
     rows: list[Row] = []

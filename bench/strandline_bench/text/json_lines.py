@@ -1,7 +1,7 @@
-"""What `read-jsonl` takes beside Arrow's own reader of JSON, on the same files in one run.
+"""Compares `read-jsonl` with Arrow's own JSON reader on the same files.
 
-Lines that Arrow's reader can't be trusted with are read one by one, by Python: the same documents
-are read so as well, and once more with a date, which Arrow alone takes for a time.
+Python parses lines that Arrow's reader cannot handle faithfully: the same documents are also read
+that way, and again with a date, which Arrow would convert to a timestamp.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from strandline_packs.tables.contents.json_tables import JsonTables
 from strandline_packs.tables.read_jsonl import ReadJsonl
 
 _FILES = 4
-_MOST = 2.5  # times what Arrow takes
+_MOST = 2.5  # times Arrow's time
 
 
 def measure_json_lines(scale: Scale) -> list[Row]:
-    """Read the same documents by each in turns; seconds are the processor's."""
+    """Read the same documents with each reader in turns. Seconds are CPU time."""
     count = scale.pick(100_000, 2_000)
     plain = _write(scale.folder / "plain", count, {})
     dated = _write(scale.folder / "dated", count, {"date": "2024-03-05T10:00:00Z"})

@@ -1,7 +1,7 @@
-"""A crawl of pages with each character known, in all the ways in which servers leave them.
+"""A crawl of pages with known text, in all the forms in which servers send pages.
 
-Encodings, heads and charsets are crossed; half of what is said about a page is wrong. It knows no
-reader. The same call gives the same bytes.
+Encodings, headers, and charsets are combined; half of the declarations about a page are wrong. The
+module must not depend on a reader. The same call gives the same bytes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _deflate(body: bytes) -> bytes:
     return raw.compress(body) + raw.flush()
 
 
-# Changes to a body, and what its head says of it.
+# Changes to a body, and its declared encoding.
 _BODIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "plain": (bytes, ""),
     "gzip": (lambda body: gzip.compress(body, mtime=0), "Content-Encoding: gzip\r\n"),
@@ -70,13 +70,13 @@ _BODIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 
 class OddPage(NamedTuple):
-    """One page.
+    """A page.
 
     Attributes:
-        url: tells which it is.
-        charset: how its charset is told: where, and whether rightly.
-        body: how its body was left.
-        sentence: what stands in it.
+        url: identifies the page.
+        charset: where its charset is declared, and whether correctly.
+        body: how its body was encoded.
+        sentence: the known text.
         block: the response.
     """
 
@@ -113,7 +113,7 @@ def _make(number: int, language: str, encoding: str, teller: str, body: str) -> 
 
 
 def write_odd_crawl(folder: Path) -> list[OddPage]:
-    """Write the pages as a WARC file; return them."""
+    """Write the pages as a WARC file, and return them."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = list(list_pages())
     packed = b"".join(pack(format_record(page.url, page.block)) for page in pages)

@@ -1,9 +1,9 @@
-"""Our reader and decoding beside datatrove's, on pages of which every character is known.
+"""Compares our reader and decoder with datatrove's on pages with known text.
 
-python -m strandline_bench.text.readers [--write]
+    python -m strandline_bench.text.readers [--write]
 
-Each reads the same WARC file by its own means: bodies, charsets and all. A page is right where the
-sentence that stands in it comes out as it was written; so it shows which is right, not which agree.
+Both read the same WARC file with their own code for bodies and charsets. A page is correct if its
+known sentence is decoded as written, so the result shows correctness, not agreement.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from strandline_packs.web.page_charsets import decode_page
 from strandline_packs.web.warc.read_warc import ReadWarc
 
 DOCUMENT = ROOT / "docs" / "text.md"
-# By the address of a page: its text, markup and all.
+# Text with markup by page address.
 Texts = dict[str, str]
 
 
@@ -43,7 +43,7 @@ def read_ours(path: Path) -> Texts:
 
 
 def read_theirs(path: Path) -> Texts:
-    """Read it with datatrove's reader, which decodes as well."""
+    """Read a WARC file with datatrove's reader, which also decodes."""
     from datatrove.pipeline.readers import WarcReader  # noqa: PLC0415 - may not be there
 
     reader = WarcReader(str(path.parent), glob_pattern=path.name)
@@ -51,7 +51,7 @@ def read_theirs(path: Path) -> Texts:
 
 
 def count_right(pages: Iterable[OddPage], texts: Texts) -> Counter[str]:
-    """Return how many pages are right, by what is odd about them."""
+    """Return the number of correct pages by kind of oddity."""
     right: Counter[str] = Counter()
     for page in pages:
         right[name_oddity(page)] += page.sentence in texts.get(page.url, "")
@@ -59,7 +59,7 @@ def count_right(pages: Iterable[OddPage], texts: Texts) -> Counter[str]:
 
 
 def name_oddity(page: OddPage) -> str:
-    """Return the row of the table that a page counts in."""
+    """Return the table row of a page."""
     if page.body != "plain":
         return f"body: {page.body}"
     return f"charset: told {page.charset}"
@@ -78,7 +78,7 @@ def format_rows(pages: list[OddPage], readers: dict[str, Counter[str]]) -> str:
 
 
 def main() -> int:
-    """Read, count, print; 1 where ours is behind on any kind of page."""
+    """Read, count, and print. Return 1 if ours is worse on any kind of page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the table into the document")
     options = parser.parse_args()

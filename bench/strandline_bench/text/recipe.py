@@ -1,6 +1,6 @@
-"""FineWeb's recipe, ours and datatrove's, on the same crawl: how far both agree, and how fast.
+"""FineWeb's recipe by ours and by datatrove on the same crawl: agreement and speed.
 
-Run as processes of their own, as their users would run them; each start is on the clock.
+Both run as separate processes, as users would run them, with their starts timed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXAMPLE = EXAMPLES / "fineweb.yaml"
 FILTERS = ("gopher-repetition", "gopher-quality", "c4-quality", "fineweb-quality")
 CRAWL = "strandline-data/crawl"
 RANGE_BYTES = 200_000
-FILES = 8  # files of the crawl, which theirs works on side by side
+FILES = 8  # files of the crawl, which datatrove processes in parallel
 PARTS = {
     "pages": ("fineweb-pages",),
     "minhash": ("fineweb-signatures", "fineweb-links", "fineweb-duplicates", "fineweb"),
@@ -36,13 +36,13 @@ UNIT = "pages/s a core"
 
 
 class RecipeRuns:
-    """A crawl, and what both recipes have made of it.
+    """A crawl, and the results of both recipes.
 
     Args:
-        folder: for all of it.
-        pages: that the crawl's maker writes.
-        installed: documents of this machine besides.
-        is_compatible: ours decides as datatrove does also where it is mistaken.
+        folder: for all files.
+        pages: number of generated pages.
+        installed: number of additional documents from this machine.
+        is_compatible: whether ours reproduces datatrove's decisions, including its mistakes.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class RecipeRuns:
         self._folder = folder
         found = [page for _, page in zip(range(installed), read_installed(), strict=False)]
         self.pages = [*list_pages(pages), *found]
-        # In as many files as both may work on at once.
+        # Use enough files for both to work in parallel.
         step = -(-len(self.pages) // FILES)
         for at in range(0, len(self.pages), step):
             write_crawl(folder / CRAWL / f"{at:06}", self.pages[at : at + step])
@@ -61,20 +61,20 @@ class RecipeRuns:
         self._manifest.write_text(_adapt(EXAMPLE.read_text(), is_compatible=is_compatible))
 
     def run_ours(self, part: str, *words: str) -> float:
-        """Run a part of ours, and return the seconds it took."""
+        """Run a part of our recipe, and return the seconds."""
         files = [f"{self._manifest}#{name}" for name in PARTS[part]]
         return self._time("-m", "strandline", "run", *files, *words)
 
     def run_theirs(self, part: str, workers: int = 1) -> float:
-        """Run a part of theirs, and return the seconds it took."""
+        """Run a part of datatrove's recipe, and return the seconds."""
         script = ["-m", "strandline_bench.text.recipe_datatrove", CRAWL, "theirs", "--part", part]
         return self._time(*script, "--tasks", str(FILES), "--workers", str(workers))
 
     def read_ours(self) -> tuple[set[str], set[str]]:
-        """Return the keys that ours keeps before and after duplicates went.
+        """Return the keys that our recipe keeps before and after deduplication.
 
-        Of a cluster the first page of the crawl stays, as theirs has it: which one does is a
-        choice, and not compared.
+        A cluster is represented by its first page in the crawl, as in datatrove's recipe: the
+        choice within a cluster is arbitrary, and not compared.
         """
         volume = self._folder / "strandline-data" / "default"
         before = {row["key"] for row in _read(volume / "fineweb-pages" / "output")}
@@ -87,7 +87,7 @@ class RecipeRuns:
         return before, before - dropped
 
     def read_theirs(self) -> tuple[set[str], set[str]]:
-        """Return the keys that theirs keeps before and after duplicates went."""
+        """Return the keys that datatrove's recipe keeps before and after deduplication."""
         before, after = (
             {row["id"] for row in _read(self._folder / "theirs" / name)}
             for name in ("pages", "kept")
@@ -111,7 +111,7 @@ class RecipeRuns:
 
 
 def compare_recipes(runs: RecipeRuns) -> list[Agreement]:
-    """Run both, and compare which pages of the crawl each keeps, before and after duplicates."""
+    """Run both, and compare the kept pages before and after deduplication."""
     for part in PARTS:
         runs.run_ours(part, "--engine", "inline")
         runs.run_theirs(part)
@@ -124,9 +124,9 @@ def compare_recipes(runs: RecipeRuns) -> list[Agreement]:
 
 
 def measure_recipe(scale: Scale) -> list[Row]:
-    """Run the recipe over the same crawl: ours with its ledgers, and datatrove's.
+    """Run the recipe over the same crawl with ours, including its ledgers, and with datatrove.
 
-    Documents from WARC to clean text, then MinHash over what was kept, and both.
+    Rows cover WARC to clean text, MinHash over the kept documents, and both together.
     """
     cores = 1 if scale.is_quick else os.cpu_count() or 1
     runs = RecipeRuns(scale.folder / "recipe", scale.pick(100_000, 34))
@@ -160,7 +160,7 @@ def _compare(name: str, total: int, ours: set[str], theirs: set[str]) -> Agreeme
 
 
 def _adapt(text: str, *, is_compatible: bool) -> str:
-    """Return the example with larger ranges and, where asked for, filters that are compatible."""
+    """Return the example with larger ranges and optionally compatible filters."""
     documents: list[dict[str, Any]] = list(yaml.safe_load_all(text))
     spec = documents[0]["spec"]
     spec["source"]["with"]["rangeBytes"] = RANGE_BYTES
@@ -176,6 +176,6 @@ def _read(folder: Path) -> list[dict[str, Any]]:
 
 
 def _find_position(key: str) -> tuple[str, int]:
-    """Return where in the crawl a page is: its file, and its offset there."""
+    """Return a page's position in the crawl: its file and offset."""
     file, _, offset = key.rpartition("#")
     return file, int(offset)

@@ -1,11 +1,11 @@
-"""datatrove's steps for FineWeb's recipe, by its local executor.
+"""datatrove's steps for FineWeb's recipe on its local executor.
 
-python -m strandline_bench.text.recipe_datatrove CRAWL OUT
-    [--part pages|minhash] [--tasks N] [--workers N]
+    python -m strandline_bench.text.recipe_datatrove CRAWL OUT
+        [--part pages|minhash] [--tasks N] [--workers N]
 
-Pages, unwanted addresses and languages are told by our stages, words by our rules: it would fetch a
-list and a model for these, and has other words. All else is its own: extraction, filters, personal
-addresses, and the four steps of MinHash.
+Our stages decide on pages, unwanted addresses, and languages, and our rules split words: datatrove
+would download a list and a model, and has other words. The rest is datatrove's: extraction,
+filters, removal of personal addresses, and the four steps of MinHash.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from strandline_packs.web.page_charsets import decode_page
 
 PAGES, KEPT = "pages", "kept"
 BUCKETS, ROWS, WORDS = 14, 8, 5
-SECONDS = 60.0  # for a page, so that a busy machine drops none
+SECONDS = 60.0  # per page, so that a busy machine drops none
 URL_RULES = {
     "words": {"items": ["casino", "poker"]},
     "softWords": {"items": ["free", "bonus", "spins", "win"]},
@@ -57,14 +57,14 @@ Documents = Iterator[Document]
 
 
 class CrawlPages(PipelineStep):  # type: ignore[misc]  # it comes without types
-    """Yields the pages with a wanted address, of a share of the files."""
+    """Yields the pages with a wanted address from a share of the files."""
 
     def __init__(self, crawl: str) -> None:
         super().__init__()
         self._crawl = crawl
 
     def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Documents:  # noqa: ANN401, ARG002 - its interface
-        """Yield the pages, with their bytes decoded."""
+        """Yield the pages with decoded bytes."""
         source = load_stage("warc-files", paths=[f"{self._crawl}/*.warc.gz"])
         reading, filtering = load_stage("read-warc"), load_stage("filter-urls", **URL_RULES)
         files = sorted(source.list_sources(), key=lambda listed: listed.key)  # type: ignore[attr-defined]
@@ -77,10 +77,10 @@ class CrawlPages(PipelineStep):  # type: ignore[misc]  # it comes without types
 
 
 class WantedLanguages(PipelineStep):  # type: ignore[misc]  # the same
-    """Passes the documents of wanted languages on."""
+    """Passes on documents in wanted languages."""
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:  # noqa: ARG002 - its interface
-        """Yield those in which our stage finds one."""
+        """Yield documents in which our stage finds a wanted language."""
         stage = load_stage("identify-language", **LANGUAGES)
         for document in data:
             if stage.process(Task(pa.table({"text": [document.text]}))) is not None:
@@ -88,7 +88,7 @@ class WantedLanguages(PipelineStep):  # type: ignore[misc]  # the same
 
 
 def load_stage(use: str, **values: Any) -> Stage:  # noqa: ANN401 - parameters
-    """Return one of our stages, ready to work."""
+    """Return one of our stages after its setup."""
     stage_class = find_stage(use)
     stage = stage_class(stage_class.Params.model_validate(values))
     stage.setup()
@@ -96,7 +96,7 @@ def load_stage(use: str, **values: Any) -> Stage:  # noqa: ANN401 - parameters
 
 
 def list_executors(crawl: str, folder: Path, tasks: int, workers: int) -> list[Any]:
-    """Return the executors of the recipe, in the order in which they are run."""
+    """Return the executors of the recipe in order."""
     words = inject_words(RuleSplitter())
     config = MinhashConfig(n_grams=WORDS, num_buckets=BUCKETS, hashes_per_bucket=ROWS)
     pages, signatures, buckets, remove = (
@@ -133,7 +133,7 @@ def list_executors(crawl: str, folder: Path, tasks: int, workers: int) -> list[A
 
 
 def _hash_run(text: str) -> int:
-    """Return what its own function does with the release of xxhash that it was written for."""
+    """Hash like datatrove's function with the xxhash release it was written for."""
     return xxhash.xxh64_intdigest(text.encode())
 
 

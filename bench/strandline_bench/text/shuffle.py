@@ -1,8 +1,8 @@
-"""What a whole shuffle costs beside `datasets.shuffle().save_to_disk()`: the same small rows.
+"""Cost of a whole shuffle compared with `datasets.shuffle().save_to_disk()`.
 
-Each is done in a process of its own, from Parquet to files in the new order; memory is the most
-that the process held, with its libraries. Files, tasks and partitions have as many rows whatever
-the number of all is, so memory must not follow it.
+Each runs in its own process, from Parquet to files in the new order. Memory is the process's peak,
+including libraries. Files, tasks, and partitions have a constant number of rows, so memory must not
+grow with the total.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ MOST_GB, MOST_GROWTH, FULL = 1.0, 1.2, 100_000_000
 
 
 class ShuffleCost(NamedTuple):
-    """What a shuffle has cost.
+    """Cost of a shuffle.
 
     Attributes:
         seconds: of both passes.
-        peak: gigabytes that the process held at most.
-        disk: gigabytes of rows, partitions and shards.
+        peak: maximum memory of the process in gigabytes.
+        disk: gigabytes of rows, partitions, and shards.
     """
 
     seconds: float
@@ -51,7 +51,7 @@ class ShuffleCost(NamedTuple):
 
 
 def measure_shuffle(scale: Scale) -> list[Row]:
-    """Shuffle rows exactly, by blocks, and by `datasets`; then few and many, to reckon with."""
+    """Shuffle rows exactly, by blocks, and with `datasets`; then measure few and many rows."""
     return [*_compare(scale), *_reckon(scale)]
 
 
@@ -73,7 +73,7 @@ def _compare(scale: Scale) -> list[Row]:
 
 
 def _reckon(scale: Scale) -> list[Row]:
-    """Shuffle exactly, in one worker, few rows and ten times as many."""
+    """Shuffle few rows and ten times as many exactly, in one worker, to extrapolate the cost."""
     few = scale.pick(1_000_000, 10_000)
     many = 10 * few
     costs = {count: _shuffle_new(scale.folder / str(count), count) for count in (few, many)}
@@ -101,7 +101,7 @@ def _shuffle_new(folder: Path, count: int) -> ShuffleCost:
 
 
 def _count_parts(count: int) -> int:
-    """Return how many files and partitions there are."""
+    """Return the number of files and of partitions."""
     return max(FEW_PARTS, count // PART_ROWS)
 
 
@@ -119,7 +119,7 @@ def _write(folder: Path, count: int) -> None:
 
 
 def _shuffle(folder: Path, name: str, count: int, how: dict[str, Any]) -> ShuffleCost:
-    """Shuffle by two pipelines, each with one worker, which is this process."""
+    """Shuffle with two pipelines, each with this process as the only worker."""
     begun = time.perf_counter()
     parted, read = folder / name / "parted", ReadParquet(max_rows=PART_ROWS)
     sink = ShuffleSink(by="key", seed=7, partitions=_count_parts(count), path=str(parted), **how)

@@ -1,1 +1,1 @@
-"""Stages for videos, beside PyAV and Ray Data."""
+"""Stages for videos, compared with PyAV and Ray Data."""

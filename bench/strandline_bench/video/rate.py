@@ -1,4 +1,4 @@
-"""What stages for videos cost beside plain PyAV: frames per second of a core, in one run."""
+"""Cost of video stages compared with plain PyAV: frames per second per core."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from strandline_packs.video.decode_frames import DecodeFrames
 from strandline_packs.video.split_video import SplitBy, SplitVideo
 
 SIZE = (640, 360)
-SPLIT_KEEPS, DECODE_KEEPS = 0.4, 0.7  # shares of the rate at which PyAV decodes
+SPLIT_KEEPS, DECODE_KEEPS = 0.4, 0.7  # shares of PyAV's decoding rate
 
 
 def measure_video(scale: Scale) -> list[Row]:
-    """Decode one video with PyAV alone and with each stage that decodes, in turns."""
+    """Decode one video with PyAV alone and with each decoding stage, in turns."""
     sys.path.append(str(EXAMPLES))
     from make_videos import RATE, Scene, Video, write_video  # noqa: PLC0415 - lies elsewhere
 
@@ -78,7 +78,7 @@ def _decode(table: pa.Table) -> Task | None:
 
 
 def _time(work: Callable[[], object]) -> float:
-    """Return the seconds of the processor, so that what else runs here matters less."""
+    """Return the CPU seconds, on which other processes have little influence."""
     begun = time.process_time()
     work()
     return time.process_time() - begun

@@ -1,6 +1,6 @@
-"""Frames of whole videos, by our engine and by Ray Data's reader, each on the same local Ray.
+"""Frames of whole videos with our engine and with Ray Data's reader, on the same local Ray.
 
-Both decode every frame and keep two a second, shrunk; ours on one thread a worker.
+Both decode every frame and keep two scaled frames per second; ours uses one thread per worker.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from strandline_packs.video.split_video import SplitBy, SplitVideo
 
 Read = Callable[[Path, Path, tuple[int, int]], tuple[float, int]]
 
-_KEPT, _LONGEST = 2, 256  # a second; pixels
+_KEPT, _LONGEST = 2, 256  # frames per second; pixels
 _CPUS = 2
 _STORE_BYTES = 1_000_000_000
-_SLACK = 0.1  # share of the frames: the two sample at other moments
+_SLACK = 0.1  # share of the frames: the two sample at different times
 
 
 class CountFrames(SinkStage):
-    """Writes how many frames a task has."""
+    """Writes the number of a task's frames."""
 
     suffix = ".txt"
 
@@ -51,8 +51,8 @@ def compare_readers(scale: Scale, video: Path, frames: int, seconds: float) -> l
     """Read copies of a video with both, in turns.
 
     Args:
-        video: that is copied, by links.
-        frames, seconds: that it has.
+        video: the source of the copies, which are links.
+        frames, seconds: of the video.
     """
     copies = scale.pick(40, 1)
     folder = scale.folder / "readers"
@@ -67,7 +67,7 @@ def compare_readers(scale: Scale, video: Path, frames: int, seconds: float) -> l
     for turn in range(scale.pick(3, 1)):
         for name, read in readers.items():
             least, most = ((1 + sign * _SLACK) * copies * seconds * _KEPT for sign in (-1, 1))
-            own = folder / f"{name[0]}{turn}"  # Ray's sockets have no room for more
+            own = folder / f"{name[0]}{turn}"  # short, for Ray's socket paths
             spent, kept = run_apart(read, own, videos, _size(video))
             if not least <= kept <= most:
                 msg = f"{name} kept {kept} frames, not about {copies * seconds * _KEPT:g}"
@@ -83,7 +83,7 @@ def compare_readers(scale: Scale, video: Path, frames: int, seconds: float) -> l
 
 
 def _size(video: Path) -> tuple[int, int]:
-    """Return height and width of the frames that are kept."""
+    """Return the height and width of kept frames."""
     import av  # noqa: PLC0415 - nothing else here needs it
 
     with av.open(str(video)) as container:
@@ -93,7 +93,7 @@ def _size(video: Path) -> tuple[int, int]:
 
 
 def _read_ours(folder: Path, videos: Path, _: tuple[int, int]) -> tuple[float, int]:
-    """Return seconds of the run, once Ray is there, and the frames that were kept."""
+    """Return the seconds of the run, without the start of Ray, and the number of kept frames."""
     stages = [
         StagePlan("split", "split-video", SplitVideo(by=SplitBy.LENGTH)),
         StagePlan("frames", "decode-frames", DecodeFrames(rate=_KEPT, longest=_LONGEST)),

@@ -1,4 +1,4 @@
-"""Stages beside those for videos: one that takes its time over clips, one that watches memory."""
+"""Stages for video benchmarks: a slow one for clips, and variants that record memory."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from strandline_packs.video.decode_frames import DecodeFrames
 from strandline_packs.video.split_video import SplitVideo
 from strandline_packs.video.transcode_clip import TranscodeClip
 
-NOTES = "STRANDLINE_BENCH_NOTES"  # names the folder of notes about memory
+NOTES = "STRANDLINE_BENCH_NOTES"  # environment variable with the folder of memory records
 
 _SAMPLE_SECONDS = 0.02
 
 
 class LookAtClips(Stage):
-    """Takes its time over each clip, as a model on a device does, and notes when."""
+    """Sleeps for each clip, as a model on a device would take time, and logs the time."""
 
     class Params(Stage.Params):
-        """How long, and where the notes go."""
+        """Duration of the sleep, and the folder of the log."""
 
         seconds: float
         folder: str
@@ -39,7 +39,7 @@ class LookAtClips(Stage):
 
 
 class Watched(Stage):
-    """Notes the most memory that its process has had, in a file of the process."""
+    """Records the peak memory of its process in a file of the process."""
 
     def setup(self) -> None:
         super().setup()
@@ -47,15 +47,15 @@ class Watched(Stage):
 
 
 class WatchedSplit(Watched, SplitVideo):
-    """Cuts, and is watched."""
+    """Cuts videos and records memory."""
 
 
 class WatchedDecode(Watched, DecodeFrames):
-    """Decodes, and is watched."""
+    """Decodes videos and records memory."""
 
 
 class WatchedTranscode(Watched, TranscodeClip):
-    """Encodes, and is watched."""
+    """Encodes videos and records memory."""
 
 
 def _watch(folder: Path) -> None:
@@ -64,7 +64,7 @@ def _watch(folder: Path) -> None:
         held = read_own_memory() - begun
         if held > most:
             most = held
-            # The process may be killed at any moment.
+            # Write each peak at once, because the process may be killed at any moment.
             with (folder / str(os.getpid())).open("a") as notes:
                 notes.write(f"{held}\n")
         time.sleep(_SAMPLE_SECONDS)

@@ -1,1 +1,1 @@
-"""What runs while an image is built: each module a script, on the standard library alone."""
+"""Scripts that run during an image build. Each is one module on the standard library alone."""

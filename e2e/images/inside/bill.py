@@ -1,7 +1,7 @@
-"""What is in an image, as an SPDX document: Python's packages and Debian's.
+"""Lists an image's Python and Debian packages as an SPDX document.
 
-Runs inside the build on the standard library. It must not look at the machine it runs on: paths,
-name and time come as arguments, so that the same packages give the same bytes.
+Runs inside the build on the standard library. Paths, name, and time are arguments, not read from
+the machine, so the same packages give the same bytes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ LICENSE = re.compile(r"[A-Za-z0-9.+\- ()]+")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Package:
-    """One package: where it comes from (`deb` or `pypi`), its name, version and license.
+    """A package: its system (`deb` or `pypi`), name, version, and license.
 
     Attributes:
-        system: the release it is of, such as `debian-12`; vulnerabilities are listed by release.
-        source: what it was built from, `name` or `name@version`, where that has another name.
+        system: the distribution release, such as `debian-12`; vulnerabilities are listed by
+            release.
+        source: the source package, `name` or `name@version`, if its name differs.
     """
 
     origin: str
@@ -43,7 +44,7 @@ class Package:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`NAME SECONDS`: write the bill of the image NAME as of that time into the product's root."""
+    """`NAME SECONDS`: write the SPDX document of image NAME into the product's root."""
     name, seconds = arguments
     root = BUILD / "product"
     folders = [location for base in (Path("/"), root) for location in find_folders(base / VENV)]
@@ -56,25 +57,25 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def find_folders(venv: Path) -> list[str]:
-    """Return the folders of packages of a virtual environment."""
+    """Return the package folders of a virtual environment."""
     return [str(path) for path in venv.glob("lib/python3.*/site-packages")]
 
 
 def read_python(folders: Sequence[str]) -> Iterator[Package]:
-    """Yield the distributions that lie in these folders."""
+    """Yield the Python packages in these folders."""
     for found in distributions(path=list(folders)):
         name = re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()
         yield Package("pypi", name, found.version, _find_license(found))
 
 
 def read_system(release: str) -> str:
-    """Return the name of a release of Debian or its like, from its `os-release` file."""
+    """Return the name of a Debian-like release from its `os-release` file."""
     fields = dict(re.findall(r"^([A-Z_]+)=\"?([^\"\n]*)\"?$", release, re.MULTILINE))
     return f"{fields['ID']}-{fields['VERSION_ID']}"
 
 
 def read_debian(status: str, system: str) -> Iterator[Package]:
-    """Yield the packages that a dpkg status file calls installed, of that release."""
+    """Yield the packages of that release that a dpkg status file lists as installed."""
     for block in status.split("\n\n"):
         fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", block, re.MULTILINE))
         if fields.get("Status", "").endswith(" installed"):
@@ -84,13 +85,13 @@ def read_debian(status: str, system: str) -> Iterator[Package]:
                 fields["Version"],
                 architecture=fields["Architecture"],
                 system=system,
-                # Written as `name (version)`, and the version only where it is another.
+                # The field reads `name (version)`, with the version only if it differs.
                 source=re.sub(r" \((.+)\)$", r"@\1", fields.get("Source", "")),
             )
 
 
 def render(name: str, seconds: int, packages: Sequence[Package], purpose: str = "CONTAINER") -> str:
-    """Render the document of an image, or what else SPDX names; `seconds` since 1970."""
+    """Render the SPDX document of an image or another subject; `seconds` counts from 1970."""
     image = {
         "SPDXID": "SPDXRef-Image",
         "name": f"strandline-{name}",
@@ -158,9 +159,9 @@ def _relate(first: str, how: str, other: str) -> dict[str, str]:
 
 
 def _find_license(found: Distribution) -> str:
-    """Return the expression that a package declares.
+    """Return the license expression of a package.
 
-    Older fields hold prose, which says nothing here.
+    Older metadata fields contain prose and are ignored.
     """
     stated = "".join(found.metadata.get_all("License-Expression") or [])
     return stated if LICENSE.fullmatch(stated) else "NOASSERTION"

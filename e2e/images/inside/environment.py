@@ -1,7 +1,7 @@
-"""The virtual environment of an image: libraries first, the product as a layer of its own.
+"""Builds an image's virtual environment: libraries first, then the product as its own layer.
 
-Runs inside the build, with a Python that has pip; the environment itself gets none.
-It must not know which image it builds: extras of pyproject.toml are all it is told.
+Runs inside the build with a Python that has pip; the environment itself has no pip. The image is
+described only by the extras of pyproject.toml, so this module must not depend on which image it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUILD = Path("/build")
 PRODUCT = BUILD / "product"
 WHEELS = BUILD / "wheels"
 CA = Path("/etc/build-ca.pem")
-# Files that no program reads at run time; Ray's jars serve Java programs alone.
+# Files that no program reads at run time. Ray's jars serve only Java programs.
 SURPLUS = (
     "numpy/**/tests",
     "numpy/**/*.a",
@@ -53,11 +53,11 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def install_libraries(needed: Path) -> None:
-    """Install all that this file of requirements asks for, pinned."""
+    """Install all pinned packages of a requirements file."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(VENV)], check=True)
     pins = str(BUILD / "constraints.txt")
     what = ["--only-binary", ":all:", "--constraint", pins, "--requirement", str(needed)]
-    # uv is many times faster, but reads none of pip's settings.
+    # uv is many times faster than pip but ignores pip's settings.
     if has_own_index(read_settings()) or not _run_uv(*what):
         _run_pip("install", "--no-compile", *what)
     drop_surplus(find_packages(VENV))
@@ -65,7 +65,7 @@ def install_libraries(needed: Path) -> None:
 
 
 def install_product() -> None:
-    """Install our wheel alone, under its own root, with the environment's Python in its scripts."""
+    """Install only our wheel, under its own root, with the environment's Python in its scripts."""
     (wheel,) = WHEELS.glob("strandline-*.whl")
     location = ["--no-index", "--no-deps", "--no-compile", "--no-warn-script-location"]
     _run_pip("install", *location, "--root", str(PRODUCT), str(wheel))
@@ -73,22 +73,22 @@ def install_product() -> None:
 
 
 def read_settings() -> str:
-    """Return what pip's settings say, such as where packages come from."""
+    """Return pip's settings, such as the package index."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     return subprocess.run(command, check=False, capture_output=True, text=True).stdout
 
 
 def has_own_index(settings: str) -> bool:
-    """Return whether packages come from elsewhere than the public index.
+    """Return whether packages come from another index than the public one.
 
     Args:
-        settings: as `pip config list` prints them.
+        settings: the output of `pip config list`.
     """
     return re.search(r"\.(extra-index-url|index-url|no-index|proxy)=", settings) is not None
 
 
 def read_requirements(pyproject: str, extras: Sequence[str]) -> list[str]:
-    """Return what the project and these extras of it ask for, each requirement once."""
+    """Return the requirements of the project and the given extras, without duplicates."""
     project = tomllib.loads(pyproject)["project"]
     needed = list(project["dependencies"])
     for extra in extras:
@@ -97,13 +97,13 @@ def read_requirements(pyproject: str, extras: Sequence[str]) -> list[str]:
 
 
 def find_packages(venv: Path) -> Path:
-    """Return the folder of packages of a virtual environment."""
+    """Return the package folder of a virtual environment."""
     (packages,) = venv.glob("lib/python3.*/site-packages")
     return packages
 
 
 def drop_surplus(packages: Path) -> None:
-    """Remove what nothing at run time reads."""
+    """Remove files that are unused at run time."""
     for path in _find_surplus(packages):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -112,11 +112,11 @@ def drop_surplus(packages: Path) -> None:
 
 
 def compile_all(packages: Path, root: Path) -> None:
-    """Bytecode that is the same at every build, and is never checked against its source."""
+    """Write reproducible bytecode that Python never checks against the sources."""
     shown = ["-s", str(root), "-p", "/" if root == PRODUCT else str(VENV)]
     mode = ["--invalidation-mode", "unchecked-hash"]
     command = [sys.executable, "-m", "compileall", "-q", *shown, *mode, str(packages)]
-    # Libraries ship templates that are no Python; what does not compile has no bytecode.
+    # Some libraries ship templates that are not valid Python; these files get no bytecode.
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
 
 
@@ -147,9 +147,9 @@ def _run_pip(command: str, *arguments: str) -> None:
 
 
 def _trust() -> dict[str, str]:
-    """Return variables for the build's own certificates, if it has any.
+    """Return environment variables for the build's own certificates, if it has any.
 
-    Variables, because pip hands them on to the pip that fetches the needs of a build.
+    Variables also reach the nested pip that installs build requirements.
     """
     if not (CA.exists() and CA.stat().st_size):
         return {}

@@ -1,1 +1,1 @@
-"""Both images tried as pods would use them: sizes, file systems, a room without a cluster."""
+"""Tests both images without a cluster: sizes, file systems, and commands in a sandbox."""

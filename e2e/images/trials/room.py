@@ -1,8 +1,8 @@
-"""A root file system as a pod has it: read-only, /tmp writable, user 1000, no network.
+"""Runs a command in a root file system like a pod's: read-only, /tmp, user 1000, no network.
 
-Run by `unshare` in namespaces of its own, so that nothing of it is left when its command ends.
-`python -m images.trials.room ROOT ENVIRONMENT COMMAND...`; the environment as JSON.
-It must not know which image it is.
+`unshare` runs this module in new namespaces, so nothing remains when the command ends. Usage:
+`python -m images.trials.room ROOT ENVIRONMENT COMMAND...`, with the environment as JSON. This
+module must not depend on the image.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNSHARE = (
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Furnish the room, and become the command."""
+    """Set up the sandbox, and replace this process with the command."""
     root, environment, *command = arguments
     furnish(Path(root))
     os.chroot(root)
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def furnish(root: Path) -> None:
-    """Mount what a container runtime would, and let nothing else be written."""
+    """Mount the same folders as a container runtime, and make everything else read-only."""
     _run("ip", "link", "set", "lo", "up")
     _run("mount", "--bind", str(root), str(root))
     _run("mount", "-t", "proc", "proc", str(root / "proc"))

@@ -1,4 +1,4 @@
-"""How large an image is, layer by layer, out of its archive."""
+"""Sizes of an image's layers, read from its archive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GZIP = b"\x1f\x8b"
 
 
 def describe_sizes(title: str, archive: Path) -> str:
-    """Return lines with the sizes of all layers, compressed and unpacked; the base's come first."""
+    """Return lines with the compressed and unpacked size of each layer, base layers first."""
     lines = [f"{title}: {archive.stat().st_size / MIB:.1f} MiB as an archive"]
     with tarfile.open(archive) as content:
         manifest = read_manifest(content)
@@ -26,13 +26,13 @@ def describe_sizes(title: str, archive: Path) -> str:
 
 
 def read_manifest(archive: tarfile.TarFile) -> Any:
-    """Return the manifest of the one image in an archive in the layout of OCI."""
+    """Return the manifest of the only image in an OCI archive."""
     index = json.loads(_read(archive, "index.json"))
     return json.loads(_read(archive, find_blob(index["manifests"][0]["digest"])))
 
 
 def read_configuration(archive: Path) -> Any:
-    """Read what an archive's image says about how it is run: `Env`, `User`, `Labels` and so on."""
+    """Return the image's run configuration: `Env`, `User`, `Labels`, and so on."""
     with tarfile.open(archive) as content:
         digest = read_manifest(content)["config"]["digest"]
         return json.loads(_read(content, find_blob(digest)))["config"]

@@ -1,6 +1,7 @@
-"""Both images tried as pods would use them, before a cluster does.
+"""Tests both images as pods would use them, before a cluster does.
 
-It must not know how they were built: archives in, a sentence for each thing that works out.
+The input is archives, and the output is a sentence per passed check. This module must not depend on
+how the images were built.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ START = "ulimit -n 65536 || true; ray start --head --num-cpus=1 --object-store-m
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing an image must do: a command, what it prints, and how it ends.
+    """A check of an image: a command, its expected output, and its expected exit code.
 
     Attributes:
-        title: what works, if it does.
+        title: the feature that works if the check passes.
         command: for /bin/sh.
-        answer: a text in what it prints.
-        code: its exit code.
+        answer: a text that the output must contain.
+        code: the expected exit code.
     """
 
     title: str
@@ -98,10 +99,10 @@ CHECKS = {
 
 
 def try_images(root: Path, images: Images, out: TextIO) -> None:
-    """Try all there is to try.
+    """Run all checks.
 
     Raises:
-        ImagesError: something does not work; the text says what was printed.
+        ImagesError: if a check fails; the text has the output.
     """
     if os.geteuid() != 0:
         raise ImagesError("trying the images needs root: they get a root file system of their own")
@@ -134,7 +135,7 @@ def _try(check: Check, location: Path, environment: dict[str, str]) -> None:
 
 @contextmanager
 def _lay_out(archive: Path) -> Iterator[Path]:
-    """Unpack the image's root file system, until it was tried."""
+    """Unpack the image's root file system for the duration of a check."""
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         location = Path(folder) / "root"
         location.mkdir(mode=0o755)

@@ -1,6 +1,6 @@
-"""The root file system of an image, laid out from its archive.
+"""Unpacks the root file system of an image from its archive.
 
-It must not know what is done with it, nor what made the archive.
+This module must not depend on the use of the files or on the tool that made the archive.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GONE = ".wh."
 
 
 def unpack(archive: Path, root: Path) -> None:
-    """Lay out the layers of an archive under `root`, with the owners they have; needs root."""
+    """Unpack the layers of an archive under `root` and keep file owners; needs root."""
     with tarfile.open(archive) as content:
         for layer in read_manifest(content)["layers"]:
             stream = content.extractfile(find_blob(layer["digest"]))

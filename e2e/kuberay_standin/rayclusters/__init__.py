@@ -1,1 +1,1 @@
-"""What a RayCluster is made of, and the status that follows from its pods. Pure."""
+"""Parts of a RayCluster, and the status derived from its pods. Pure."""

@@ -1,8 +1,7 @@
-"""The pods of a Ray cluster: the RayJob's templates with Ray's start laid in. Pure.
+"""Pods of a Ray cluster: the RayJob's templates with the start of Ray added. Pure.
 
-Names, labels, commands and arguments are as recorded; probes are chosen as KubeRay v1.7 chooses
-them. Variables and the wait for the head stand in for what the recordings leave out, and are of our
-own making.
+Names, labels, commands, and arguments are as recorded; probes are chosen as KubeRay v1.7 chooses
+them. Variables and the wait for the head replace parts that the recordings omit, and are our own.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ def name_service(cluster: str) -> str:
 
 
 def format_host(cluster: Json) -> str:
-    """Format the head's name in DNS."""
+    """Return the head's DNS name."""
     namespace = cluster["metadata"]["namespace"]
     return f"{name_service(get_name(cluster))}.{namespace}.svc.cluster.local"
 
 
 def make_service(cluster: Json) -> Json:
-    """Make the Service of a RayCluster's head: no address of its own, its name is the pod's."""
+    """Return the headless Service of a RayCluster's head."""
     labels = {**_label(cluster, "head", HEAD_GROUP), CLUSTER_LABEL: get_name(cluster)}
     return _lead_to_head(cluster, name_service(get_name(cluster)), labels, cluster)
 
 
 def make_job_service(rayjob: Json, cluster: Json) -> Json:
-    """Make the Service of a RayJob, which leads to the head whatever its RayCluster is called."""
+    """Return the Service of a RayJob, which points to the head of its current RayCluster."""
     labels = {**MADE_BY, "ray.io/originated-from-cr-name": get_name(rayjob)}
     return _lead_to_head(cluster, name_service(get_name(rayjob)), labels, rayjob)
 
@@ -74,7 +73,7 @@ def _lead_to_head(cluster: Json, name: str, labels: Mapping[str, str], owner: Js
         },
         "spec": {
             "clusterIP": "None",
-            # Workers look for the head before it is ready.
+            # Workers look up the head before it is ready.
             "publishNotReadyAddresses": True,
             "selector": {CLUSTER_LABEL: get_name(cluster), NODE_LABEL: "head"},
             "ports": [{"name": name, "port": port} for name, port in sorted(ports.items())],
@@ -83,7 +82,7 @@ def _lead_to_head(cluster: Json, name: str, labels: Mapping[str, str], owner: Js
 
 
 def find_ports(cluster: Json) -> dict[str, int]:
-    """Return the head's ports by name: those of its container, or Ray's own where it names none."""
+    """Return the head's ports by name: those of its container, or else Ray's defaults."""
     container = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
     named = {port["name"]: port["containerPort"] for port in container.get("ports", ())}
     usual = {"client": 10001, "dashboard": DASHBOARD_PORT, "gcs-server": GCS_PORT, "serve": 8000}
@@ -91,7 +90,7 @@ def find_ports(cluster: Json) -> dict[str, int]:
 
 
 def make_head(cluster: Json) -> Json:
-    """Return the head pod of a RayCluster; the server draws the end of its name."""
+    """Return the head pod of a RayCluster. The server generates its name's suffix."""
     group = cluster["spec"]["headGroupSpec"]
     pod = _make_pod(cluster, group, "head", HEAD_GROUP)
     container = pod["spec"]["containers"][0]
@@ -106,7 +105,7 @@ def make_head(cluster: Json) -> Json:
 
 
 def make_worker(cluster: Json, group: Json, index: int) -> Json:
-    """Return a worker pod of a group, the `index`-th of its pods."""
+    """Return the worker pod with index `index` of a group."""
     pod = _make_pod(cluster, group, "worker", group["groupName"])
     pod["metadata"]["labels"][INDEX_LABEL] = str(index)
     container = pod["spec"]["containers"][0]
@@ -155,7 +154,7 @@ def _label(cluster: Json, node: str, group: str) -> dict[str, str]:
 
 
 def _list_params(group: Json, container: Json) -> dict[str, str]:
-    """Return what Ray is told of its node: by the container's resources, then as the group says."""
+    """Return Ray's start parameters: from the container's resources, overridden by the group."""
     resources = container.get("resources", {})
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     params = {
@@ -216,10 +215,10 @@ def _list_variables(command: str, address: str) -> list[Json]:
 
 
 def _add_probes(container: Json, cluster: Json, group: Json, *, is_head: bool) -> None:
-    """Ask a node for its health, unless the template says how.
+    """Add health probes, unless the template has its own.
 
-    By HTTP where the RayCluster says a version of Ray that has one answer for all of it; else by
-    `wget` inside the container, which has to have that program.
+    The probes use HTTP if the RayCluster's Ray version has a single health endpoint; otherwise they
+    run `wget` inside the container, which must have that program.
     """
     params = group.get("rayStartParams") or {}
     agent = _read_port(params, "dashboard-agent-listen-port", AGENT_PORT)
@@ -241,9 +240,9 @@ def _add_probes(container: Json, cluster: Json, group: Json, *, is_head: bool) -
 
 
 def has_one_answer(version: str) -> bool:
-    """Return whether a version of Ray tells the health of all of a node at one place.
+    """Return whether a Ray version reports a node's health at a single endpoint.
 
-    Unknown: no.
+    Return False if the version is unknown.
     """
     found = VERSION.match(version)
     return found is not None and tuple(map(int, found.groups())) >= FIRST_WITH_ONE_ANSWER

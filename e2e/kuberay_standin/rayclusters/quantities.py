@@ -1,4 +1,4 @@
-"""Kubernetes quantities, such as `50m` and `1536Mi`, for sums of what pods ask for. Pure."""
+"""Kubernetes quantities, such as `50m` and `1536Mi`, for sums of pod requests. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DECIMAL = {
 
 
 def read_quantity(text: str | float) -> Decimal:
-    """Read a quantity."""
+    """Parse a quantity."""
     rendered = str(text)
     if rendered[-2:] in BINARY:
         return Decimal(rendered[:-2]) * BINARY[rendered[-2:]]
@@ -46,12 +46,12 @@ def format_bytes(amount: Decimal) -> str:
 
 
 def sum_requests(spec: Json, resource: str) -> Decimal:
-    """Sum what the containers of a pod ask for; a limit counts where there is no request."""
+    """Sum the requests of a pod's containers; a limit counts if there is no request."""
     return sum((_find(container, resource) for container in spec["containers"]), Decimal(0))
 
 
 def sum_devices(specs: Iterable[Json], suffix: str) -> Decimal:
-    """Sum what pods ask for of all resources with names that end so, such as `gpu`."""
+    """Sum the pods' requests of resources with this name suffix, such as `gpu`."""
     named = [(spec, name) for spec in specs for name in _name_resources(spec)]
     return sum(
         (sum_requests(spec, name) for spec, name in named if name.endswith(suffix)), Decimal()

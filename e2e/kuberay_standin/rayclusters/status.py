@@ -1,4 +1,4 @@
-"""The status of a RayCluster, told from its pods. Pure."""
+"""The status of a RayCluster, derived from its pods. Pure."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ NO_RESOURCES = {"desiredCPU": "0", "desiredGPU": "0", "desiredMemory": "0", "des
 def describe_cluster(
     cluster: Json, pods: Sequence[Json], now: datetime, trouble: Trouble | None = None
 ) -> Json:
-    """Describe the status of a RayCluster with these pods, and a pod that it may not have.
+    """Return the status of a RayCluster with these pods, and a pod that could not be created.
 
-    `state` becomes `ready` when all are ready for the first time and stays so.
+    `state` becomes `ready` once all pods are ready, and then stays so.
     """
     heads = [pod for pod in pods if pod["metadata"]["labels"][NODE_LABEL] == "head"]
     workers = [pod for pod in pods if pod["metadata"]["labels"][NODE_LABEL] == "worker"]
@@ -59,7 +59,7 @@ def describe_cluster(
 
 
 def count_replicas(group: Json) -> int:
-    """Return how many workers a group has: its replicas, within its bounds."""
+    """Return the number of workers of a group: its replicas, within its bounds."""
     least = int(group.get("minReplicas") or 0)
     wanted = max(least, int(group.get("replicas", least) or 0))
     return min(wanted, int(group.get("maxReplicas", wanted)))
@@ -123,9 +123,9 @@ def _list_conditions(
 
 
 def _list_failures(cluster: Json, now: datetime, trouble: Trouble | None) -> list[Json]:
-    """Return the condition of a pod that could not be made.
+    """Return the condition for a pod that could not be created.
 
-    It goes with the first try that succeeds.
+    The first successful try removes the condition.
     """
     if trouble is None:
         return []
@@ -150,7 +150,7 @@ def _build_condition(
 
 
 def describe_head(head: Json | None) -> tuple[str, str, str]:
-    """Return status, reason and message of the condition HeadPodReady."""
+    """Return the status, reason, and message of the condition HeadPodReady."""
     if head is None:
         return "False", "HeadPodNotFound", "Head Pod not found"
     ready = find_condition(head, "Ready")

@@ -1,4 +1,4 @@
-"""What a RayCluster needs: its head's Service, its head, its workers, and its status. Pure."""
+"""Actions for a RayCluster: its head's Service, its head, its workers, and its status. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kuberay_standin.scene import Action, Draw, Make, PutStatus, Remove, Scene
 
 
 def step_cluster(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
-    """Return what is to be done for the RayCluster of a RayJob; nothing while it is not there."""
+    """Return the actions for a RayJob's RayCluster, or none if the RayCluster is missing."""
     cluster = scene.cluster
     if cluster is None or is_leaving(cluster):
         return []
@@ -47,14 +47,14 @@ def _step_pods(cluster: Json, pods: Sequence[Json]) -> Iterable[Action]:
             yield Remove("Pod", get_name(pod))
     if not any(pod["metadata"]["labels"][NODE_LABEL] == "head" for pod in pods):
         if not may_make_head(cluster):
-            return  # nor any worker: a worker has no head to join
+            return  # create no workers either: they have no head to join
         yield Make(make_head(cluster))
     for group in cluster["spec"].get("workerGroupSpecs") or ():
         yield from _step_group(cluster, group, pods)
 
 
 def _step_group(cluster: Json, group: Json, pods: Sequence[Json]) -> Iterable[Action]:
-    """Make the workers that are missing; a leaving one holds its place until it is gone."""
+    """Create missing workers. A terminating worker counts until it is gone."""
     labels = [pod["metadata"]["labels"] for pod in pods]
     mine = [label for label in labels if label[GROUP_LABEL] == group["groupName"]]
     taken = {int(pod[INDEX_LABEL]) for pod in mine}
@@ -65,7 +65,7 @@ def _step_group(cluster: Json, group: Json, pods: Sequence[Json]) -> Iterable[Ac
 
 
 def may_make_head(cluster: Json) -> bool:
-    """Return whether a missing head is made: at first, and later where the RayCluster allows it."""
+    """Return whether a missing head may be created: always at first, later only if allowed."""
     annotations = cluster["metadata"].get("annotations") or {}
     return annotations.get(NO_HEAD_RESTART) != "true" or not has_condition(
         cluster, "RayClusterProvisioned"
@@ -73,7 +73,7 @@ def may_make_head(cluster: Json) -> bool:
 
 
 def is_spent(pod: Json) -> bool:
-    """Return whether a pod's Ray has ended and its kubelet will not start it again."""
+    """Return whether a pod's Ray has ended and its kubelet will not restart it."""
     if pod["spec"].get("restartPolicy") != "Never":
         return False
     name = pod["spec"]["containers"][0]["name"]

@@ -1,7 +1,7 @@
-"""The token of a Ray cluster, where its RayCluster asks for one. Pure.
+"""The token of a Ray cluster whose RayCluster requires one. Pure.
 
-Secret, variables and sentences are those of KubeRay v1.7 with `authOptions: {mode: token}`; how the
-token is drawn is our own.
+The Secret, the variables, and the messages are those of KubeRay v1.7 with `authOptions: {mode:
+token}`; the way the token is generated is our own.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ KEY = "auth_token"
 MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
 FIRST_WITH_TOKENS = (2, 52)
 VERSION = re.compile(r"v?(\d+)\.(\d+)")
-# A token has parts of five letters each.
+# A token has eight parts of five letters.
 PARTS = 8
 
 
 def wants_token(cluster: Json) -> bool:
-    """Return whether a RayCluster asks for a token."""
+    """Return whether a RayCluster requires a token."""
     return (cluster["spec"].get("authOptions") or {}).get("mode") == "token"
 
 
 def make_secret(cluster: Json, token: str) -> Json:
-    """Make the Secret with the token of a RayCluster, which has the RayCluster's name."""
+    """Return the Secret with a RayCluster's token. The Secret has the RayCluster's name."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -42,7 +42,7 @@ def make_secret(cluster: Json, token: str) -> Json:
 
 
 def read_token(secret: Json | None) -> str:
-    """Read the token; empty where there is none."""
+    """Return the token, or an empty string if there is none."""
     encoded = ((secret or {}).get("data") or {}).get(KEY, "")
     try:
         return base64.b64decode(encoded).decode()
@@ -51,7 +51,7 @@ def read_token(secret: Json | None) -> str:
 
 
 def give_token(container: Json, cluster: Json) -> None:
-    """Give a container the token, as far as its template leaves that open."""
+    """Add the token's variables to a container, except those that its template sets."""
     if not wants_token(cluster):
         return
     variables = container.setdefault("env", [])
@@ -65,7 +65,7 @@ def give_token(container: Json, cluster: Json) -> None:
 
 
 def list_token_problems(cluster: Json) -> Iterator[str]:
-    """Yield what of a RayCluster's `authOptions` is refused."""
+    """Yield the problems of a RayCluster's `authOptions`."""
     options = cluster.get("authOptions") or {}
     for field in sorted(set(options) - {"mode"}):
         yield f"the KubeRay stand-in does not play spec.rayClusterSpec.authOptions.{field}"

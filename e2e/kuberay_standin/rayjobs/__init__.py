@@ -1,1 +1,1 @@
-"""What a RayJob is taken through, from each of its statuses to the next. Pure."""
+"""The lifecycle of a RayJob, from one status to the next. Pure."""

@@ -1,7 +1,7 @@
-"""What a RayJob has made for it: its RayCluster, and the Job that submits its driver. Pure.
+"""Objects created for a RayJob: its RayCluster, and the Job that submits its driver. Pure.
 
-The Job's labels, limits and the shell it runs are as recorded; the script, which the recordings
-cut, is our own.
+The Job's labels, limits, and shell are as recorded. The recordings truncate the script, so the
+script is our own.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ USUAL_RETRIES = 2
 
 
 def format_dashboard(cluster: Json) -> str:
-    """Return where the dashboard of a RayCluster listens: `host:port`, by its name in DNS."""
+    """Return the dashboard's address of a RayCluster, `host:port`, by its DNS name."""
     return f"{format_host(cluster)}:{find_ports(cluster)['dashboard']}"
 
 
 def make_cluster(rayjob: Json) -> Json:
-    """Return the RayCluster of a RayJob, by the name that its status gives."""
+    """Return the RayCluster of a RayJob, with the name from the RayJob's status."""
     given = rayjob["metadata"].get("labels") or {}
     labels = {**given, **_label(rayjob), "ray.io/job-submission-mode": "K8sJobMode"}
     return {
@@ -42,7 +42,7 @@ def make_cluster(rayjob: Json) -> Json:
 
 
 def make_job(rayjob: Json, cluster: Json) -> Json:
-    """Return the Job of a RayJob's submitter; it has the RayJob's name."""
+    """Return the Job of a RayJob's submitter. The Job has the RayJob's name."""
     labels = {**MADE_BY, **_label(rayjob)}
     config = rayjob["spec"].get("submitterConfig") or {}
     return {
@@ -101,9 +101,9 @@ def _make_usual_template(cluster: Json) -> Json:
 
 
 def render_script(address: str, job: str, entrypoint: str) -> str:
-    """Render what the submitter runs: wait for Ray, submit once, follow the log to its end.
+    """Render the submitter's script: wait for Ray, submit once, follow the log to its end.
 
-    A second submitter of the same job finds it there and only follows.
+    A second submitter of the same job finds the job and only follows its log.
     """
     words = shlex.join(shlex.split(entrypoint))
     version = f"{address}/api/version"

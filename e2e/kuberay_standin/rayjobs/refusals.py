@@ -1,4 +1,4 @@
-"""What of a RayJob is not played, since no recording shows it. Pure."""
+"""Features of a RayJob that the stand-in rejects because no recording covers them. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SUSPEND = "a RayJob with shutdownAfterJobFinishes set to false is not allowed to
 
 
 def find_problem(spec: Json) -> str:
-    """Describe in one sentence what of a RayJob's spec is refused; empty where nothing is."""
+    """Describe in one sentence why a RayJob's spec is rejected, or return an empty string."""
     return next(_list_problems(spec), "")
 
 

@@ -1,6 +1,6 @@
-"""What a RayJob needs next: the step from each of its statuses to the one after. Pure.
+"""Actions for a RayJob: the step from each status to the next. Pure.
 
-Statuses, reasons and messages are as recorded. A status is put whole.
+Statuses, reasons, and messages are as recorded. A status is always replaced as a whole.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DONE = {"Complete", "Failed", "ValidationFailed"}
 
 
 def step_rayjob(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
-    """Return what is to be done for a RayJob; `draw` gives five letters for each new name."""
+    """Return the actions for a RayJob; `draw` returns five letters for each new name."""
     held = tuple(scene.rayjob["metadata"].get("finalizers") or ())
     if is_leaving(scene.rayjob):
         return _leave(scene, held)
@@ -48,9 +48,9 @@ def step_rayjob(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
 
 
 def get_address(scene: Scene) -> str:
-    """Return where the dashboard is: `host:port` by the head pod's address.
+    """Return the dashboard's address, `host:port`, by the head pod's IP.
 
-    Empty before it has one.
+    Return an empty string if the pod has no IP yet.
     """
     heads = [pod for pod in scene.pods if pod["metadata"]["labels"][NODE_LABEL] == "head"]
     address = get_status(heads[0]).get("podIP") if heads else None
@@ -81,7 +81,7 @@ def _put(scene: Scene, status: Json) -> list[Action]:
 
 
 def _leave(scene: Scene, held: tuple[str, ...]) -> list[Action]:
-    """Let a deleted RayJob go at once, with a word to Ray where its job may still run."""
+    """Release a deleted RayJob at once, and stop its job in Ray if the job may still run."""
     if FINALIZER not in held:
         return []
     status = get_status(scene.rayjob)
@@ -117,7 +117,7 @@ def _initialize(scene: Scene, now: datetime) -> list[Action]:
     if get_status(scene.cluster).get("state") != "ready":
         return _put(scene, status)
     if scene.job is None:
-        # The Job is to be there before the RayJob is said to run, or it would never be made.
+        # Create the Job before the RayJob is Running; otherwise the Job would never be created.
         return [Make(make_job(scene.rayjob, scene.cluster))]
     status |= {"jobDeploymentStatus": "Running", "dashboardURL": format_dashboard(scene.cluster)}
     return _put(scene, status)
@@ -132,7 +132,7 @@ def _run(scene: Scene, now: datetime) -> list[Action]:
 
 
 def _keep_cluster(scene: Scene) -> list[Action]:
-    """Make the RayCluster again where it was deleted, by the same name; and the Service."""
+    """Recreate a deleted RayCluster under the same name, and its Service."""
     if scene.cluster is None:
         return [Make(make_cluster(scene.rayjob))]
     if scene.job_service is None:
@@ -153,7 +153,7 @@ def _suspend(scene: Scene) -> list[Action]:
 
 
 def _pass_deadline(scene: Scene, now: datetime, field: str, reason: str) -> list[Action]:
-    """Fail a RayJob that has passed a deadline, counted from its start."""
+    """Fail a RayJob that has passed a deadline, measured from its start."""
     seconds = scene.rayjob["spec"].get(f"{field}DeadlineSeconds")
     status = get_status(scene.rayjob)
     start = read_time(status["startTime"])
@@ -173,7 +173,7 @@ def _pass_deadline(scene: Scene, now: datetime, field: str, reason: str) -> list
 
 
 def _take_down(scene: Scene, now: datetime) -> list[Action]:
-    """Remove what runs; say Suspended as soon as it is gone, though its pods may still be there."""
+    """Remove the cluster. Report Suspended once it is gone, even if its pods still exist."""
     del now
     found = (("RayCluster", scene.cluster), ("Job", scene.job))
     there = [(kind, body) for kind, body in found if body is not None]
@@ -195,7 +195,7 @@ def _rest(scene: Scene, now: datetime) -> list[Action]:
 
 
 def _finish(scene: Scene, now: datetime) -> list[Action]:
-    """Remove the RayCluster some time after the end, if it is to be; the Job stays."""
+    """Remove the RayCluster after its TTL, if configured; the Job stays."""
     spec, cluster = scene.rayjob["spec"], scene.cluster
     if not spec.get("shutdownAfterJobFinishes") or cluster is None or is_leaving(cluster):
         return []

@@ -1,4 +1,4 @@
-"""How the status of a running RayJob follows Ray's word and the submitter's end. Pure."""
+"""Derives the status of a running RayJob from Ray's job status and the submitter's Job. Pure."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from datetime import UTC, datetime, timedelta
 from kuberay_standin.objects import Json, find_condition, format_time, get_status, read_time
 from kuberay_standin.scene import JobAnswer
 
-# How long after the submitter's end Ray may still not have ended the job.
+# Grace period after the submitter ended, for Ray to report the end of the job.
 WAIT_SECONDS = timedelta(seconds=30)
 ENDED = {"FAILED", "STOPPED", "SUCCEEDED"}
 
 
 def is_asked(rayjob: Json) -> bool:
-    """Return whether Ray is to be asked for the job: while it runs, until Ray has told its end."""
+    """Return whether to poll Ray: the RayJob is running, and Ray has not reported an end."""
     status = get_status(rayjob)
     is_running = status.get("jobDeploymentStatus") == "Running"
     return is_running and status.get("jobStatus") not in ENDED
 
 
 def follow_job(status: Json, job: Json | None, answer: JobAnswer | None, now: datetime) -> Json:
-    """Return the status after an answer of Ray's, if any, and what the submitter came to.
+    """Return the status after a response from Ray, if any, and the state of the submitter.
 
-    An end told by Ray counts as soon as the submitter has ended too.
+    An end that Ray reports counts once the submitter has ended too.
     """
     status = _apply_answer(status, answer, now)
     finished = find_finish(job)
@@ -44,7 +44,7 @@ def follow_job(status: Json, job: Json | None, answer: JobAnswer | None, now: da
 
 
 def find_finish(job: Json | None) -> datetime | None:
-    """Return when a submitter's Job ended, well or badly; None where it has not."""
+    """Return when a submitter's Job succeeded or failed, or None if it has not ended."""
     if job is None:
         return None
     for kind in ("Complete", "Failed"):
@@ -55,7 +55,7 @@ def find_finish(job: Json | None) -> datetime | None:
 
 
 def find_failure(job: Json | None) -> Json | None:
-    """Return the condition that says why a submitter's Job failed."""
+    """Return the condition with the reason of a submitter's failure."""
     found = find_condition(job, "Failed") if job is not None else None
     return found if found is not None and found["status"] == "True" else None
 

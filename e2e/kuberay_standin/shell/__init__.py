@@ -1,1 +1,1 @@
-"""Where the stand-in talks to servers, again and again; it decides nothing."""
+"""The loop that talks to servers. It makes no decisions."""

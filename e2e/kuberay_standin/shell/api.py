@@ -1,6 +1,7 @@
-"""A small client for the API server: asks once, hides nothing, knows no RayJob.
+"""A small client for the API server: sends each request once and reports every error.
 
-Tests send their requests over `Connection`, too, and benchmarks log in with `read_kubeconfig`.
+Tests also use `Connection`, and benchmarks log in with `read_kubeconfig`. The client must not
+depend on RayJobs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ RESOURCES: Mapping[str, str] = MappingProxyType(
 
 
 class RefusalError(Exception):
-    """The server refused a request: HTTP's status, and the server's message and reason."""
+    """The server rejected a request: HTTP status, message, and reason."""
 
     def __init__(self, status: int, message: str, reason: str = "") -> None:
         words = f"{status} {reason}" if reason else str(status)
@@ -51,19 +52,19 @@ class RefusalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Address of a server, and the credentials of its caller."""
+    """Address of a server, and the credentials of a user."""
 
     address: SplitResult
     context: ssl.SSLContext | None
     token: str = ""
 
     def build_headers(self) -> dict[str, str]:
-        """Return the header with the caller's token. Return no header without a token."""
+        """Return a header with the user's token, or no header without a token."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
 class Connection:
-    """One connection to an API server as one user; not for several threads."""
+    """A connection to an API server as one user; not thread-safe."""
 
     def __init__(self, login: Login, timeout: float = TIMEOUT) -> None:
         self._headers = login.build_headers()
@@ -79,7 +80,7 @@ class Connection:
         self._asked = time.monotonic()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def ask(
@@ -92,10 +93,10 @@ class Connection:
         accept: str = JSON,
         query: Mapping[str, str] = MappingProxyType({}),
     ) -> Json:
-        """Send one request and return the JSON of the answer, or `{"text": ...}`.
+        """Send one request and return the JSON of the response, or `{"text": ...}`.
 
         Raises:
-            RefusalError: the status of the answer is 400 or above.
+            RefusalError: if the response's status is 400 or above.
         """
         sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         target = f"{self._prefix}/{path}" + (f"?{urlencode(query)}" if query else "")
@@ -110,7 +111,7 @@ class Connection:
     def _exchange(
         self, method: str, target: str, body: bytes | None, headers: dict[str, str]
     ) -> tuple[int, str]:
-        # Servers close connections that are silent for long; close this one before the server does.
+        # Servers close idle connections; close this connection before the server does.
         if time.monotonic() - self._asked > SILENT:
             self._connection.close()
         self._asked = time.monotonic()
@@ -119,32 +120,32 @@ class Connection:
             response = self._connection.getresponse()
             return response.status, response.read().decode()
         except BaseException:
-            self._connection.close()  # the next request opens a new one
+            self._connection.close()  # the next request reconnects
             raise
 
 
 class Api(Connection):
-    """The API server as the stand-in's shell calls it."""
+    """The API server as the stand-in's loop uses it."""
 
     def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
-        """Read all objects of a kind in a namespace (empty: in all), or those with labels."""
+        """Return all objects of a kind in a namespace (empty: in all), or those with labels."""
         query = {"labelSelector": labels} if labels else {}
         answer = self.ask("GET", build_path(kind, namespace), query=query)
         version = answer["apiVersion"]
         return [{"apiVersion": version, "kind": kind, **item} for item in answer["items"]]
 
     def create(self, body: Json) -> None:
-        """Make an object in its namespace."""
+        """Create an object in its namespace."""
         self.ask("POST", build_path(body["kind"], body["metadata"]["namespace"]), body)
 
     def put_status(self, body: Json, status: Json) -> None:
-        """Make this the whole status of an object, if it is still as it was read."""
+        """Replace the status of an object, if the object has not changed since it was read."""
         metadata = body["metadata"]
         path = build_path(body["kind"], metadata["namespace"], metadata["name"])
         self.ask("PUT", f"{path}/status", {**body, "status": status})
 
     def hold(self, body: Json, finalizers: tuple[str, ...]) -> None:
-        """Make these the finalizers of an object, if it is still as it was read."""
+        """Replace the finalizers of an object, if the object has not changed since it was read."""
         metadata = body["metadata"]
         path = build_path(body["kind"], metadata["namespace"], metadata["name"])
         patch = {
@@ -156,13 +157,13 @@ class Api(Connection):
         self.ask("PATCH", path, patch, content=MERGE_PATCH)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
-        """Delete an object; what it owns goes in the background."""
+        """Delete an object. Its dependents are deleted in the background."""
         options = {"propagationPolicy": "Background"}
         self.ask("DELETE", build_path(kind, namespace, name), options)
 
 
 def read_answer(text: str) -> Json:
-    """Read an object as JSON; keep any other answer as text."""
+    """Parse a response as JSON; return any other content as text."""
     try:
         answer = json.loads(text)
     except ValueError:
@@ -171,17 +172,17 @@ def read_answer(text: str) -> Json:
 
 
 def build_path(kind: str, namespace: str = "", name: str = "") -> str:
-    """Render the path of an object, or of a list of them."""
+    """Return the URL path of an object, or of a list of objects."""
     version, _, plural = RESOURCES[kind].rpartition("/")
     location = ("namespaces", namespace) if namespace else ()
     return "/".join(part for part in (version, *location, plural, name) if part)
 
 
 def read_kubeconfig(path: Path) -> Login:
-    """Read the login of a kubeconfig's current context: a token or a client certificate.
+    """Return the login of a kubeconfig's current context: a token or a client certificate.
 
     Raises:
-        ValueError: the user has neither.
+        ValueError: if the user has neither.
     """
     cluster, user = find_context(path)
     address = urlsplit(cluster["server"])
@@ -201,10 +202,10 @@ def _pick(config: Json, kind: str, name: str) -> Json:
 
 
 def make_context(cluster: Json, user: Json) -> ssl.SSLContext:
-    """Trust the cluster's authority, and present the user's certificate.
+    """Return an SSL context with the cluster's CA and the user's certificate.
 
     Raises:
-        ValueError: the user has neither a token nor a client certificate.
+        ValueError: if the user has neither a token nor a client certificate.
     """
     authority = cluster.get("certificate-authority-data")
     data = base64.b64decode(authority).decode() if authority else None

@@ -1,4 +1,4 @@
-"""Ray's dashboard, asked over HTTP for one job. It must not know Kubernetes."""
+"""HTTP client for the job API of Ray's dashboard. It must not depend on Kubernetes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ REFUSED = 400
 
 
 def ask_dashboard(address: str, job: str, token: str = "") -> JobAnswer:
-    """Return what the dashboard at `host:port` says of a job; an empty address does not answer.
+    """Return the dashboard's response about a job. An empty address counts as unreachable.
 
     Args:
-        token: of its cluster; empty where it wants none.
+        token: of the cluster; empty if it requires none.
     """
     try:
         status, text = _ask("GET", address, f"/api/jobs/{job}", token)
@@ -30,7 +30,7 @@ def ask_dashboard(address: str, job: str, token: str = "") -> JobAnswer:
 
 
 def stop_job(address: str, job: str, token: str = "") -> None:
-    """Ask the dashboard to stop a job; it is no matter whether it answers."""
+    """Stop a job through the dashboard, ignoring the response."""
     try:
         _ask("POST", address, f"/api/jobs/{job}/stop", token)
     except (OSError, http.client.HTTPException):
@@ -38,7 +38,7 @@ def stop_job(address: str, job: str, token: str = "") -> None:
 
 
 def read_value(found: Json) -> JobAnswer:
-    """Read Ray's details of a job; its times are milliseconds since 1970."""
+    """Parse Ray's job details; its times are milliseconds since 1970."""
     return JobAnswer(
         status=str(found["status"]),
         message=str(found.get("message") or ""),

@@ -1,6 +1,7 @@
-"""The shell: looks at the API server again and again, and does what the core decides.
+"""The loop: polls the API server and performs the actions that the core decides.
 
-It remembers only when it last asked which dashboard, and what it said. It must not decide anything.
+Its only state is the last poll of each dashboard, with the response, and failed tries. It must not
+make decisions.
 """
 
 from __future__ import annotations
@@ -32,27 +33,27 @@ from kuberay_standin.scene import (
 from kuberay_standin.shell.api import RefusalError
 
 POLL_SECONDS = 3
-# Between tries of what was refused.
+# Seconds between tries of a rejected request.
 FIRST_WAIT = 0.005
 LONGEST_WAIT = 1000.0
-# Gone, or changed since it was read: the next look tells.
+# Object gone, or changed since it was read: the next turn handles both.
 PASSING = {404, 409}
 
 
 class Server(Protocol):
-    """What is asked of an API server: `Api` in api.py."""
+    """Interface of an API server, implemented by `Api` in api.py."""
 
     def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
-        """Read objects."""
+        """Return objects."""
 
     def create(self, body: Json) -> None:
-        """Make an object."""
+        """Create an object."""
 
     def put_status(self, body: Json, status: Json) -> None:
-        """Make this the whole status of an object."""
+        """Replace the status of an object."""
 
     def hold(self, body: Json, finalizers: tuple[str, ...]) -> None:
-        """Make these the finalizers of an object."""
+        """Replace the finalizers of an object."""
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """Delete an object."""
@@ -60,7 +61,7 @@ class Server(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """All but the API server that the shell asks: the clocks, chance, dashboards, a log."""
+    """The loop's other dependencies: clocks, randomness, dashboards, and a log."""
 
     read_time: Callable[[], datetime]
     read_seconds: Callable[[], float]
@@ -72,7 +73,7 @@ class Outside:
 
 @dataclass(slots=True)
 class Tries:
-    """What of a RayCluster could not be made, how often in a row, and when it is tried again."""
+    """The pod of a RayCluster that was rejected, the number of tries in a row, and the next try."""
 
     reason: str
     message: str
@@ -82,10 +83,10 @@ class Tries:
 
 @dataclass(slots=True)
 class Loop:
-    """Serves all RayJobs of a namespace, or of all where it is empty.
+    """Serves all RayJobs of a namespace, or of all namespaces if it is empty.
 
     Attributes:
-        poll_seconds: between two questions to the dashboard of one RayJob.
+        poll_seconds: interval between polls of a RayJob's dashboard.
     """
 
     server: Server
@@ -93,11 +94,11 @@ class Loop:
     namespace: str = ""
     poll_seconds: float = POLL_SECONDS
     _last_asked: dict[str, float] = field(default_factory=dict)  # by the RayJob's uid
-    _tries: dict[str, Tries] = field(default_factory=dict)  # in vain, by the RayCluster's uid
-    _failures: set[str] = field(default_factory=set)  # said since something was done
+    _tries: dict[str, Tries] = field(default_factory=dict)  # failed, by the RayCluster's uid
+    _failures: set[str] = field(default_factory=set)  # reported since the last success
 
     def turn(self) -> bool:
-        """Look at every RayJob once and do what is to be done; tell whether anything was."""
+        """Handle every RayJob once. Return whether any action was performed."""
         try:
             rayjobs = self.server.list("RayJob", self.namespace)
             served = [self._serve(rayjob) for rayjob in rayjobs]
@@ -116,7 +117,7 @@ class Loop:
         for action in actions:
             done.append(self._try(scene, action))
             if is_pod(action) and not done[-1]:
-                return True  # to be told at once; what follows waits for the next try
+                return True  # report at once; the remaining actions wait for the next try
         if is_due and scene.cluster is not None:
             self._tries.pop(scene.cluster["metadata"]["uid"], None)
             return True
@@ -167,7 +168,7 @@ class Loop:
         return Trouble(tries.reason, tries.message, is_due)
 
     def _note_trouble(self, cluster: Json, action: Action, message: str) -> None:
-        """Note that a pod may not be made: it is tried again after ever longer times."""
+        """Record that a pod was rejected. Retries are spaced with exponential backoff."""
         uid = cluster["metadata"]["uid"]
         before = self._tries.get(uid)
         count = before.count + 1 if before is not None else 1
@@ -196,7 +197,7 @@ class Loop:
             self.server.delete(action.kind, namespace, action.name)
         elif isinstance(action, PutStatus):
             body = scene.rayjob if action.kind == "RayJob" else scene.cluster
-            assert body is not None  # the status was decided from this body
+            assert body is not None  # the status was computed from this body
             self.server.put_status(body, action.status)
         elif isinstance(action, HoldBy):
             self.server.hold(scene.rayjob, action.finalizers)
@@ -204,26 +205,26 @@ class Loop:
             self.outside.stop(action.address, action.job, action.token)
 
     def _complain(self, line: str) -> None:
-        """Describe of a failure that comes again and again only that it came."""
+        """Report a repeated failure only once."""
         if line not in self._failures:
             self._failures.add(line)
             self.outside.report(line)
 
 
 def is_pod(action: Action) -> bool:
-    """Return whether a pod is made."""
+    """Return whether an action creates a pod."""
     return isinstance(action, Make) and action.body["kind"] == "Pod"
 
 
 def name_failure(action: Action) -> str:
-    """Return the reason of a condition for a pod that can't be made."""
-    assert isinstance(action, Make)  # only pods are asked for
+    """Return the condition reason for a pod that can't be created."""
+    assert isinstance(action, Make)  # only pods are recorded as trouble
     is_head = action.body["metadata"]["labels"][NODE_LABEL] == "head"
     return f"FailedCreate{'Head' if is_head else 'Worker'}Pod"
 
 
 def describe(action: Action) -> str:
-    """Describe in a few words what is done."""
+    """Describe an action in a few words."""
     if isinstance(action, Make):
         metadata = action.body["metadata"]
         return f"make {action.body['kind']} {metadata.get('name', metadata.get('generateName'))}"

@@ -1,6 +1,6 @@
 """A cluster as its users see it: through kubectl.
 
-This room must not know what is installed in the cluster.
+This module must not depend on what is installed in the cluster.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
-WAIT_SECONDS = 60  # seconds for one command
+WAIT_SECONDS = 60  # per command
 
 
 class RefusedError(Exception):
-    """The API server, or kubectl, said no; the text is what it said."""
+    """kubectl or the API server failed the request; the text is its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kube:
-    """One cluster, and one namespace of it where none is named.
+    """A cluster, and the namespace for commands that name none.
 
     Attributes:
         command: kubectl, such as ("kubectl",) or ("strandline-cluster", "kubectl").
@@ -37,14 +37,14 @@ class Kube:
         return Kube(self.command, self.kubeconfig, namespace)
 
     def call(self, *words: str, given: str | None = None, timeout: float = WAIT_SECONDS) -> str:
-        """Return what kubectl prints.
+        """Return the output of kubectl.
 
         Args:
-            given: on its standard input.
-            timeout: seconds that it may take.
+            given: standard input.
+            timeout: in seconds.
 
         Raises:
-            RefusedError: it ended with another exit code than 0.
+            RefusedError: if the exit code is not 0.
         """
         command = [*self.command, "--kubeconfig", str(self.kubeconfig), "-n", self.namespace]
         done = subprocess.run(
@@ -60,18 +60,18 @@ class Kube:
         return done.stdout
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
-        """Apply objects as `kubectl apply --server-side` does."""
+        """Apply objects like `kubectl apply --server-side`."""
         bundle = {"apiVersion": "v1", "kind": "List", "items": [dict(body) for body in objects]}
         words = ("apply", "--server-side", "--force-conflicts", "-f", "-")
         self.call(*words, given=json.dumps(bundle))
 
     def find(self, kind: str, name: str) -> Json | None:
-        """Return one object, or None where there is none of that name."""
+        """Return an object, or None if it does not exist."""
         text = self.call("get", kind, name, "-o", "json", "--ignore-not-found")
         return dict(json.loads(text)) if text.strip() else None
 
     def list_all(self, kind: str, selector: str = "", *options: str) -> list[Json]:
-        """Return all objects of a kind that carry the labels."""
+        """Return all objects of a kind with these labels."""
         chosen: Sequence[str] = ("-l", selector) if selector else ()
         return list(json.loads(self.call("get", kind, *chosen, *options, "-o", "json"))["items"])
 
@@ -85,5 +85,5 @@ class Kube:
         self.call(*words)
 
     def delete(self, kind: str, name: str, *options: str) -> None:
-        """Delete an object and do not wait for it to go."""
+        """Delete an object without waiting until it is gone."""
         self.call("delete", kind, name, "--wait=false", "--ignore-not-found", *options)

@@ -1,6 +1,6 @@
-"""Claims for ledger and output: folders of a node that was brought up here, or what a class gives.
+"""Claims for ledger and output: host folders on a local node, or from a storage class.
 
-This room must not know what is written there.
+This module must not depend on the contents.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Volume:
     """A claim.
 
     Attributes:
-        folder: behind it; None where only pods can look into it.
+        folder: the folder behind the claim, or None if only pods can reach it.
     """
 
     claim: str
@@ -27,7 +27,7 @@ class Volume:
 
 
 def make_volume(kube: Kube, claim: str, root: Path | None) -> Volume:
-    """Make a claim: for a new folder below `root`, or without one, of the default class."""
+    """Create a claim for a new folder below `root`, or for the default class without `root`."""
     if root is None:
         kube.apply(_render_claim(claim, {}))
         return Volume(claim, None)
@@ -42,7 +42,7 @@ def make_volume(kube: Kube, claim: str, root: Path | None) -> Volume:
 
 
 def remove_volume(kube: Kube, claim: str, root: Path | None) -> None:
-    """Remove the folder and its PersistentVolume, once no pod has it any more."""
+    """Remove the folder and its PersistentVolume, once no pod uses them."""
     if root is None:
         return
     name = f"{kube.namespace}-{claim}"

@@ -1,1 +1,1 @@
-"""What befalls a run from outside, done as it happens there."""
+"""Disturbances of a run from outside, caused as they are in production."""

@@ -1,6 +1,6 @@
-"""What befalls pods on a real cluster, done as it happens there: by the scheduler, by an API.
+"""Disturbances of pods on a real cluster, caused by the scheduler or through an API.
 
-This room must not know what the pods do.
+This module must not depend on the purpose of the pods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PREEMPTOR = "rival"
 
 @contextmanager
 def offer_slots(kube: Kube) -> Iterator[Callable[[int], None]]:
-    """Let the first node offer as many slots as the function that is handed out is called with."""
+    """Yield a function that sets the number of slots that the first node offers."""
     node = kube.list_all("nodes")[0]["metadata"]["name"]
 
     def offer(number: int) -> None:
@@ -35,7 +35,7 @@ def offer_slots(kube: Kube) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def offer_slot(kube: Kube) -> Iterator[None]:
-    """Let the first node offer one slot, which only one pod can have; and make two priorities."""
+    """Make the first node offer a single slot, and create two priority classes."""
     kube.apply(*(_render_class(name, value) for name, value in ((LOW, 10), (HIGH, 1000))))
     try:
         with offer_slots(kube) as offer:
@@ -47,13 +47,13 @@ def offer_slot(kube: Kube) -> Iterator[None]:
 
 
 def ask_for_slot(container: str) -> Json:
-    """Return a piece of a pod template with which a pod needs the slot."""
+    """Return a fragment of a pod template that requests the slot."""
     resources = {"requests": {SLOT: "1"}, "limits": {SLOT: "1"}}
     return {"spec": {"containers": [{"name": container, "resources": resources}]}}
 
 
 def preempt(ground: Ground) -> None:
-    """Start a pod of higher priority that needs the slot; the pod that has it must go."""
+    """Start a pod of higher priority that needs the slot, and so evict the pod that holds it."""
     ground.kube.apply(_render_rival(ground.runtime_image))
 
     def is_running() -> bool:
@@ -66,12 +66,12 @@ def preempt(ground: Ground) -> None:
 
 
 def yield_slot(ground: Ground) -> None:
-    """End the pod that took the slot."""
+    """Delete the pod that took the slot."""
     ground.kube.delete("pod", PREEMPTOR, "--grace-period=1")
 
 
 def evict(kube: Kube, pod: str) -> None:
-    """Evict a pod through the API, as draining a node does."""
+    """Evict a pod through the API, as a node drain does."""
     body: Json = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",

@@ -1,6 +1,6 @@
-"""Marks of spot nodes and of their takers, put on a real node as clouds and their agents do.
+"""Labels and taints of spot nodes and their interruptions, as clouds and their agents set them.
 
-It must not know what runs on the node, nor what is read from a mark.
+This module must not depend on the workloads of the node or on the readers of these marks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def find_node(kube: Kube) -> str:
 
 @contextmanager
 def label_as_spot(kube: Kube) -> Iterator[str]:
-    """Let the first node be one of spot capacity; give its name."""
+    """Label the first node as spot capacity and return its name."""
     node = find_node(kube)
     kube.call("label", "node", node, f"{SPOT_LABEL}=true", "--overwrite")
     try:
@@ -33,7 +33,7 @@ def label_as_spot(kube: Kube) -> Iterator[str]:
 
 @contextmanager
 def announce_end(kube: Kube, node: str, taint: str = IMPENDING) -> Iterator[None]:
-    """Taint a node as its agent does when it hears that the node is taken."""
+    """Taint a node as its agent does after an interruption notice."""
     kube.call("taint", "node", node, f"{taint}=:NoSchedule", "--overwrite")
     try:
         yield
@@ -52,7 +52,7 @@ def cordon(kube: Kube, node: str) -> Iterator[None]:
 
 
 def shut_down(kube: Kube, pod: str) -> None:
-    """End a pod as a kubelet's shutdown manager writes it; the kubelet then ends its processes."""
+    """Write the status of a node shutdown to a pod; the kubelet then ends its processes."""
     condition: Json = {
         "type": "DisruptionTarget",
         "status": "True",

@@ -1,1 +1,1 @@
-"""What stands on a cluster before a scenario begins: Strandline, KubeRay, policies, the plugin."""
+"""Cluster setup before a scenario: Strandline, KubeRay, policies, and the plugin."""

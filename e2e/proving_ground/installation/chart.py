@@ -1,7 +1,7 @@
-"""Strandline in a cluster, installed as users do: from its chart.
+"""Installs Strandline in a cluster as users do: from its chart.
 
-On a node that was brought up here, the images are imported from their archives. This room must not
-know what is played on it, nor what carries RayJobs out.
+On a local node, images are imported from their archives. This module must not depend on the
+scenarios or on the controller that runs RayJobs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SYSTEM = "strandline-system"
 RELEASE = "strandline"
 METRICS_PORT = 9090
 READY_SECONDS = 180
-# So that a scenario takes seconds where an installation takes minutes.
+# Short intervals: a scenario takes seconds where a normal installation takes minutes.
 HASTE: Json = {
     "pullInterval": "2s",
     "statusInterval": "2s",
@@ -44,13 +44,13 @@ HASTE: Json = {
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Where it is installed, and from what.
+    """An installation of Strandline and its origin.
 
     Attributes:
-        node: that was brought up here; None where the cluster existed.
+        node: the local node, or None if the cluster existed before.
         helm: the program.
         values: of the chart.
-        carrier: what carries RayJobs out; None where the cluster does not tell.
+        carrier: the controller that runs RayJobs, or None if unknown.
     """
 
     kube: Kube
@@ -68,7 +68,7 @@ class Installation:
 
     @property
     def operator_pod(self) -> Json:
-        """The pod of the operator that is not on its way out."""
+        """The operator's pod that is not terminating."""
         chosen = "app.kubernetes.io/component=operator"
         pods = self.kube.within(SYSTEM).list_all("pods", chosen)
         alive = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
@@ -76,7 +76,7 @@ class Installation:
         return alive[0]
 
     def read_metrics(self) -> dict[str, float]:
-        """Return the operator's numbers, by name with labels."""
+        """Return the operator's metrics, by name with labels."""
         name = self.operator_pod["metadata"]["name"]
         path = f"/api/v1/namespaces/{SYSTEM}/pods/{name}:{METRICS_PORT}/proxy/metrics"
         lines = self.kube.call("get", "--raw", path).splitlines()
@@ -98,12 +98,12 @@ class Installation:
         )
 
     def remove(self) -> None:
-        """Take the chart out again, and its namespace."""
+        """Uninstall the chart and remove its namespace."""
         self.run_helm("uninstall", RELEASE, "--ignore-not-found", "--wait")
         self.kube.delete("namespace", SYSTEM)
 
     def run_helm(self, *words: str, given: str = "") -> str:
-        """Return what Helm prints."""
+        """Return the output of Helm."""
         command = [str(self.helm), *words, "--namespace", SYSTEM]
         environment = os.environ | {"KUBECONFIG": str(self.kube.kubeconfig)}
         done = subprocess.run(
@@ -119,7 +119,7 @@ class Installation:
         return done.stdout
 
     def describe(self) -> str:
-        """Describe what the operator is about, for a look into a failure."""
+        """Describe the operator's state, for the analysis of a failure."""
         cluster = self.kube.within(SYSTEM)
         words = ("logs", "-l", "app.kubernetes.io/component=operator", "--tail=60")
         return "\n".join([cluster.call("get", "pods,events", "-o", "wide"), cluster.call(*words)])
@@ -127,10 +127,10 @@ class Installation:
 
 @contextmanager
 def install(folder: Path) -> Iterator[Installation]:
-    """Install everything, on the node we are on or in the cluster of KUBECONFIG.
+    """Install everything on the current local node or in the cluster of KUBECONFIG.
 
-    A cluster that was there before is left as it was, but for our definitions: to remove those is
-    to remove every pipeline of the cluster.
+    An existing cluster is restored afterwards, except for our definitions: removing these would
+    remove every pipeline of the cluster.
 
     Args:
         folder: for logs.
@@ -147,7 +147,7 @@ def install(folder: Path) -> Iterator[Installation]:
 
 
 def find_cluster() -> tuple[Kube, Node | None]:
-    """Return the node we are on, or else the cluster that KUBECONFIG names."""
+    """Return the current local node, or else the cluster of KUBECONFIG."""
     kubeconfig = Path(os.environ["KUBECONFIG"])
     if "STRANDLINE_NODE" not in os.environ:
         return Kube(("kubectl",), kubeconfig), None
@@ -156,9 +156,9 @@ def find_cluster() -> tuple[Kube, Node | None]:
 
 
 def import_images(node: Node | None) -> Json:
-    """Import both images into a node that was brought up here; return the chart's values.
+    """Import both images into a local node and return the chart's values.
 
-    To another cluster they must have been given before, as `strandline/operator:TAG` or, where
+    Other clusters must have the images already, as `strandline/operator:TAG` or, if
     STRANDLINE_IMAGE_PREFIX names a registry, from there.
     """
     tag = os.environ.get(IMAGE_TAG)
@@ -171,7 +171,7 @@ def import_images(node: Node | None) -> Json:
 
 
 def name_images(images: Images) -> Json:
-    """Return the chart's values that name both images."""
+    """Return the chart's values for both images."""
     prefix = os.environ.get(IMAGE_PREFIX) or "strandline"
     operator, runtime = (
         {"repository": f"{prefix}/{target}", "tag": images.tag} for target in TARGETS
@@ -180,15 +180,15 @@ def name_images(images: Images) -> Json:
 
 
 def find_built(root: Path) -> Images:
-    """Return the images of the sources under `root` as they are."""
+    """Return the images of the current sources under `root`."""
     return find_images(root, find_cache(), os.environ.get(IMAGE_BASE) or BASE, platform.machine())
 
 
 def find_tagged(tag: str) -> Images:
-    """Return the images of a tag."""
+    """Return the images with a tag."""
     return Images(tag, find_cache() / "strandline" / f"images-{tag}", "", platform.machine())
 
 
 def find_cache() -> Path:
-    """Return where what is built once is kept."""
+    """Return the folder for build results that later runs reuse."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -1,7 +1,7 @@
-"""What enforces NetworkPolicies on a node that was brought up here, and what tries doors.
+"""Enforces NetworkPolicies on a local node, and probes ports.
 
-The bridge that joins pods there knows nothing of policies. This room must not know which pods they
-are for.
+The local bridge between pods ignores policies. This module must not depend on the pods that the
+policies select.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ except urllib.error.HTTPError as error:
 
 @contextmanager
 def enforce_policies(node: Node, log: Path) -> Iterator[None]:
-    """Have policies enforced on this node; afterwards all doors are open again."""
+    """Enforce policies on this node during the block; afterwards all ports are open again."""
     program = _build()
     flags = render({**_FLAGS, "kubeconfig": str(node.kubeconfig)})
     with log.open("w") as out:
@@ -78,25 +78,25 @@ def enforce_policies(node: Node, log: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A pod that has nothing to do with any pipeline."""
+    """A pod that is unrelated to any pipeline."""
 
     kube: Kube
 
     def try_doors(self, address: str, ports: Sequence[int]) -> list[int]:
-        """Return the ports at an address to which it can connect."""
+        """Return the ports at an address that accept connections."""
         words = ("exec", STRANGER, "--", "python", "-c", _TRY_DOORS, address)
         answer = self.kube.call(*words, *map(str, ports))
         return [int(port) for port in json.loads(answer)]
 
     def ask(self, address: str, port: int, path: str, token: str = "") -> int:
-        """Return the status with which a page is answered, with a token or none."""
+        """Return the HTTP status of a page, requested with or without a token."""
         words = ("exec", STRANGER, "--", "python", "-c", _ASK, f"http://{address}:{port}{path}")
         return int(self.kube.call(*words, *([token] if token else ())))
 
 
 @contextmanager
 def invite_stranger(kube: Kube, image: str) -> Iterator[Stranger]:
-    """Start a stranger's pod in a namespace, until it is no longer needed."""
+    """Run an unrelated pod in a namespace for the duration of the block."""
     kube.apply(_render_stranger(image))
     try:
         kube.call("wait", "pod", STRANGER, "--for=condition=Ready", "--timeout=50s")
@@ -106,7 +106,7 @@ def invite_stranger(kube: Kube, image: str) -> Iterator[Stranger]:
 
 
 def _open_doors() -> None:
-    """Lead no packet through its chains any more: they would hold for the next pod's address."""
+    """Stop routing packets through the chains: a later pod may get the same address."""
     for chain in ("INPUT", "FORWARD", "OUTPUT"):
         listed = subprocess.run(
             ["iptables", "-S", chain], check=True, capture_output=True, text=True

@@ -11,7 +11,7 @@ from proving_ground.cluster.kube import Kube
 
 
 class Plugin:
-    """Calls the plugin in a folder, in which its kubectl lies too."""
+    """Calls the plugin in a folder that also contains its kubectl."""
 
     def __init__(self, kube: Kube, folder: Path) -> None:
         self._options = ("-n", kube.namespace, "--kubeconfig", str(kube.kubeconfig))
@@ -21,7 +21,7 @@ class Plugin:
         kubectl.chmod(0o755)
 
     def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Return how a command ended."""
+        """Run a command and return the completed process."""
         code = "from strandline.__main__ import main_on_cluster; main_on_cluster()"
         return subprocess.run(
             [sys.executable, "-c", code, *words, *self._options],

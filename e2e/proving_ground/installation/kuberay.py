@@ -1,9 +1,9 @@
-"""A KubeRay from a checkout in which it was built by its own means, brought onto a node of ours.
+"""Installs KubeRay on a local node from a checkout that KubeRay's own tools have built.
 
     python -m proving_ground.installation.kuberay FOLDER
 
-says where the checkout is, or what is missing in it. Nothing here builds KubeRay, and nothing of
-it is kept. This room must not know what runs on Ray, nor what is played.
+prints the path of the checkout, or its missing parts. This module neither builds KubeRay nor keeps
+a copy. It must not depend on the Ray workloads or on the scenarios.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from proving_ground.cluster.kube import Json, Kube
 from real_node.images import pack_image
 from real_node.node import Node
 
-# Where KubeRay's own Makefile puts its program, and its kustomization.
+# Locations of KubeRay's program and kustomization, set by its Makefile.
 PROGRAM = Path("ray-operator", "bin", "manager")
 MANIFESTS = Path("ray-operator", "config", "default")
-# The name that its manifests give to what they make, and the one that its chart does.
+# Names of the operator in KubeRay's manifests and in its chart.
 NAMES = "app.kubernetes.io/name in (kuberay,kuberay-operator)"
 COMPONENT, OPERATOR = "app.kubernetes.io/component", "kuberay-operator"
-SELECTOR = f"{NAMES},{COMPONENT}={OPERATOR}"  # label of its pods
-# Loaders of programs that were linked to libraries; the name stands near a program's beginning.
+SELECTOR = f"{NAMES},{COMPONENT}={OPERATOR}"  # of the operator's pods
+# Loaders of dynamically linked programs; the path is near the beginning of an executable.
 LOADERS = (b"/ld-linux", b"/ld-musl")
 HEADER = 64 * 1024
-# As its own image says; the manifests want a number, and leave it to the image.
+# User of KubeRay's own image; the manifests leave the number to the image.
 USER = 65532
 NO_ELECTION = "--enable-leader-election=false"
 PROBE = "livenessProbe"
@@ -37,23 +37,23 @@ APPLY_SECONDS, READY_SECONDS = 180, 300
 
 
 class CheckoutError(Exception):
-    """There is no KubeRay to be had from a folder; the text says why, in one sentence."""
+    """A folder has no usable KubeRay; the text gives the reason in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A checkout of KubeRay's repository, with its program in it."""
+    """A checkout of KubeRay's repository with its built program."""
 
     folder: Path
 
     @property
     def program(self) -> Path:
-        """The program, static."""
+        """KubeRay's statically linked program."""
         return self.folder / PROGRAM
 
     @property
     def manifests(self) -> Path:
-        """The kustomization that installs it."""
+        """The kustomization that installs KubeRay."""
         return self.folder / MANIFESTS
 
 
@@ -72,17 +72,17 @@ class KubeRay:
     version: str
 
     def stop(self) -> None:
-        """Take its pod away, and do not come back before it is gone."""
+        """Remove KubeRay's pod and wait until it is gone."""
         self._scale(0)
         self.kube.call("wait", "--for=delete", "pod", "-l", SELECTOR, "--timeout=50s")
 
     def start(self) -> None:
-        """Bring it back."""
+        """Start KubeRay again."""
         self._scale(1)
         await_kuberay(self.kube, self.deployment)
 
     def kill(self) -> None:
-        """Kill its pod; the Deployment puts another one in its place."""
+        """Kill KubeRay's pod; the Deployment replaces it."""
         killed = ("pod", "-l", SELECTOR, "--grace-period=0", "--force", "--wait=false")
         self.kube.call("delete", *killed)
         await_kuberay(self.kube, self.deployment)
@@ -92,10 +92,10 @@ class KubeRay:
 
 
 def read_checkout(folder: Path) -> Checkout:
-    """Look whether a folder has what is needed of KubeRay.
+    """Check that a folder has the required parts of KubeRay.
 
     Raises:
-        CheckoutError: it has not.
+        CheckoutError: if a part is missing.
     """
     checkout = Checkout(folder.resolve())
     if not (checkout.manifests / "kustomization.yaml").is_file():
@@ -118,8 +118,8 @@ def read_checkout(folder: Path) -> Checkout:
 
 
 def install_kuberay(kube: Kube, node: Node, checkout: Checkout) -> KubeRay:
-    """Install it on a node, as its manifests say, and wait until it runs."""
-    # Parts that were fitted to a node before, on which it is installed again, are fitted once more.
+    """Install KubeRay on a node from its manifests, and wait until it is running."""
+    # A repeated installation must also reset the fields that `fit_to_node` changes.
     words = ("apply", "--server-side", "--force-conflicts", "-k", str(checkout.manifests))
     kube.call(*words, timeout=APPLY_SECONDS)
     (deployment,) = list_deployments(kube)
@@ -137,9 +137,9 @@ def install_kuberay(kube: Kube, node: Node, checkout: Checkout) -> KubeRay:
 
 
 def find_kuberay(kube: Kube) -> KubeRay | None:
-    """Return the KubeRay that a cluster came with.
+    """Return the KubeRay that is installed in a cluster.
 
-    None where it can't be told from other things.
+    Return None if it can't be identified.
     """
     found = list_deployments(kube)
     if len(found) != 1:
@@ -149,48 +149,49 @@ def find_kuberay(kube: Kube) -> KubeRay | None:
 
 
 def list_deployments(kube: Kube) -> list[Json]:
-    """Return the Deployments of KubeRay in all namespaces."""
+    """Return KubeRay's Deployments in all namespaces."""
     found = kube.list_all("deployments", NAMES, "--all-namespaces")
     return [deployment for deployment in found if _read_component(deployment) == OPERATOR]
 
 
 def _read_component(deployment: Json) -> str:
-    """Return which part of KubeRay it is; its chart says so on the pod alone."""
+    """Return the pod's KubeRay component. KubeRay's chart labels only the pod with it."""
     labels = deployment["spec"]["template"].get("metadata", {}).get("labels") or {}
     return str(labels.get(COMPONENT, ""))
 
 
 def await_kuberay(kube: Kube, deployment: str) -> None:
-    """Wait until its pod is ready."""
+    """Wait until KubeRay's pod is ready."""
     words = ("rollout", "status", f"deployment/{deployment}", f"--timeout={READY_SECONDS}s")
     kube.call(*words, timeout=READY_SECONDS + 10)
 
 
 def read_container(deployment: Json) -> tuple[str, str]:
-    """Image and first word of the command of its container."""
+    """Return the image and the first command word of the container."""
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     return str(container["image"]), str(container["command"][0])
 
 
 def read_tag(image: str) -> str:
-    """Return the tag of an image; `unknown` where it has none."""
+    """Return the tag of an image, or `unknown` if it has none."""
     name = image.partition("@")[0].rpartition("/")[2]
     return name.partition(":")[2] or "unknown"
 
 
 def fit_to_node(deployment: Json) -> Json:
-    """Return what of a Deployment is to be different on a node here, as a merge patch."""
+    """Return a merge patch that adapts a Deployment to a local node."""
     spec = deployment["spec"]["template"]["spec"]
-    # A tenth of a core does not do where Ray starts beside it on two cores: its own clients would
-    # give up, and its probes would end it.
+    # A tenth of a core is too little if Ray starts on the same two cores: KubeRay's clients would
+    # time out, and its probes would kill it.
     container = {name: value for name, value in spec["containers"][0].items() if name != PROBE}
     resources = container.get("resources") or {}
     limits = {**(resources.get("limits") or {})}
     limits.pop("cpu", None)
     container["resources"] = {**resources, "limits": limits}
-    # KubeRay ends itself where it can't renew a lease in time, and there is only one of it.
+    # KubeRay exits if it can't renew a lease in time. Only one instance runs here, so skip the
+    # election.
     container["args"] = [*(container.get("args") or ()), NO_ELECTION]
-    # The image is made of one file and names no user, so the kubelet would not start it.
+    # The image consists of one file and names no user, so the kubelet would not start it.
     security = {**(spec.get("securityContext") or {}), "runAsUser": USER}
     return {
         "spec": {"template": {"spec": {"securityContext": security, "containers": [container]}}}
@@ -198,7 +199,7 @@ def fit_to_node(deployment: Json) -> Json:
 
 
 def find_version(folder: Path, image: str) -> str:
-    """Return the version: as git tells it of a checkout, else the tag in the manifests."""
+    """Return the version: from git for a checkout, otherwise the tag in the manifests."""
     if (folder / ".git").exists():
         words = ("git", "-C", str(folder), "describe", "--tags", "--match", "v*")
         done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -208,7 +209,7 @@ def find_version(folder: Path, image: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print where the checkout of a folder is, or say what is missing in it."""
+    """Print the path of the checkout in a folder, or its missing parts."""
     try:
         print(read_checkout(Path(arguments[0])).folder)
     except CheckoutError as error:

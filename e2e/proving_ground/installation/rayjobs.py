@@ -1,6 +1,6 @@
-"""What carries RayJobs out: the KubeRay of a cluster, one of a checkout, or else the stand-in.
+"""Chooses the controller of RayJobs: a cluster's KubeRay, a checkout's, or the stand-in.
 
-This room must not know what is installed beside it.
+This module must not depend on the rest of the installation.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ DEFINITIONS = "STRANDLINE_KUBERAY_CRDS"
 
 
 class Carrier(Protocol):
-    """A program that carries RayJobs out."""
+    """A controller of RayJobs."""
 
     @property
     def version(self) -> str:
-        """Of KubeRay, such as `v1.7.0`; empty for the stand-in."""
+        """Version of KubeRay, such as `v1.7.0`; empty for the stand-in."""
 
     def stop(self) -> None:
-        """Have none carried out for a while."""
+        """Stop the controller of RayJobs."""
 
     def start(self) -> None:
-        """Go on where it was stopped."""
+        """Start the controller again."""
 
     def kill(self) -> None:
-        """End it in the midst of what it does, and have another one go on at once."""
+        """Kill the controller in mid-work and start another at once."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Standin:
     """The stand-in, as a process beside the node.
 
     Attributes:
-        log: what it says.
+        log: its output.
     """
 
     kube: Kube
@@ -59,7 +59,7 @@ class Standin:
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def start(self) -> None:
-        """Start it, and wait until it serves."""
+        """Start the stand-in and wait until it serves."""
         command = [sys.executable, "-m", "kuberay_standin", "--kubeconfig"]
         before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as file:
@@ -75,14 +75,14 @@ class Standin:
         assert process.poll() is None, self.log.read_text(encoding="utf-8")
 
     def stop(self) -> None:
-        """End it, if it runs."""
+        """End the stand-in if it is running."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(30)
             self._process = None
 
     def kill(self) -> None:
-        """Kill it, and start another one."""
+        """Kill the stand-in and start another."""
         if self._process is not None:
             self._process.kill()
         self.stop()
@@ -91,7 +91,7 @@ class Standin:
 
 @contextmanager
 def serve_rayjobs(kube: Kube, node: Node | None, folder: Path) -> Iterator[Carrier | None]:
-    """See to it that RayJobs are carried out; by which program, as far as it can be told.
+    """Provide a controller of RayJobs. Yield the controller, or None if unknown.
 
     Args:
         folder: for logs.
@@ -114,7 +114,7 @@ def serve_rayjobs(kube: Kube, node: Node | None, folder: Path) -> Iterator[Carri
 
 
 def need_standin(kube: Kube) -> bool:
-    """Install KubeRay's definitions where there are none; whether the stand-in is needed."""
+    """Install KubeRay's definitions if missing. Return whether the stand-in is needed."""
     there = kube.find("crd", "rayjobs.ray.io")
     if there is not None:
         return STANDIN_LABEL in there["metadata"].get("labels", {})
@@ -138,7 +138,7 @@ def drop_definitions(kube: Kube) -> None:
 
 
 def find_version(carrier: Carrier | None) -> str:
-    """Return the version of KubeRay; empty for the stand-in."""
+    """Return KubeRay's version; empty for the stand-in."""
     return "of this cluster" if carrier is None else carrier.version
 
 

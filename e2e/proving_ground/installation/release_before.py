@@ -1,6 +1,6 @@
-"""The release before, as it was installed: its chart with the definitions, and its images.
+"""The previous release as users installed it: its chart with the definitions, and its images.
 
-It comes out of the repository's history. This room must not know what is tried with it.
+The files come from the repository's history. This module must not depend on the tests that use it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from proving_ground.installation.chart import (
 )
 
 BUILD = 'make images ARGS="build --last-release"'
-# The chart names no version of Ray, without which KubeRay asks pods in a way that its image lacks.
+# The chart sets no Ray version. Without one, KubeRay probes pods with a program its image lacks.
 RAY_VERSION = "2.60.0"
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseBefore:
-    """What it is installed from.
+    """Parts of the previous release's installation.
 
     Attributes:
         chart: the folder.
@@ -42,12 +42,12 @@ class ReleaseBefore:
     values: Mapping[str, object]
 
     def install(self, installation: Installation) -> None:
-        """Put it in the place of what is installed, its definitions too, and wait for it."""
+        """Replace the current installation, with its definitions, and wait until ready."""
         installation.upgrade(self.chart, **self.values)
 
     @contextmanager
     def installed(self, installation: Installation) -> Iterator[None]:
-        """Have it installed when the block begins, and today's when it is over."""
+        """Install the previous release for the duration of the block, then the current one."""
         try:
             self.install(installation)
             yield
@@ -56,10 +56,10 @@ class ReleaseBefore:
 
 
 def find_release_before(installation: Installation) -> ReleaseBefore:
-    """Return the release before, its images given to the node.
+    """Return the previous release after importing its images into the node.
 
     Raises:
-        ImagesError: its sources or its images are not here.
+        ImagesError: if its sources or its images are missing.
     """
     sources = need_sources(ROOT, LAST_RELEASE, find_cache() / "strandline")
     images = find_built(sources)
@@ -73,7 +73,7 @@ def find_release_before(installation: Installation) -> ReleaseBefore:
 
 
 def choose_settings(chart: Path) -> Json:
-    """Return the settings of scenarios, as far as that chart has them."""
+    """Return the scenarios' settings that the previous chart supports."""
     schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
     known = schema["properties"]["settings"]["properties"]
     wanted: Json = {**HASTE, "rayVersion": RAY_VERSION}

@@ -1,1 +1,1 @@
-"""What is kept of scenarios: how each ended, and what a user saw of it."""
+"""Recorded results of scenarios: how each ended, and the view of a user."""

@@ -1,6 +1,6 @@
-"""A table of scenarios: how each ended, how long a run took to recover, how much was done twice.
+"""A table of scenarios: cause, recovery time, and repeated work.
 
-It has a row for each scenario, and a column for each KubeRay on which they were played.
+The table has a row per scenario, and a column per KubeRay version that ran the scenarios.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from proving_ground.story import Story
 
 BEGIN, END = "<!-- e2e: begin -->", "<!-- e2e: end -->"
 WHAT = "what happened"
-# The columns of the stand-in. A KubeRay has one column for all of this, and the day.
+# Columns of the stand-in. A KubeRay version has a single column for these values and the day.
 CELLS = ("cause", "recovery", "sources finished before", "others opened again")
 PLAYED = "played"
 HEADS = (*CELLS, PLAYED)
@@ -24,12 +24,12 @@ Row = dict[str, str]
 
 @dataclass(slots=True)
 class Figures:
-    """Rows of a table, as scenarios end.
+    """Rows of a table, filled as scenarios end.
 
     Attributes:
         version: of KubeRay, such as `v1.7.0`; empty for the stand-in.
-        day: on which they are played, such as `2026-11-23`.
-        rows: cells by their heads, by what happened.
+        day: of the run, such as `2026-11-23`.
+        rows: cells by column head, by event.
     """
 
     version: str = ""
@@ -37,19 +37,19 @@ class Figures:
     rows: dict[str, Row] = field(default_factory=dict)
 
     def note(self, what: str, story: Story, resumption: Resumption) -> None:
-        """Take the figures of the first attempt's end and the second's start."""
+        """Record the end of the first attempt and the start of the second."""
         first, second = story.attempts[:2]
         seconds = measure_recovery(first["status"], second["status"])
         done, again = len(resumption.finished), len(resumption.lost)
         self.add(what, first["status"]["cause"], f"{seconds:.0f} s", f"{done}", f"{again}")
 
     def note_absorbed(self, what: str, ground: Ground) -> None:
-        """Take the figures of a loss with which the attempt went on."""
+        """Record a loss that the attempt survived."""
         again = sum(count - 1 for count in ground.opened.values())
         self.add(what, NOTHING, "same attempt", NOTHING, str(again))
 
     def note_end(self, what: str, how: str) -> None:
-        """Take how something ended after which nothing had to recover: a cause, or a reason."""
+        """Record an end without a recovery: a cause, or a reason."""
         self.add(what, how, NOTHING, NOTHING, NOTHING)
 
     def add(self, what: str, *cells: str) -> None:
@@ -61,11 +61,11 @@ class Figures:
             self.rows[what] = dict(zip(CELLS, cells, strict=True)) | {PLAYED: self.day}
 
     def tabulate(self) -> str:
-        """Return the table in Markdown; empty where nothing was noted."""
+        """Return the table in Markdown, or an empty text if nothing was recorded."""
         return render_table(self.rows)
 
     def keep(self, page: Path) -> None:
-        """Put the rows into the table between the marks of a page; what others measured stays."""
+        """Put the rows into the marked table of a page; results of other versions stay."""
         text = page.read_text(encoding="utf-8")
         head, _, rest = text.partition(BEGIN)
         table, _, tail = rest.partition(END)
@@ -76,7 +76,7 @@ class Figures:
 
 
 def read_table(text: str) -> dict[str, Row]:
-    """Read what `render_table` wrote."""
+    """Parse the output of `render_table`."""
     lines = [
         [cell.strip() for cell in line.strip().strip("|").split(" | ")]
         for line in text.strip().splitlines()
@@ -91,7 +91,7 @@ def read_table(text: str) -> dict[str, Row]:
 
 
 def render_table(rows: dict[str, Row], what: str = WHAT) -> str:
-    """Render a table, with the newest KubeRay first; a cell is empty where nothing was played.
+    """Render a table, newest KubeRay first; cells without a result are empty.
 
     Args:
         what: the head of the first column.
@@ -107,7 +107,7 @@ def render_table(rows: dict[str, Row], what: str = WHAT) -> str:
 
 
 def measure_recovery(first: dict[str, str], second: dict[str, str]) -> float:
-    """Return seconds from the end of an attempt to the moment when the next one's driver ran."""
+    """Return the seconds from the end of an attempt to the start of the next attempt's driver."""
     ended, running = (
         datetime.fromisoformat(status[name])
         for status, name in ((first, "endTime"), (second, "runningTime"))

@@ -23,7 +23,7 @@ class Phase:
     Attributes:
         when: `setup`, `call`, or `teardown`.
         outcome: `passed`, `failed`, or `skipped`.
-        reason: why it was skipped.
+        reason: why pytest skipped the scenario.
     """
 
     when: str
@@ -65,7 +65,7 @@ class Outcomes:
 
 
 def describe(phases: Sequence[Phase]) -> str:
-    """Return the result of a scenario that has ended."""
+    """Return the result of a finished scenario."""
     seconds = sum(phase.seconds for phase in phases)
     for phase in phases:
         if phase.outcome == "failed":

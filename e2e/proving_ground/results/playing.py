@@ -1,4 +1,4 @@
-"""Plays scenarios: those that share the cluster side by side, then the others one by one.
+"""Runs scenarios: first in parallel those that can share the cluster, then the rest in sequence.
 
 A scenario mostly waits, so two on one node take little longer than one.
 """
@@ -16,7 +16,7 @@ ENDED = {ExitCode.OK, ExitCode.NO_TESTS_COLLECTED}
 
 
 def main(mark: str, options: Sequence[str]) -> int:
-    """Play the scenarios that a mark expression selects, and return the exit code of pytest."""
+    """Run the scenarios that a mark expression selects, and return pytest's exit code."""
     together = ("-n", str(SIDE_BY_SIDE), "--dist", "loadgroup")
     codes = []
     for chosen, ways in ((f"({mark}) and not alone", together), (f"({mark}) and alone", ())):
@@ -28,7 +28,7 @@ def main(mark: str, options: Sequence[str]) -> int:
 
 
 def join_codes(codes: Sequence[int]) -> int:
-    """Return one exit code for several runs: a selection may leave one of them without tests."""
+    """Combine the exit codes of several runs: a selection may leave some runs without tests."""
     failed = [code for code in codes if code not in ENDED]
     return failed[0] if failed else min(codes)
 

@@ -1,6 +1,6 @@
 """Keys and tokens of a cluster that lives for one command.
 
-This room must not know where they are written.
+This module must not depend on where these are written.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import base64
 import secrets
 from pathlib import Path
 
-# An EC key on P-256 in SEC 1's form is this, 32 bytes, and that.
+# SEC 1 encoding of a P-256 key: this prefix, 32 bytes of key, this suffix.
 KEY_BEGIN, KEY_END = bytes.fromhex("30310201010420"), bytes.fromhex("a00a06082a8648ce3d030107")
 
 
 def make_key() -> str:
-    """Make a key that signs the tokens of service accounts, as PEM."""
-    # 31 random bytes: with a zero before them the number is surely below the curve's order.
+    """Return a new PEM key for signing service account tokens."""
+    # A leading zero byte and 31 random bytes keep the number below the curve's order.
     der = KEY_BEGIN + b"\0" + secrets.token_bytes(31) + KEY_END
     lines = base64.encodebytes(der).decode().replace("\n", "")
     body = "\n".join(lines[at : at + 64] for at in range(0, len(lines), 64))
@@ -23,7 +23,7 @@ def make_key() -> str:
 
 
 def make_token() -> str:
-    """Make what a user logs in with."""
+    """Return a new login token."""
     return secrets.token_hex(16)
 
 

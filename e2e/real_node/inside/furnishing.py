@@ -1,6 +1,6 @@
-"""Mounts, links and kernel settings of a node, made inside its fresh namespaces.
+"""Mounts, links, and kernel settings of a node, made inside its new namespaces.
 
-All of it is gone with the namespaces. This room must not know which programs use it.
+All of these end with the namespaces. This module must not depend on the programs that use them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from real_node import layout
 from real_node.errors import NodeError
 
 HOME = Path(layout.HOME)
-# The kubelet would set these for the whole machine. It reads what it wants and leaves them alone.
+# The kubelet would set these for the whole machine. If the values are right, it leaves them alone.
 KERNEL_SETTINGS = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -24,7 +24,7 @@ KERNEL_SETTINGS = {
 }
 NETWORK_SETTINGS = {
     "net/ipv4/ip_forward": "1",
-    # Pods on one bridge reach each other by Services only if the bridge asks nftables.
+    # Pods on one bridge reach each other through Services only if bridged packets pass nftables.
     "net/bridge/bridge-nf-call-iptables": "1",
 }
 
@@ -33,7 +33,7 @@ def run(*command: str) -> None:
     """Run a short program.
 
     Raises:
-        NodeError: it failed; with what it said.
+        NodeError: if the program failed; the text has its output.
     """
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -41,7 +41,7 @@ def run(*command: str) -> None:
 
 
 def mount_folders(folder: Path) -> None:
-    """Give the node a `/run` and a `/var/log` of its own, with its state and its logs in them."""
+    """Mount the node's own `/run` and `/var/log`, which contain its state and its logs."""
     run("mount", "-t", "tmpfs", "-o", "mode=755", "node", "/run")
     HOME.mkdir()
     Path("/run/lock").mkdir()
@@ -51,14 +51,14 @@ def mount_folders(folder: Path) -> None:
 
 
 def mount_names() -> None:
-    """Let the programs and the command on the node look names up as pods do."""
+    """Make the node's programs and command resolve names as pods do."""
     for name in ("resolv.conf", "hosts"):
         run("mount", "--bind", str(HOME / layout.SETTINGS / name), f"/etc/{name}")
     socket.sethostname(layout.NODE_NAME)
 
 
 def shield_kernel() -> None:
-    """Put files over the kernel's settings that a kubelet would write."""
+    """Mount files over the kernel settings that a kubelet would write."""
     folder = HOME / "kernel"
     for name, value in KERNEL_SETTINGS.items():
         shield, setting = folder / name, Path("/proc/sys", name)
@@ -69,12 +69,12 @@ def shield_kernel() -> None:
 
 
 def make_links() -> None:
-    """Make the loopback and the node's own address, which may not be a loopback one."""
+    """Set up the loopback and the node's own address, which may not be a loopback address."""
     run("ip", "link", "set", "lo", "up")
     run("ip", "link", "add", layout.NODE_LINK, "type", "bridge")
     run("ip", "address", "add", f"{layout.NODE_ADDRESS}/32", "dev", layout.NODE_LINK)
     run("ip", "link", "set", layout.NODE_LINK, "up")
-    # Without a route there is nothing that kube-proxy could turn elsewhere.
+    # Without a route, packets never reach the rules of kube-proxy.
     run("ip", "route", "add", layout.SERVICE_RANGE, "dev", layout.NODE_LINK)
     for name, value in NETWORK_SETTINGS.items():
         setting = Path("/proc/sys", name)
@@ -83,7 +83,7 @@ def make_links() -> None:
 
 
 def find_snapshotter() -> str:
-    """Find what containerd can keep layers with: overlays, or copies where there are none."""
+    """Return containerd's snapshotter: overlayfs, or native copies if overlays are unavailable."""
     folders = {name: HOME / "overlay" / name for name in ("lower", "upper", "work", "all")}
     for path in folders.values():
         path.mkdir(parents=True)

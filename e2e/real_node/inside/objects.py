@@ -1,6 +1,6 @@
-"""The objects that a fresh cluster is given: rights of its DNS server, and a class of volumes.
+"""Initial objects of a new cluster: rights of its DNS server, and a storage class.
 
-This room must not know how they get there.
+This module must not depend on how the objects are created.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ READ = ["get", "list", "watch"]
 
 
 def list_first_objects() -> list[dict[str, Any]]:
-    """List what there is on every node from the start."""
+    """Return the objects that every node has from the start."""
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "system:coredns"}
     user = {"apiGroup": RBAC, "kind": "User", "name": "system:coredns"}
     return [
@@ -46,14 +46,14 @@ def list_first_objects() -> list[dict[str, Any]]:
                 "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
             },
             "provisioner": "kubernetes.io/no-provisioner",
-            # As with most clouds: a claim is bound when a pod wants it.
+            # As in most clouds: a claim is bound when a pod needs it.
             "volumeBindingMode": "WaitForFirstConsumer",
         },
     ]
 
 
 def describe_volume(name: str, size: str, mode: str = "ReadWriteMany") -> dict[str, Any]:
-    """Describe a volume that is a folder of the node's own: `volumes/NAME`."""
+    """Return a volume backed by the node's folder `volumes/NAME`."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",

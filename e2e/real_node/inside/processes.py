@@ -1,7 +1,8 @@
-"""The first process of a node's PID namespace, as far as it is about processes.
+"""Process management of the first process in a node's PID namespace.
 
-It starts programs, takes in every process that lost its parent, and stops and starts programs as
-files ask for it. With it, everything else on the node ends. This room must not know Kubernetes.
+Starts programs, reaps orphaned processes, and stops and starts programs on request through files.
+The end of the first process ends everything else on the node. This module must not depend on
+Kubernetes.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from pathlib import Path
 from real_node.errors import NodeError
 from real_node.inside.programs import Program
 
-PAUSE = 0.1  # seconds between two looks
+PAUSE = 0.1  # seconds between two polls
 LAST_LINES = 15
-STOP_SECONDS = 5  # seconds that the user's command has to end
+STOP_SECONDS = 5  # seconds for the user's command to end
 
 
 class Processes:
-    """All that the first process started, by process id.
+    """All processes that the first process started, by process ID.
 
     Args:
         logs: folder of `NAME.log`.
-        pids: folder in which a file of a program's name has its id while it runs.
-        stopped: folder in which a file of a program's name says that it is not to run.
+        pids: folder for PID files of running programs.
+        stopped: folder; a file with a program's name stops the program.
         environment: of every program.
     """
 
@@ -42,7 +43,7 @@ class Processes:
         self._commands: dict[int, int | None] = {}  # with their exit codes
 
     def start(self, program: Program) -> None:
-        """Start a long-running program, in a session of its own: no Ctrl-C reaches it."""
+        """Start a long-running program in its own session, where Ctrl-C does not reach it."""
         with (self._logs / f"{program.name}.log").open("ab") as log:
             process = subprocess.Popen(
                 program.command,
@@ -54,14 +55,14 @@ class Processes:
                 start_new_session=True,
             )
         self._running[process.pid] = program
-        process.returncode = 0  # the process is waited for here, with all others
+        process.returncode = 0  # this class reaps the process, so keep subprocess from waiting
         (self._pids / program.name).write_text(f"{process.pid}\n", encoding="ascii")
 
     def tend(self) -> None:
-        """Take in what ended, and stop and start what files ask for.
+        """Reap ended processes, and stop and start programs as the files request.
 
         Raises:
-            NodeError: a program ended without a stop.
+            NodeError: if a program ended without a stop request.
         """
         for process, status in reap():
             self._note_end(process, os.waitstatus_to_exitcode(status))
@@ -84,16 +85,16 @@ class Processes:
         self._halted[program.name] = program
 
     def complain(self, name: str, what: str) -> NodeError:
-        """Describe what is wrong with a program, with the last lines of its log."""
+        """Describe a failed program, with the last lines of its log."""
         log = self._logs / f"{name}.log"
         text = log.read_text(errors="replace") if log.exists() else ""
         return NodeError("\n".join([f"{name} {what}", *text.splitlines()[-LAST_LINES:]]))
 
     def wait_until(self, what: str, is_so: Callable[[], bool], timeout: float) -> None:
-        """Tend until something is so.
+        """Call `tend` until a condition holds.
 
         Raises:
-            NodeError: a program ended, or it took more than `timeout` seconds.
+            NodeError: if a program ended, or on a timeout after `timeout` seconds.
         """
         end = time.monotonic() + timeout
         while not is_so():
@@ -128,7 +129,7 @@ class Processes:
 
 
 def reap() -> list[tuple[int, int]]:
-    """Take in all processes that have ended: (process id, status) each."""
+    """Reap all ended processes and return their process IDs and statuses."""
     ended: list[tuple[int, int]] = []
     while True:
         try:

@@ -1,6 +1,6 @@
-"""The programs of a node, with their arguments, in the order in which they start.
+"""The programs of a node with their arguments, in the order of their start.
 
-This room must not know what starts them, or what they write.
+This module must not depend on how the programs are started or on their output.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ETCD_FLAGS = {
     "log-level": "warn",
 }
 
-# Admission is as it comes, Pod Security included.
+# Admission plugins have their defaults, Pod Security included.
 SERVER_FLAGS = {
     "etcd-servers": ETCD,
     "bind-address": "0.0.0.0",  # noqa: S104 - of the node's own network
@@ -40,12 +40,12 @@ SERVER_FLAGS = {
     "kubelet-preferred-address-types": "InternalIP",
     "allow-privileged": "true",
     "event-ttl": "6h",
-    # Pods leave a lost node after this instead of five minutes: no test waits that long.
+    # Seconds until pods leave a lost node. The default of five minutes is too long for tests.
     "default-not-ready-toleration-seconds": "10",
     "default-unreachable-toleration-seconds": "10",
 }
 
-# Controllers that need a cloud or another node are left out.
+# Omits controllers that need a cloud or a second node.
 CONTROLLER_FLAGS = {
     "kubeconfig": f"{SETTINGS}/kube-controller-manager.kubeconfig",
     "controllers": "*,-node-ipam-controller,-node-route-controller,-service-lb-controller",
@@ -83,7 +83,7 @@ PROXY_FLAGS = {
     "hostname-override": layout.NODE_NAME,
     "proxy-mode": "nftables",
     "cluster-cidr": "10.244.0.0/16",
-    # Settings of the machine's own are left as they are.
+    # Leave the machine's own settings unchanged.
     "conntrack-max-per-core": "0",
     "conntrack-tcp-timeout-established": "0",
     "conntrack-tcp-timeout-close-wait": "0",
@@ -100,25 +100,25 @@ CLUSTER: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "kube-proxy": PROXY_FLAGS,
     }
 )
-# Programs that start at once; the rest when there is a server that answers, or they would give up.
+# Programs that start at once. The rest would give up without a server, so they start later.
 FIRST = ("containerd", "etcd", "kube-apiserver")
-# DNS has no rights before the first objects are there, and is slow to ask again.
+# DNS has no rights before the first objects exist, and retries slowly.
 LAST = "dns"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One long-running program: its name, and the command that starts it."""
+    """A long-running program: its name and its command."""
 
     name: str
     command: tuple[str, ...]
 
 
 def list_programs(cluster: str, dns: str) -> tuple[Program, ...]:
-    """List all programs; those of `FIRST` come first, `LAST` last.
+    """Return all programs: `FIRST` at the front, `LAST` at the end.
 
     Args:
-        cluster: path of the binary that is all of Kubernetes and etcd.
+        cluster: path of the binary with Kubernetes and etcd.
         dns: path of the DNS server.
     """
     containerd = ("containerd", "--config", f"{SETTINGS}/containerd.toml")

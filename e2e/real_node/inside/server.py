@@ -1,6 +1,6 @@
-"""The few questions that are asked of a cluster before it is there for others.
+"""Readiness checks of a cluster, used before it is handed over.
 
-This room must not know what is done with the answers.
+This module must not depend on the use of the results.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from real_node import layout
 
 TIMEOUT = 5  # seconds
 NO_PROXY = urllib.request.ProxyHandler({})
-# By its Service: the answer shows that kube-proxy has done its work.
+# Through the Service: a response shows that kube-proxy has done its work.
 SERVICE = "https://10.0.0.1:443"
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An API server that may not be there yet, as its administrator sees it."""
+    """An API server that may not be up yet, as its administrator sees it."""
 
     authority: Path
     token: str
 
     def ask(self, path: str, address: str = layout.SERVER) -> Any:
-        """Ask for JSON; None where there is no good answer."""
+        """Request JSON from a path. Return None if the request fails."""
         headers = {"Authorization": f"Bearer {self.token}", "Accept": "application/json"}
         request = urllib.request.Request(f"{address}/{path}", headers=headers)  # noqa: S310
         try:
@@ -48,7 +48,7 @@ class Server:
         return self.ask("readyz") is not None
 
     def has_services(self) -> bool:
-        """Return whether the API server can be reached by its Service."""
+        """Return whether the API server is reachable through its Service."""
         return self.ask("readyz", SERVICE) is not None
 
     def has_node(self) -> bool:
@@ -57,21 +57,21 @@ class Server:
         return node is not None and is_ready(node)
 
     def has_accounts(self) -> bool:
-        """Return whether pods of a namespace would have an account, and an authority to trust."""
+        """Return whether a namespace has the default service account and the root CA."""
         path = "api/v1/namespaces/default"
         wanted = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
         return all(self.ask(f"{path}/{name}") is not None for name in wanted)
 
 
 def is_ready(node: dict[str, Any]) -> bool:
-    """Return whether a node says that it is ready, and has no taint that keeps pods away."""
+    """Return whether a node reports Ready and has no taint that keeps pods away."""
     conditions = node.get("status", {}).get("conditions", [])
     ready = any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
     return ready and not node.get("spec", {}).get("taints")
 
 
 def has_names() -> bool:
-    """Return whether the DNS server has read what there is."""
+    """Return whether the DNS server has loaded its records."""
     opener = urllib.request.build_opener(NO_PROXY)
     try:
         with opener.open(f"http://{layout.NODE_ADDRESS}:8181/ready", timeout=TIMEOUT):

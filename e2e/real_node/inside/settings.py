@@ -1,7 +1,7 @@
-"""The files of settings that a node's programs read, as text.
+"""Configuration files of a node's programs, as text.
 
-Nothing here depends on the machine but the snapshotter, and on the folder but the cgroup's name.
-This room must not know how the programs are started.
+Only the snapshotter depends on the machine, and only the cgroup's name on the folder. This module
+must not depend on how the programs are started.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from real_node import layout
 
 Json = dict[str, Any]
 
-# Users of the control plane: program, name, groups. Real clusters know them by certificates.
+# Control-plane users: program, name, groups. Real clusters authenticate them by certificates.
 USERS = (
     ("admin", "admin", "system:masters"),
     ("kube-controller-manager", "system:kube-controller-manager", ""),
@@ -46,7 +46,7 @@ bin_dir = "{plugins}"
 conf_dir = "{home}/settings/cni"
 """
 
-# The node has no server outside to ask: a name that is not of the cluster does not exist.
+# The node has no upstream DNS server: names outside the cluster do not exist.
 DNS = """\
 .:53 {{
     bind {address}
@@ -75,13 +75,13 @@ HOSTS = f"""\
 def list_settings(
     cgroup: str, snapshotter: str, plugins: str, tokens: Mapping[str, str]
 ) -> dict[str, str]:
-    """List all files of settings, by their names within the folder of settings.
+    """Return all configuration files by their names within the folder.
 
     Args:
-        cgroup: name below which pods get theirs, in each hierarchy.
-        snapshotter: containerd's, `overlayfs` or `native`.
-        plugins: the folder of CNI's programs.
-        tokens: by program, each user's.
+        cgroup: name of the pods' parent cgroup in each hierarchy.
+        snapshotter: of containerd, `overlayfs` or `native`.
+        plugins: the folder of CNI programs.
+        tokens: login tokens of the users, by program.
     """
     home = str(layout.HOME)
     kubeconfigs = {
@@ -111,12 +111,12 @@ def list_settings(
 
 
 def render(value: Json) -> str:
-    """Render JSON, which is YAML too."""
+    """Render JSON, which is valid YAML."""
     return json.dumps(value, indent=1) + "\n"
 
 
 def describe_user(program: str, token: str, authority: Json | None = None) -> Json:
-    """Describe a kubeconfig of one user; `authority` says what to trust, as kubeconfigs do."""
+    """Return the kubeconfig of a user; `authority` is the cluster's trust, in kubeconfig format."""
     trust = authority or {"certificate-authority": f"{layout.HOME}/certificates/apiserver.crt"}
     return {
         "apiVersion": "v1",
@@ -129,13 +129,13 @@ def describe_user(program: str, token: str, authority: Json | None = None) -> Js
 
 
 def describe_network(home: str) -> Json:
-    """Describe the pods' network: one bridge, addresses from one range, no way out."""
+    """Return the CNI configuration: one bridge, addresses from one range, no way out."""
     bridge: Json = {
         "type": "bridge",
         "bridge": layout.POD_LINK,
         "isGateway": True,
         "ipMasq": False,
-        "hairpinMode": True,  # a pod may reach itself by its Service
+        "hairpinMode": True,  # lets a pod reach itself through its Service
         "ipam": {
             "type": "host-local",
             "dataDir": f"{home}/cni",
@@ -147,15 +147,15 @@ def describe_network(home: str) -> Json:
 
 
 def describe_kubelet(cgroup: str) -> Json:
-    """Describe the kubelet's configuration: nothing reserved, nothing cleaned up, nothing evicted.
+    """Return the kubelet's configuration, without reservations, cleanup, or eviction.
 
-    What a node does under pressure of its own disk would depend on the machine.
+    With these, the node would behave differently depending on the machine's disk.
     """
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "authentication": {
-            "anonymous": {"enabled": True},  # only the node's own network reaches it
+            "anonymous": {"enabled": True},  # reachable only from the node's own network
             "webhook": {"enabled": False},
         },
         "authorization": {"mode": "AlwaysAllow"},

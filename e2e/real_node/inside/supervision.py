@@ -1,7 +1,7 @@
-"""The life of a node, inside its namespaces: furnish, start, wait, attend to the command.
+"""A node's lifecycle inside its namespaces: furnish, start, wait, and run the command.
 
-It is the first process of a PID namespace, so its end is the end of all. This room must not know
-what is outside the namespaces, and what the command is about.
+This is the first process of a PID namespace, so its end ends all others. The module must not depend
+on anything outside the namespaces or on the purpose of the command.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from real_node.inside.server import Server, has_names
 from real_node.node import Node
 
 HOME = Path(layout.HOME)
-WAIT_SECONDS = 120  # seconds for each step; a machine that does other work is slow
+WAIT_SECONDS = 120  # per step; generous, because the machine may be busy
 BROKEN = 125  # as if the command had never run
-GOGC = "200"  # there is more memory than time
+GOGC = "200"  # trades memory for time
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be brought up.
+    """A request for a node.
 
     Attributes:
-        folder: the user's, as it is outside.
-        binaries: what was built.
-        command: what is to run; empty to wait for a signal.
+        folder: the user's folder, with its path outside the namespaces.
+        binaries: paths of built binaries.
+        command: the user's command; empty to wait for a signal.
     """
 
     folder: Path
@@ -49,7 +49,7 @@ class Order:
 
 
 def supervise(order: Order, report: Callable[[str], None]) -> int:
-    """Bring a node up, run the command, and return its exit code, or `BROKEN`."""
+    """Start a node, run the command, and return its exit code, or `BROKEN`."""
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGINT, leave)
     try:
@@ -62,15 +62,15 @@ def supervise(order: Order, report: Callable[[str], None]) -> int:
 
 
 def leave(number: int, _frame: FrameType | None) -> NoReturn:
-    """End at a signal; the kernel ends the rest."""
+    """Exit on a signal; the kernel ends the other processes."""
     sys.exit(128 + number)
 
 
 def live(order: Order, report: Callable[[str], None]) -> int:
-    """Do what `supervise` says.
+    """Do the work of `supervise` without its error handling.
 
     Raises:
-        NodeError: the node broke, before or while the command ran.
+        NodeError: if the node broke before or during the command.
     """
     begun = time.monotonic()
     server = furnish(order.folder)
@@ -79,7 +79,7 @@ def live(order: Order, report: Callable[[str], None]) -> int:
     bring_up(processes, server, node, order.binaries)
     report(f"the node is ready after {time.monotonic() - begun:.1f} s")
     environment = write_environment(order, os.environ)
-    # Ctrl-C is the command's own matter. To ignore it here would make the command ignore it too.
+    # Ctrl-C is for the command to handle. SIG_IGN here would make the command inherit the ignore.
     signal.signal(signal.SIGINT, pass_over)
     if not order.command:
         report(describe_entrance(order.folder))
@@ -93,11 +93,11 @@ def live(order: Order, report: Callable[[str], None]) -> int:
 
 
 def pass_over(_number: int, _frame: FrameType | None) -> None:
-    """Do nothing at a signal."""
+    """Ignore a signal."""
 
 
 def describe_entrance(folder: Path) -> str:
-    """Describe how to run a command on a node that is up."""
+    """Describe how to run a command on a running node."""
     package = Path(__file__).parents[2]
     call = f"PYTHONPATH={package} {sys.executable} -m real_node enter --folder {folder}"
     return (
@@ -108,7 +108,7 @@ def describe_entrance(folder: Path) -> str:
 
 
 def furnish(folder: Path) -> Server:
-    """Make mounts, links and settings, and return the server that there will be."""
+    """Create mounts, links, and settings, and return the future server."""
     furnishing.mount_folders(folder)
     tokens = {program: credentials.make_token() for program, _, _ in settings.USERS}
     cgroup = layout.name_cgroup(folder)
@@ -129,7 +129,7 @@ def furnish(folder: Path) -> Server:
 
 
 def start_processes(order: Order) -> Processes:
-    """Start the programs that need no other."""
+    """Start the programs without dependencies."""
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "GOGC": GOGC,
@@ -144,15 +144,15 @@ def start_processes(order: Order) -> Processes:
 
 
 def list_ours(built: Binaries) -> tuple[programs.Program, ...]:
-    """List the programs of a node, with what was built."""
+    """Return the programs of a node, with their built binaries."""
     return programs.list_programs(str(built.cluster), str(built.dns))
 
 
 def bring_up(processes: Processes, server: Server, node: Node, built: Binaries) -> None:
-    """Start the rest, and wait until pods can run and find each other.
+    """Start the remaining programs, and wait until pods can run and find each other.
 
     Raises:
-        NodeError: a program ended, or something did not come.
+        NodeError: if a program ended, or on a timeout.
     """
     processes.wait_until("containerd listens", Path(layout.CONTAINERD).exists, WAIT_SECONDS)
     archive = HOME / "pause.tar"
@@ -173,7 +173,7 @@ def bring_up(processes: Processes, server: Server, node: Node, built: Binaries) 
 
 
 def write_kubeconfig(path: Path, server: Server) -> None:
-    """Write the administrator's kubeconfig, which needs no other file."""
+    """Write the administrator's self-contained kubeconfig."""
     authority = base64.b64encode(server.authority.read_bytes()).decode()
     trust = {"certificate-authority-data": authority}
     credentials.write_private(
@@ -182,7 +182,7 @@ def write_kubeconfig(path: Path, server: Server) -> None:
 
 
 def write_environment(order: Order, outer: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the user's command; what is ours of it is kept for `enter`."""
+    """Return the environment of the user's command, and store our variables for `enter`."""
     tools = HOME / "bin"
     tools.mkdir()
     kubectl = tools / "kubectl"

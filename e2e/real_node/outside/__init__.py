@@ -1,1 +1,1 @@
-"""What the machine sees of a node: its life, and what it left behind."""
+"""A node seen from the machine: its lifetime and its leftovers."""

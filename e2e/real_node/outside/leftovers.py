@@ -1,6 +1,6 @@
-"""What there is on this machine that belongs to the node of a folder: nothing, when none is up.
+"""Everything on this machine that belongs to a folder's node; nothing, if no node is running.
 
-This room must not know how a node is taken down.
+This module must not depend on how a node is shut down.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from real_node import cgroups, layout
 
 
 def list_leftovers(folder: Path) -> list[str]:
-    """List processes, cgroups, mounts, links and files of a node, a line each."""
+    """Return a line for each process, cgroup, mount, link, and file of a node."""
     name = layout.name_cgroup(folder)
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     links = subprocess.run(["ip", "-oneline", "link"], capture_output=True, text=True, check=True)
@@ -29,7 +29,7 @@ def list_leftovers(folder: Path) -> list[str]:
 
 
 def list_processes(folder: Path, cgroup: str) -> Iterator[str]:
-    """List processes that were started by the node of a folder, or are in its pods."""
+    """Return processes that a folder's node started or that run in its pods."""
     mark = f"{layout.FOLDER_VARIABLE}={folder}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -41,12 +41,12 @@ def list_processes(folder: Path, cgroup: str) -> Iterator[str]:
 
 
 def pick_mounts(lines: Iterable[str], folder: Path) -> list[str]:
-    """Pick the places of mounts that are in a folder, from the kernel's table of mounts."""
+    """Return the mount points below a folder, from the kernel's mount table."""
     mount_points = (line.split(" ")[4] for line in lines)
     return [path for path in mount_points if Path(path).is_relative_to(folder)]
 
 
 def pick_links(lines: Iterable[str]) -> list[str]:
-    """Pick the network links that a node makes, from what `ip -oneline link` prints."""
+    """Return the network links of a node from the output of `ip -oneline link`."""
     names = (line.split(": ")[1].split("@")[0] for line in lines if ": " in line)
     return [name for name in names if name in {layout.NODE_LINK, layout.POD_LINK}]

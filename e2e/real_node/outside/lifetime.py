@@ -1,8 +1,8 @@
-"""The life of a node, from outside: a lock on its folder, its namespaces, and the sweep after it.
+"""A node's lifecycle from outside: a lock on its folder, its namespaces, and cleanup.
 
-Three processes watch each other. The one that the user started holds the terminal; a keeper holds
-the lock and sweeps; the first process of the namespaces does the rest. Whichever of them is
-killed, the others end what is left. This room must not know what a node consists of.
+Three processes watch each other. The process that the user started holds the terminal; a keeper
+holds the lock and cleans up; the first process of the namespaces does the rest. If any of the three
+is killed, the others end what is left. This module must not depend on the parts of a node.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from real_node.binaries import provide_binaries, provide_packages
 from real_node.errors import NodeError
 
 NAMESPACES = ("--net", "--mount", "--pid", "--uts", "--ipc")
-# The machine's unmounts reach the node, and nothing of the node's reaches the machine.
+# Slave mounts: the machine's unmounts reach the node, but no mount of the node reaches the machine.
 UNSHARE = (
     *("setpriv", "--pdeathsig=KILL", "unshare", *NAMESPACES),
     *("--propagation=slave", "--kill-child", "--mount-proc"),
@@ -41,23 +41,23 @@ def bring_up(
     report: Callable[[str], None],
     also: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
-    """Bring a node up, run a command on it, take the node down, and return the exit code.
+    """Start a node, run a command on it, shut the node down, and return the exit code.
 
     Args:
-        folder: of the node; its logs stay there.
-        command: with its arguments; without one, the node is up until Ctrl-C.
-        report: takes sentences for the user.
-        also: programs that the command needs, with the Debian packages that have them.
+        folder: of the node; its logs remain afterwards.
+        command: with arguments; without a command, the node runs until Ctrl-C.
+        report: receives messages for the user.
+        also: programs that the command needs, with their Debian packages.
 
     Raises:
-        NodeError: there can be no node here, or one is up already.
+        NodeError: if no node can run here, or one is already running.
     """
     check_folder(folder)
     provide_packages(report, also)
     built = provide_binaries(report)
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder):
-        pass  # a sentence for the user, before anything is started
+        pass  # fails early, before any process starts
     words = (str(folder), str(built.cluster), str(built.dns), str(built.pause), *command)
     keeper = subprocess.Popen([*KEEP, *build_call("keep"), *words], env=describe_environment())
     code = wait_for(keeper, lambda: keeper.send_signal(signal.SIGTERM))
@@ -67,10 +67,10 @@ def bring_up(
 
 
 def keep(folder: Path, words: Sequence[str]) -> int:
-    """Run the first process of a node in namespaces of its own, and sweep before and after.
+    """Run the first process of a node in new namespaces, with cleanup before and after.
 
     Raises:
-        NodeError: a node is up already, or something of it cannot be removed.
+        NodeError: if a node is running already, or leftovers cannot be removed.
     """
     with lock(folder):
         clear(folder)
@@ -85,7 +85,7 @@ def keep(folder: Path, words: Sequence[str]) -> int:
 
 
 def wait_for(process: subprocess.Popen[bytes], stop: Callable[[], None]) -> int:
-    """Wait for a process; a request to end is passed on, and Ctrl-C reaches it anyway."""
+    """Wait for a process. Pass SIGTERM on; Ctrl-C reaches the process anyway."""
 
     def pass_on(_number: int, _frame: FrameType | None) -> None:
         with suppress(OSError):
@@ -97,19 +97,19 @@ def wait_for(process: subprocess.Popen[bytes], stop: Callable[[], None]) -> int:
 
 
 def build_call(part: str) -> tuple[str, ...]:
-    """Render the call of another process of ours."""
+    """Return the command line of another of our own processes."""
     return (sys.executable, "-m", "real_node", part)
 
 
 def describe_environment() -> dict[str, str]:
-    """Describe our environment, with this package to be found in it from any folder."""
+    """Return our environment, extended so that this package is importable from any folder."""
     ours = str(Path(__file__).parents[2])
     others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join([ours, *others])}
 
 
 def find_first(unshare: int) -> int | None:
-    """Find the first process of the namespaces that an `unshare` has made."""
+    """Return the first process in the namespaces of an `unshare` process."""
     with suppress(OSError):
         children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
         return int(children[0]) if children else None
@@ -117,10 +117,10 @@ def find_first(unshare: int) -> int | None:
 
 
 def find_node(folder: Path) -> int:
-    """Find the first process of a node that is up.
+    """Return the first process of a running node.
 
     Raises:
-        NodeError: none is up.
+        NodeError: if no node is running.
     """
     with suppress(OSError):
         first = find_first(int((folder / PID).read_text()))
@@ -130,10 +130,10 @@ def find_node(folder: Path) -> int:
 
 
 def enter(folder: Path, command: Sequence[str]) -> int:
-    """Run a command on a node that is up, with the environment that its own command has.
+    """Run a command on a running node, with the environment of the node's own command.
 
     Raises:
-        NodeError: no node is up.
+        NodeError: if no node is running.
     """
     first = find_node(folder)
     ours: dict[str, str] = json.loads((folder / layout.ENVIRONMENT).read_text(encoding="utf-8"))
@@ -143,16 +143,16 @@ def enter(folder: Path, command: Sequence[str]) -> int:
 
 
 def stop_first(unshare: int) -> None:
-    """Ask the first process to end."""
+    """Send the first process a request to end."""
     first = find_first(unshare)
     os.kill(first or unshare, signal.SIGTERM if first else signal.SIGKILL)
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse what cannot work.
+    """Check the folder.
 
     Raises:
-        NodeError: with what to do.
+        NodeError: if the folder cannot work; the text names the remedy.
     """
     if os.geteuid():
         raise NodeError("a node needs root: it makes namespaces, mounts and cgroups")
@@ -166,7 +166,7 @@ def lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder.
 
     Raises:
-        NodeError: a node is up there.
+        NodeError: if a node is running there.
     """
     with (folder / layout.LOCK).open("a") as file:
         try:
@@ -177,10 +177,10 @@ def lock(folder: Path) -> Iterator[None]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a node that was killed has left; its logs stay.
+    """Remove leftovers of a killed node; its logs stay.
 
     Raises:
-        NodeError: it is up, or something cannot be removed.
+        NodeError: if the node is running, or leftovers cannot be removed.
     """
     if folder.is_dir():
         with lock(folder):
@@ -188,10 +188,10 @@ def sweep(folder: Path) -> None:
 
 
 def clear(folder: Path, *, logs: bool = True) -> None:
-    """Remove cgroups and state, and the logs too where a new node begins.
+    """Remove cgroups and state, and for a new node the logs too.
 
     Raises:
-        NodeError: something cannot be removed.
+        NodeError: if something cannot be removed.
     """
     stubborn = cgroups.sweep_cgroups(layout.name_cgroup(folder))
     if stubborn:

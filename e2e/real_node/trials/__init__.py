@@ -1,1 +1,1 @@
-"""What a node must be able to do, tried one by one."""
+"""Required abilities of a node, tried in sequence."""

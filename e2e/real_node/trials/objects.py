@@ -1,4 +1,4 @@
-"""The objects with which a node is tried. This room must not know what is expected of them."""
+"""Objects for the trials of a node. This module must not depend on the expected results."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ SLOT = "example.com/slot"
 
 
 def describe_pod(name: str, script: str, **spec: Any) -> Json:
-    """Describe a pod that runs a script and is not run again.
+    """Return a pod that runs a script once.
 
     Args:
         name: also the value of its label `app`.
         script: for bash.
-        spec: more of the pod's; `limits` and `mounts` are of its one container.
+        spec: more fields of the pod; `limits` and `mounts` apply to its only container.
     """
     limits, mounts = spec.pop("limits", {}), spec.pop("mounts", [])
     container = {
@@ -40,7 +40,7 @@ def describe_pod(name: str, script: str, **spec: Any) -> Json:
 
 
 def describe_deployment(name: str, script: str) -> Json:
-    """Describe a Deployment of one such pod."""
+    """Return a Deployment of one pod that runs a script."""
     pod = describe_pod(name, script, restartPolicy="Always")
     template = {"metadata": {"labels": pod["metadata"]["labels"]}, "spec": pod["spec"]}
     selector = {"matchLabels": {"app": name}}
@@ -53,7 +53,7 @@ def describe_deployment(name: str, script: str) -> Json:
 
 
 def describe_service(name: str, port: int) -> Json:
-    """Describe the Service of the pods of a name."""
+    """Return the Service for the pods with a name."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -63,7 +63,7 @@ def describe_service(name: str, port: int) -> Json:
 
 
 def describe_claim(name: str, volume: str, size: str) -> Json:
-    """Describe a claim for one volume."""
+    """Return a claim for one volume."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -77,7 +77,7 @@ def describe_claim(name: str, volume: str, size: str) -> Json:
 
 
 def describe_priority(name: str, value: int) -> Json:
-    """Describe a class of pods that may, or may not, push others off the node."""
+    """Return a priority class whose pods may, or may not, preempt others."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",

@@ -1,6 +1,6 @@
-"""What a real node must be able to do, tried one by one: `make node ARGS=--trial`.
+"""Trials of a real node's required abilities: `make node ARGS=--trial`.
 
-It runs on the node that it tries.
+The trials run on the node under test.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PACKAGES = {"busybox": "busybox-static"}
 WAIT_SECONDS = 90  # seconds
 FOREVER = "exec busybox sleep 100000"
 SERVE = "busybox mkdir -p /www && echo hello > /www/index.html && busybox httpd -f -p 8080 -h /www"
-# Busybox, linked statically, cannot look names up; bash can.
+# A statically linked busybox cannot resolve names; bash can.
 FETCH = (
     "fetch() { exec 3<>/dev/tcp/$1/$2 && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3"
     " && busybox tail -n 1 <&3; }"
@@ -43,7 +43,7 @@ FETCH = (
 
 
 def try_image(node: Node) -> None:
-    """An image out of an archive is there for pods."""
+    """Pods can use an image imported from an archive."""
     programs = [shutil.which(name) or "" for name in ("busybox", "bash")]
     if not all(programs):
         raise NodeError("the trial needs bash, and busybox, linked statically")
@@ -73,7 +73,7 @@ def try_services(node: Node) -> None:
 
 
 def try_volume(node: Node) -> None:
-    """A claim is bound to a folder of the node, and a pod writes there."""
+    """A claim is bound to a folder of the node, and a pod writes to the folder."""
     node.apply(describe_volume("shelf", "1Gi"), describe_claim("shelf", "shelf", "1Gi"))
     claim = {"name": "shelf", "persistentVolumeClaim": {"claimName": "shelf"}}
     mount = {"name": "shelf", "mountPath": "/shelf"}
@@ -85,7 +85,7 @@ def try_volume(node: Node) -> None:
 
 
 def try_memory(node: Node) -> None:
-    """The kernel kills a container that takes more memory than it may, and the pod says so."""
+    """The kernel kills a container that exceeds its memory limit, and the pod reports that."""
     node.apply(describe_pod("glutton", "busybox tail /dev/zero", limits={"memory": "32Mi"}))
     expect_phase(node, "glutton", "Failed")
     ended = node.read("pod", "glutton")["status"]["containerStatuses"][0]["state"]["terminated"]
@@ -93,7 +93,7 @@ def try_memory(node: Node) -> None:
 
 
 def try_preemption(node: Node) -> None:
-    """A pod of higher priority pushes another off a resource of which there is one."""
+    """A pod of higher priority preempts another that holds the only unit of a resource."""
     node.add_resource(SLOT, 1)
     wait_until("the slot is offered", lambda: SLOT in read_node(node)["status"]["allocatable"])
     node.apply(describe_priority("low", -10), describe_priority("high", 10))
@@ -108,7 +108,7 @@ def try_preemption(node: Node) -> None:
 
 
 def try_eviction(node: Node) -> None:
-    """The eviction API takes a pod away, unless a budget forbids it."""
+    """The eviction API removes a pod, unless a budget forbids it."""
     node.apply(describe_pod("lodger", FOREVER))
     expect_phase(node, "lodger", "Running")
     node.kubectl(
@@ -128,7 +128,7 @@ def try_eviction(node: Node) -> None:
 
 
 def try_pod_security(node: Node) -> None:
-    """A namespace that enforces the restricted level refuses a pod that is not."""
+    """A namespace with the restricted level rejects an unrestricted pod."""
     node.kubectl("create", "namespace", "strict")
     label = "pod-security.kubernetes.io/enforce=restricted"
     node.kubectl("label", "namespace", "strict", label)
@@ -143,7 +143,7 @@ def try_pod_security(node: Node) -> None:
 
 
 def try_loss(node: Node) -> None:
-    """A node that is silent is not ready, loses its pods, and comes back."""
+    """A silent node becomes NotReady, loses its pods, and comes back."""
     node.apply(describe_pod("sailor", FOREVER))
     expect_phase(node, "sailor", "Running")
     node.stop_kubelet()
@@ -159,7 +159,7 @@ def try_loss(node: Node) -> None:
 
 
 def try_restart(node: Node) -> None:
-    """The control plane goes away and comes back, and knows all that it knew."""
+    """The control plane stops and comes back with all of its objects."""
     for program in ("kube-apiserver", "etcd"):
         node.stop(program)
     for program in ("etcd", "kube-apiserver"):
@@ -181,7 +181,7 @@ TRIALS: tuple[Callable[[Node], None], ...] = (
 
 
 def retry(script: str) -> str:
-    """Render a script that is tried for a while: a Service is there a moment after its pods."""
+    """Render a script that retries for a while: a Service follows its pods with a delay."""
     return f"for i in 1 2 3 4 5 6 7 8 9; do ({script}) && exit 0; busybox sleep 1; done; exit 1"
 
 
@@ -192,19 +192,19 @@ def expect_phase(node: Node, pod: str, phase: str) -> None:
 
 
 def evict(node: Node, pod: str) -> None:
-    """Ask for a pod's eviction."""
+    """Evict a pod through the API."""
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
     path = f"/api/v1/namespaces/default/pods/{pod}/eviction"
     node.kubectl("create", f"--raw={path}", "--filename=-", stdin=json.dumps(body))
 
 
 def read_node(node: Node) -> dict[str, Any]:
-    """Read what the node says of itself."""
+    """Return the node's object."""
     return node.read("node", layout.NODE_NAME)
 
 
 def knows(node: Node, deployment: str) -> bool:
-    """Return whether the API server answers, and knows a Deployment."""
+    """Return whether the API server responds and has a Deployment."""
     try:
         return bool(node.read("deployment", deployment))
     except NodeError:
@@ -212,17 +212,17 @@ def knows(node: Node, deployment: str) -> bool:
 
 
 def check(is_so: bool, expected: str) -> None:  # noqa: FBT001 - reads as a sentence
-    """Fail unless something is so.
+    """Fail unless a condition holds.
 
     Raises:
-        NodeError: it is not.
+        NodeError: if the condition does not hold.
     """
     if not is_so:
         raise NodeError(f"expected {expected}")
 
 
 def main() -> int:
-    """Try all, and say how long each took."""
+    """Run all trials and print their durations."""
     node = Node.find()
     for attempt in TRIALS:
         begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""What `make try` shows on its node: a worker is killed, and a second attempt goes on."""
+"""`make try` on its node: a worker is killed, and a second attempt resumes."""
 
 from __future__ import annotations
 

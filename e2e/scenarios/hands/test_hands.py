@@ -1,6 +1,6 @@
-"""What somebody does who is called: a slip found before a cluster is made, pods kept, a log read.
+"""Tasks of a person on call: catch a typo before a cluster starts, keep pods, read a log.
 
-The chart checks pipelines beforehand here, and the Job of a check is run by a kubelet.
+The chart enables the check of pipelines here, and a kubelet runs the check's Job.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def plugin(ground: Ground, tmp_path: Path) -> Plugin:
 
 @pytest.fixture
 def checking(installation: Installation) -> Iterator[None]:
-    """The installation checks pipelines beforehand; others have theirs back afterwards."""
+    """Enable the check of pipelines for one test, and disable it afterwards."""
     installation.upgrade(preflight={"enabled": True})
     yield
     installation.upgrade()

@@ -1,4 +1,4 @@
-"""People and operators come in between: suspend, cancel, delete, kill."""
+"""Users and operators intervene: suspend, cancel, delete, and kill."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.extended
 
 @contextmanager
 def _is_held(story: Story) -> Iterator[None]:
-    """Let the head's pod not go meanwhile, or there would be nothing left to look at."""
+    """Keep the head's pod from being removed; otherwise there would be nothing to inspect."""
     head = story.pods("head")[0]["metadata"]["name"]
     story.kube.patch("pods", head, {"metadata": {"finalizers": ["example.com/held"]}})
     try:
@@ -66,7 +66,7 @@ def test_suspend_and_resume(ground: Ground, records: Records, figures: Figures) 
 
 
 def test_a_suspension_longer_than_an_attempt_may_take(ground: Ground, figures: Figures) -> None:
-    """The time in which nothing runs counts for no deadline, and no cluster is kept meanwhile."""
+    """Suspended time counts for no deadline, and no cluster runs meanwhile."""
     spec: Json = {"deadlines": {"preRunning": "300s", "attempt": f"{ATTEMPT_SECONDS}s"}}
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY, spec=spec)
     ground.kube.patch(PIPELINE, story.name, {"spec": {"suspend": True}})
@@ -86,19 +86,19 @@ def test_a_suspension_longer_than_an_attempt_may_take(ground: Ground, figures: F
 
 
 def test_attempts_are_forgotten_after_their_time(ground: Ground, figures: Figures) -> None:
-    """What is known of the run, and of its sources, stays."""
+    """The status and the sources of the run stay."""
     spec: Json = {"ttlAfterFinished": f"{TTL_SECONDS}s"}
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY, spec=spec)
     story.kill_head(1)
-    # Its time may be over by the moment its cause is final, so nobody waits for that here.
+    # The TTL may expire by the moment the cause is final, so do not wait for the cause.
     story.wait_until("the first attempt is forgotten", lambda: _list_numbers(story) == [2], 300)
     assert ground.kube.find("configmap", f"{story.name}-1") is None
     assert story.wait_for_end()["status"] == "True", story.describe()
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
-    assert story.status["retries"]["retries"] == 0  # an interrupted attempt costs none
+    assert story.status["retries"]["retries"] == 0  # an interruption uses no retry
     assert {number for number, _ in ground.opened} == {1, 2}
     time.sleep(TTL_SECONDS)
-    assert _list_numbers(story) == [2]  # the newest is always kept
+    assert _list_numbers(story) == [2]  # the newest attempt is always kept
     assert f"verified: {COUNT} finished sources" in ground.verify(story)
     figures.note_end("attempts are deleted after their time", "Completed")
 

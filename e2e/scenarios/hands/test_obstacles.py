@@ -1,4 +1,4 @@
-"""What keeps an attempt from running: each ends in a word and a sentence, none in a loop."""
+"""Obstacles before an attempt: each ends with a reason and a message, none in a loop."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_claim_that_never_binds(ground: Ground, records: Records, figures: Fig
     storage = {"ledger": {"size": "1Gi", "storageClassName": "nobody-provides-this"}}
     deadlines = {"preRunning": "30s"}
     story = ground.begin("corpus", spec=ONCE | {"storage": storage, "deadlines": deadlines})
-    # Many classes bind a claim only when a pod asks for it, so an attempt is made.
+    # Many storage classes bind a claim only when a pod uses it, so the operator creates an attempt.
     story.wait_until(
         "the condition says that the claim has no volume",
         lambda: story.condition("StorageReady").get("reason") == "ClaimPending",
@@ -90,7 +90,7 @@ def test_a_quota(ground: Ground, figures: Figures) -> None:
 
 
 def _limit(ground: Ground, **bounds: dict[str, str]) -> None:
-    """Have the namespace bound its containers, as LimitRanges do."""
+    """Limit the namespace's containers with a LimitRange."""
     spec = {"limits": [{"type": "Container", **bounds}]}
     metadata = {"name": "bounds"}
     body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": spec}
@@ -98,7 +98,7 @@ def _limit(ground: Ground, **bounds: dict[str, str]) -> None:
 
 
 def test_a_limit_range_that_lets_all_in(ground: Ground, figures: Figures) -> None:
-    """It sets limits where nobody names any, and asks for some of every container."""
+    """The LimitRange sets default limits, and a minimum for every container."""
     _limit(
         ground,
         default={"cpu": "1", "memory": "512Mi"},
@@ -129,7 +129,7 @@ def test_a_limit_range_that_refuses_the_head(ground: Ground, figures: Figures) -
 
 
 def _wait_for_event(story: Story, reason: str, seconds: float) -> str:
-    """Return the condition's sentence, once it gives that reason."""
+    """Wait until the condition has this reason, and return its message."""
     story.wait_until(
         f"the condition says {reason}",
         lambda: story.condition("Succeeded").get("reason") == reason,
@@ -139,7 +139,7 @@ def _wait_for_event(story: Story, reason: str, seconds: float) -> str:
 
 
 def _bring(ground: Ground, role: str, **changes: Any) -> dict[str, Any]:
-    """Return cluster settings in which a role's pod template has more of some lists."""
+    """Return cluster settings that extend lists of a role's pod template."""
     ray = _ray(ground)
     node = ray["head"] if role == "head" else ray["workerGroups"][0]
     pod = node["podTemplate"]["spec"]

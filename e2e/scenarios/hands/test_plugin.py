@@ -1,4 +1,4 @@
-"""`kubectl strandline` looks at a volume beside a run and after it, and changes it when it may."""
+"""`kubectl strandline` reads a volume during and after a run, and changes it when allowed."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _check_at_rest(plugin: Plugin, folder: Path, story: Story) -> None:
 
 
 def _check_copies(plugin: Plugin) -> None:
-    """Restore the copy that was made beside the run, and then that of its end."""
+    """Restore the copy made during the run, then the copy made at its end."""
     copied = plugin.ask("ledger", "backup", "corpus", "--to", "rest.mdb")
     assert copied.returncode == 0, copied.stderr
     for name, is_whole in (("beside.mdb", False), ("rest.mdb", True)):

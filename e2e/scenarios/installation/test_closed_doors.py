@@ -1,4 +1,4 @@
-"""A policy closes an attempt's ports while the run goes on, on a node that enforces policies."""
+"""A policy closes an attempt's ports while the run continues, on a node that enforces policies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ pytestmark = [pytest.mark.extended, pytest.mark.alone]
 
 COUNT, EARLY = 120, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
-# Ray's dashboard, its own protocol, the driver's pages; and what is not open on every head.
+# Ports of Ray's dashboard, Ray's protocol, and the driver; then ports open on some heads only.
 DOORS, OTHERS = (8265, 6379, 8780), (10001, 52365)
 SECONDS = 60
 
 
 @pytest.fixture
 def enforcing(installation: Installation, tmp_path: Path) -> Iterator[None]:
-    """The node enforces policies, and the operator makes them; others have it as before."""
+    """Enforce policies on the node and create them from the operator, for one test."""
     if installation.node is None:
         pytest.skip("what enforces policies is started on a node that was brought up here")
     with enforce_policies(installation.node, tmp_path / "kube-router.log"):
@@ -48,11 +48,11 @@ def test_a_policy_closes_the_ports_while_the_run_goes_on(ground: Ground) -> None
             return [port for each in strangers for port in each.try_doors(address, DOORS + OTHERS)]
 
         assert list_reached() == [], story.describe()
-        # Its own worker, the submitter and the operator go in and out meanwhile.
+        # The run continues: its own worker, the submitter, and the operator still connect.
         finished = int(story.status["progress"]["finished"])
         story.wait_for_finished(finished + EARLY)
         assert list_reached() == [], story.describe()
-        # They were there all along: it is the policy that closes them.
+        # The processes listened all along. Only the policy had closed the ports.
         (policy,) = ground.kube.list_all("networkpolicies")
         ground.kube.delete("networkpolicy", policy["metadata"]["name"])
         story.wait_until(

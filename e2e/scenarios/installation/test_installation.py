@@ -1,4 +1,4 @@
-"""The chart on a cluster with nodes: what docs/install.md asks of such a one, done as it says."""
+"""The chart on a cluster with nodes, installed as docs/install.md describes."""
 
 from __future__ import annotations
 

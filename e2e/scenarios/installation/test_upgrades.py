@@ -1,6 +1,6 @@
-"""The release before and today's take each other's place while a run is in flight.
+"""The previous release and the current code replace each other during a run.
 
-Operator, definitions and images: all of them are what users had installed.
+Operator, definitions, and images are all those that users had installed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from proving_ground.results.figures import Figures
 from proving_ground.results.records import Expectation, Records
 from proving_ground.story import Story
 
-# Long enough for an installation, and another one, while it runs.
+# Long enough for two installations during the run.
 COUNT, EARLY = 150, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 1}}
 UPGRADED = Expectation(
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.extended, pytest.mark.alone]
 
 
 def _wait_for_more(story: Story) -> None:
-    """Wait until whoever is installed now has heard of the driver, which still runs."""
+    """Wait until the current operator reports more progress of the running driver."""
     story.wait_for_finished(int(story.status["progress"]["finished"]) + EARLY)
     assert story.condition("Succeeded")["status"] == "Unknown", story.describe()
 
@@ -42,7 +42,7 @@ def _find_image(pod: Json) -> str:
 def test_an_operator_upgraded_in_mid_run(
     ground: Ground, records: Records, figures: Figures, release_before: ReleaseBefore
 ) -> None:
-    """Upgraded, taken back and upgraded again, and the run never notices."""
+    """The operator is upgraded, rolled back, and upgraded again; the run is not affected."""
     installation, newer = ground.installation, ground.runtime_image
     with release_before.installed(installation):
         older = ground.runtime_image
@@ -63,11 +63,11 @@ def test_an_operator_upgraded_in_mid_run(
 
 
 def test_an_operator_taken_back_in_mid_run(ground: Ground, release_before: ReleaseBefore) -> None:
-    """The release before goes on with a run that today's began, and with its ledger."""
+    """The previous release resumes a run, and its ledger, that the current code began."""
     newer = ground.runtime_image
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     with ExitStack() as stack:
-        # An installation, and the lease of the operator before, may take as long as the run.
+        # The installation and the previous operator's lease may take as long as the run.
         with ground.held():
             stack.enter_context(release_before.installed(ground.installation))
             (head,) = story.pods("head", 1)
@@ -81,6 +81,6 @@ def test_an_operator_taken_back_in_mid_run(ground: Ground, release_before: Relea
         again = ground.look_back(story)
         assert again.finished
         assert not again.finished & again.second
-    # Today's operator finds a run that is over, and leaves it so.
+    # The current operator finds an ended run and leaves it unchanged.
     assert story.condition("Succeeded")["status"] == "True", story.describe()
     assert f"verified: {COUNT} finished sources" in ground.verify(story)

@@ -1,4 +1,4 @@
-"""KubeRay is killed, or away when it matters: a run needs it to start and to stop, not to go on."""
+"""KubeRay is killed or absent: a run needs KubeRay to start and stop, not to continue."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from proving_ground.story import Story
 
 pytestmark = [pytest.mark.extended, pytest.mark.alone]
 
-# The long one is not to be over before it was killed three times.
+# The long run must not end before the third kill.
 COUNT, LONG, EARLY = 60, 200, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
-# Beside what Ray itself takes: too much for the head's pod at first.
+# In addition to Ray's own memory, this exceeds the first head's limit.
 HEAD_MEBIBYTES = 1400
 
 
 @pytest.fixture
 def carrier(ground: Ground) -> Carrier:
-    """Provide whoever carries RayJobs out, on a node where it may be taken away."""
+    """Provide the controller of RayJobs, on a node where it may be stopped."""
     found = ground.installation.carrier
     if ground.installation.node is None or found is None:
         pytest.skip("only on a node that was brought up here may KubeRay be taken away")
@@ -42,7 +42,7 @@ def _is_away(carrier: Carrier) -> Iterator[None]:
 
 
 def _wait_for_rayjob(story: Story, number: int, phase: str) -> None:
-    """Wait until the RayJob of an attempt is in a phase of KubeRay's."""
+    """Wait until the RayJob of an attempt has a deployment status."""
 
     def look() -> bool:
         found = [attempt for attempt in story.attempts if attempt["spec"]["number"] == number]
@@ -65,7 +65,7 @@ def test_kuberay_is_killed_in_each_phase(
     finished = int(story.status["progress"]["finished"])
     story.wait_for_finished(finished + EARLY)
     assert [attempt["spec"]["number"] for attempt in story.attempts] == [1], story.describe()
-    # While it takes an attempt down whose head is gone, and while it makes the next one.
+    # Kill KubeRay while it removes an attempt whose head is gone, and while it creates the next.
     story.kill_head(1)
     carrier.kill()
     assert story.wait_for_cause(1, 180) == "Interrupted", story.describe()
@@ -75,7 +75,7 @@ def test_kuberay_is_killed_in_each_phase(
     carrier.kill()
     assert story.wait_for_end()["status"] == "True", story.describe()
     assert [attempt["spec"]["number"] for attempt in story.attempts] == [1, 2]
-    assert story.status["retries"]["retries"] == 0  # an interrupted attempt costs none
+    assert story.status["retries"]["retries"] == 0  # an interruption uses no retry
     past = ground.look_back(story)
     assert past.finished.isdisjoint(past.second)
     figures.note("KubeRay is killed in each phase, and the head too", story, past)
@@ -86,12 +86,12 @@ def _is_finished(story: Story) -> bool:
 
 
 def test_kuberay_is_away_at_the_end(ground: Ground, figures: Figures, carrier: Carrier) -> None:
-    """The driver's own word is taken, no pod waits for KubeRay, and the rest is for later."""
+    """The driver's own report counts, and no pod waits for KubeRay; the rest happens later."""
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     with _is_away(carrier):
         _wait_until_torn_down(story)
         assert story.attempt(1)["status"]["outcome"]["exitCode"] == 0, story.describe()
-        # Its RayJob is held by KubeRay's own finalizer.
+        # KubeRay's own finalizer holds the RayJob.
         assert story.condition("Succeeded")["reason"] == "TearingDown", story.describe()
     assert story.wait_for_end()["status"] == "True", story.describe()
     assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
@@ -101,7 +101,7 @@ def test_kuberay_is_away_at_the_end(ground: Ground, figures: Figures, carrier: C
 
 
 def _wait_until_torn_down(story: Story) -> None:
-    """Wait until the only attempt has ended, and its pods are gone."""
+    """Wait until the only attempt has ended and its pods are gone."""
     story.wait_until(
         "the attempt has ended", lambda: story.attempt(1)["status"].get("endTime"), 300
     )
@@ -119,10 +119,10 @@ def test_a_head_is_killed_for_memory_while_kuberay_is_away(
     with _is_away(carrier):
         fill = f"import tide; tide.fill_shared({HEAD_MEBIBYTES})"
         words = ("exec", head["metadata"]["name"], "-c", "ray-head", "--", "python", "-c", fill)
-        with suppress(RefusedError):  # it ends with the container
+        with suppress(RefusedError):  # the command ends with the container
             ground.kube.call(*words)
         _wait_until_torn_down(story)
-        # The next attempt may not start before KubeRay has let go of this one.
+        # The next attempt may not start before KubeRay has released this one.
         assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
         assert story.attempt(1)["status"]["cause"] == "OOMKilled", story.describe()
     assert story.wait_for_cause(1, 120) == "OOMKilled", story.describe()

@@ -1,4 +1,4 @@
-"""What a run stands on goes away or changes beneath it: API server, namespace, the installation."""
+"""The foundations of a run fail or change: API server, namespace, and installation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.extended
 
 COUNT, EARLY = 60, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
-# Longer than requests and watches are waited for, and shorter than a lost node's pods stay.
+# Longer than the timeouts of requests and watches, shorter than pods stay on a lost node.
 AWAY_SECONDS = 25
 DRIVER_PORT = 8790
 
@@ -45,7 +45,7 @@ def _answers(ground: Ground) -> bool:
 
 
 def test_a_namespace_deleted_in_mid_run(ground: Ground, figures: Figures) -> None:
-    """All goes with it, and the operator serves others on."""
+    """The namespace takes everything with it, and the operator keeps serving others."""
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     before = ground.installation.operator_pod
     ground.kube.delete("namespace", ground.kube.namespace)
@@ -63,7 +63,7 @@ def test_a_namespace_deleted_in_mid_run(ground: Ground, figures: Figures) -> Non
 
 @pytest.mark.alone
 def test_values_of_the_chart_changed_in_mid_run(ground: Ground, figures: Figures) -> None:
-    """A run goes on as it was begun: its driver answers where the operator of then has put it."""
+    """A run keeps its first settings: its driver listens on the port of the earlier operator."""
     installation = ground.installation
     settings = installation.values["settings"]
     assert isinstance(settings, dict)

@@ -1,4 +1,4 @@
-"""Pods are taken away: by preemption, eviction, deletion. The run finishes all the same."""
+"""Pods are lost to preemption, eviction, or deletion. The run finishes anyway."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from proving_ground.results.records import Expectation, Records
 from proving_ground.story import Story
 
 COUNT, EARLY = 60, 8
-# More than Ray writes: logs, and its sessions.
+# More than Ray's own logs and session files.
 DISK_MEBIBYTES = 500
-# Of work that lasts until the kubelet has measured volumes, which it does once a minute.
+# Enough work to outlast the kubelet's volume measurement, once a minute.
 LONG = 240
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 Disturb = Callable[[Kube, str], None]
@@ -32,13 +32,13 @@ Disturb = Callable[[Kube, str], None]
 
 @pytest.fixture
 def slot(ground: Ground) -> Iterator[None]:
-    """Provide what only one pod of the cluster can have."""
+    """Provide a slot that only one pod of the cluster can have."""
     with offer_slot(ground.kube):
         yield
 
 
 def _begin(ground: Ground, role: str) -> Story:
-    """Return a pipeline whose head or worker holds the slot, once it has finished some sources."""
+    """Start a pipeline whose head or worker holds the slot, and wait for first results."""
     manifest = render_pipeline(
         "corpus", ledger=ground.ledger.claim, output=ground.output.claim, count=COUNT, stages=[WORK]
     )
@@ -79,7 +79,7 @@ def test_a_preempted_head(ground: Ground, figures: Figures, records: Records) ->
     preempt(ground)
     assert story.wait_for_cause(1, 120) == "Preempted", story.describe()
     records.take(ground, story, "head-preempted", "The head is preempted")
-    # The retry is paid by the budget of disruptions.
+    # The disruption budget pays for the retry.
     assert "disruption 1 of 100" in ground.kube.call("get", "events")
     yield_slot(ground)
     assert story.wait_for_end()["status"] == "True", story.describe()
@@ -88,7 +88,7 @@ def test_a_preempted_head(ground: Ground, figures: Figures, records: Records) ->
 
 
 def _lost(how: str, cause: str) -> Expectation:
-    """Return what is to be seen of a worker that was lost, when the run is over."""
+    """Return the expected output for a lost worker after the run."""
     title = f"A worker is {how}, and the attempt goes on"
     metric = f'strandline_workers_lost_total{{cause="{cause}"}}'
     return Expectation(f"worker-{how}", title, "WorkerLost", "WorkerLost", metric)
@@ -125,7 +125,7 @@ def test_a_head_taken_by_hand(
 
 @pytest.mark.extended
 def test_a_head_that_has_filled_its_disk(ground: Ground, figures: Figures) -> None:
-    """The kubelet evicts a pod that has written more than its limit allows."""
+    """The kubelet evicts a pod that has written more than its limit."""
     ray = ground.render("x")["spec"]["ray"]
     container = ray["head"]["podTemplate"]["spec"]["containers"][0]
     container["resources"]["limits"]["ephemeral-storage"] = f"{DISK_MEBIBYTES}Mi"
@@ -160,7 +160,7 @@ def test_a_worker_taken_by_hand(
 
 
 def test_a_deleted_head_drains(ground: Ground, figures: Figures, records: Records) -> None:
-    """What is finished is flushed and `latest` published before the pod goes."""
+    """The driver flushes finished sources and publishes `latest` before the pod ends."""
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     head = story.pods("head")[0]["metadata"]["name"]
     ground.kube.delete("pod", head)
@@ -171,13 +171,14 @@ def test_a_deleted_head_drains(ground: Ground, figures: Figures, records: Record
     records.take(ground, story, "head-deleted", "The head is deleted, and drains")
     assert story.wait_for_end()["status"] == "True", story.describe()
     past = _check_resumed(ground, story)
-    # All that it said it had finished was in the ledger, and nothing more came after it spoke.
+    # The ledger has exactly the sources that the driver reported as finished: nothing followed
+    # later.
     assert len(past.finished) == first["outcome"]["sources"]["finished"]
     figures.note("the head pod is deleted, and drains", story, past)
 
 
 def _check_resumed(ground: Ground, story: Story, count: int = COUNT) -> Resumption:
-    """Return the second attempt went on where the first had come to."""
+    """Check that the second attempt resumed where the first had stopped."""
     past = ground.look_back(story)
     assert len(past.finished) >= EARLY
     assert past.finished.isdisjoint(past.second)

@@ -1,4 +1,4 @@
-"""A source that kills its worker every time is parked, and the run ends as the tolerance says."""
+"""A source that always kills its worker is quarantined; the tolerance decides the result."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_poison_source(
 
 
 def _release(plugin: Plugin) -> None:
-    """Release the source as somebody would who has mended it."""
+    """Release the source, as a user would after fixing it."""
     listed = plugin.ask("quarantine", "list", "corpus")
     assert "number-0007" in listed.stdout, listed.stderr
     released = plugin.ask("quarantine", "release", "corpus", "number-0007")

@@ -1,4 +1,4 @@
-"""Ray answers who has the cluster's token alone, and the run goes on whatever is lost."""
+"""Ray accepts only requests with the cluster's token, and the run survives every loss."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def test_a_sidecar_and_an_autoscaler_have_the_token_too(ground: Ground) -> None:
     carrier = ground.installation.carrier
     if carrier is not None and not carrier.version:
         pytest.skip("the stand-in plays neither")
-    # KubeRay gives its sidecar no security context, and lets nobody else give it one.
+    # KubeRay sets no security context for its sidecar and offers no way to set one.
     enforce = "pod-security.kubernetes.io/enforce=baseline"
     ground.kube.call("label", "namespace", ground.kube.namespace, enforce, "--overwrite")
-    # Nothing is said of tokens: a Ray that begins with this version starts only with one.
+    # No token is configured: Ray requires one by default from this version on.
     ray = _ray(ground, submissionMode="SidecarMode", version="2.61.0")
     ray["workerGroups"][0]["maxReplicas"] = 2
     story = ground.begin("corpus", stages=[WORK], spec={"ray": ray}, finished=1)
@@ -78,7 +78,7 @@ def test_a_sidecar_and_an_autoscaler_have_the_token_too(ground: Ground) -> None:
 
 
 def test_a_ray_that_wants_a_token_and_is_given_none(ground: Ground, figures: Figures) -> None:
-    """So is any Ray of a version whose default that is, where nobody has told the version."""
+    """The same holds for a Ray version that requires a token by default, if no version is set."""
     story = ground.begin("corpus", env={MODE: "token"})
     assert story.wait_for_cause(1, 180) == "InvalidSpec", story.describe()
     assert story.wait_for_end(60)["reason"] == "InvalidSpec"
@@ -89,7 +89,7 @@ def test_a_ray_that_wants_a_token_and_is_given_none(ground: Ground, figures: Fig
 
 
 def _give(data: Json) -> Json:
-    """Return the defaults of a namespace."""
+    """Return a ConfigMap with a namespace's defaults."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -99,7 +99,7 @@ def _give(data: Json) -> Json:
 
 
 def _read_token(story: Story) -> str:
-    """Return the token of the cluster, from the Secret that KubeRay has made."""
+    """Return the cluster's token from the Secret that KubeRay created."""
     (cluster,) = story.kube.list_all("rayclusters")
     secret = story.kube.find("secret", cluster["metadata"]["name"])
     assert secret is not None, story.describe()
@@ -107,7 +107,7 @@ def _read_token(story: Story) -> str:
 
 
 def _has_token(pod: Json) -> bool:
-    """Return whether each container of a pod has what Ray takes, and nobody can read it there."""
+    """Return whether each container refers to the token's Secret and does not contain the token."""
     spec = pod["spec"]
     variables = [each["env"] for each in (*spec.get("initContainers", ()), *spec["containers"])]
     named = [
@@ -117,7 +117,7 @@ def _has_token(pod: Json) -> bool:
 
 
 def _list_files_with(token: str, *volumes: Volume) -> Iterator[Path]:
-    """Yield files of a run that have the token, where they are on a node that we can look at."""
+    """Yield files of a run that contain the token, on volumes whose folder is accessible."""
     for volume in volumes:
         if volume.folder is not None:
             for path in volume.folder.rglob("*"):
@@ -126,7 +126,7 @@ def _list_files_with(token: str, *volumes: Volume) -> Iterator[Path]:
 
 
 def _try_doors(ground: Ground, story: Story, token: str) -> None:
-    """Ask the head's dashboard from another pod, without a token, with another and with its own."""
+    """Request the head's dashboard from another pod: with no, a wrong, and the right token."""
     (head,) = story.pods("head", 1)
     address = head["status"]["podIP"]
     with invite_stranger(ground.kube, ground.runtime_image) as stranger:
@@ -136,7 +136,7 @@ def _try_doors(ground: Ground, story: Story, token: str) -> None:
 
 
 def _lose_worker(story: Story) -> None:
-    """Kill a worker, and wait until another one has done something."""
+    """Kill a worker, and wait until its replacement has finished work."""
     (worker,) = story.pods("worker", 1)
     name = worker["metadata"]["name"]
     story.kube.delete("pod", name, "--grace-period=0", "--force")
@@ -151,7 +151,7 @@ def _lose_worker(story: Story) -> None:
 
 
 def _is_ready(pod: Json) -> bool:
-    """Return whether its kubelet says so, by a probe that it has carried out."""
+    """Return whether the kubelet reports the pod as ready, which requires a successful probe."""
     conditions = pod["status"].get("conditions", ())
     return any(
         condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions

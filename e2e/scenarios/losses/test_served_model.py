@@ -1,4 +1,4 @@
-"""A model that workers serve themselves dies, and then its pod: nothing answered is asked again."""
+"""A model served by workers dies, then its pod: no answered question is repeated."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from proving_ground.story import Story
 pytestmark = pytest.mark.extended
 
 COUNT, AT_ONCE = 48, 2
-# Answers become durable a second later, so these and what is in flight are asked for once more.
+# Answers become durable after a second, so recent answers and requests in flight are repeated.
 LOST = 4 * AT_ONCE
 
 
 def _render(ground: Ground) -> Json:
-    """Render a pipeline that asks a server of the worker's own about each row."""
+    """Render a pipeline that queries a model server inside the worker for each row."""
     manifest = ground.render("asked")
     spec = manifest["spec"]
     spec["source"]["with"]["count"] = COUNT

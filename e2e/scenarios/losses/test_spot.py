@@ -1,4 +1,4 @@
-"""A spot node that is taken back, with notice and without, a drain, and a pool without room."""
+"""Spot nodes are reclaimed with and without notice, drained, and unavailable."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ pytestmark = [pytest.mark.extended, pytest.mark.spot]
 COUNT, EARLY = 60, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 START_SECONDS, DRY_SECONDS = 30, 60
-# A task that does not fit into the 30 seconds that Kubernetes gives a pod by default.
+# A task longer than the default termination grace period of 30 seconds.
 LONG_TASK: Json = {"use": "tide:Work", "with": {"seconds": 45}}
 LONG_GRACE = 120
 
 
 @pytest.fixture
 def spot_node(ground: Ground) -> Iterator[str]:
-    """Provide a node of spot capacity."""
+    """Provide a spot node."""
     with label_as_spot(ground.kube) as node:
         yield node
 
 
 @pytest.fixture
 def impatient(installation: Installation) -> Iterator[None]:
-    """Let an operator give a start little time; others have theirs back afterwards."""
+    """Give the operator a short start timeout, for one test."""
     settings = installation.values["settings"]
     assert isinstance(settings, dict)
     installation.upgrade(settings=settings | {"preRunning": f"{START_SECONDS}s"})
@@ -103,7 +103,7 @@ def test_a_head_on_a_spot_node_that_shuts_down(
 
 @pytest.mark.alone
 def test_a_node_whose_end_is_announced(ground: Ground, figures: Figures, spot_node: str) -> None:
-    """Drivers drain on the mark alone; the next attempt waits for a node, at no cost."""
+    """The mark alone makes drivers drain; the next attempt waits for a node at no cost."""
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     with announce_end(ground.kube, spot_node):
         cause = story.wait_for_cause(1, 120)
@@ -133,7 +133,7 @@ def test_a_drain_that_a_budget_holds_up_is_reported(ground: Ground) -> None:
 @pytest.mark.alone
 @pytest.mark.usefixtures("impatient")
 def test_a_pool_without_room_is_waited_for(ground: Ground, figures: Figures) -> None:
-    """Twice as long as a start may take, on the scheduler's word that the only node is full."""
+    """The wait lasts twice the start timeout: the scheduler reports the only node as full."""
     manifest = ground.render("corpus")
     spec = manifest["spec"]
     spec["source"]["with"]["count"] = COUNT

@@ -1,4 +1,4 @@
-"""The chart as it comes, and a pipeline that sets no times: what a first user has."""
+"""The chart's defaults and a pipeline without time settings: the experience of a first user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from proving_ground.story import Story
 
 pytestmark = [pytest.mark.extended, pytest.mark.alone]
 EXAMPLE = Path(__file__).parents[3] / "pipelines" / "examples" / "python-functions.yaml"
-# Where it runs; deadlines, retries and checkpoints stay as they are where nobody sets them.
+# Only the place of the run is set; deadlines, retries, and checkpoints keep their defaults.
 CLUSTER_FIELDS = ("storage", "ray")
 READY_SECONDS = 60  # the driver may run before the kubelet's next probe
 
@@ -27,7 +27,7 @@ def test_the_main_path_on_the_charts_defaults(unhurried: Installation, ground: G
     example = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
     cluster = ground.render(example["metadata"]["name"])["spec"]
     example["spec"] |= {name: cluster[name] for name in CLUSTER_FIELDS}
-    # Each of its stages is a process of its own.
+    # Each stage is a separate process.
     example["spec"]["ray"]["workerGroups"][0]["resources"]["memory"] = "3Gi"
     story = Story(ground.kube, example["metadata"]["name"])
     story.begin(example)
@@ -45,7 +45,7 @@ def _are_ready(story: Story, role: str) -> bool:
 
 
 def is_ready(pod: dict[str, Any]) -> bool:
-    """Return whether its kubelet says so, by a probe that it has carried out."""
+    """Return whether the kubelet reports the pod as ready, which requires a successful probe."""
     assert "readinessProbe" in pod["spec"]["containers"][0]
     conditions = pod["status"]["conditions"]
     return any(

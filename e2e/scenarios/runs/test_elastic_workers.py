@@ -1,4 +1,4 @@
-"""A group of workers grows while work waits, dries out and is filled again; the run goes on."""
+"""A worker group grows with the work, loses its nodes, and grows again while the run continues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORK: Json = {"use": "tide:Work", "with": {"seconds": 1.0}}
 
 @pytest.fixture(autouse=True)
 def real_kuberay(ground: Ground) -> None:
-    """Require that whoever carries RayJobs out has an autoscaler."""
+    """Require a controller of RayJobs with an autoscaler."""
     carrier = ground.installation.carrier
     if carrier is not None and not carrier.version:
         pytest.skip("the stand-in has no autoscaler")
@@ -51,7 +51,7 @@ def test_a_group_grows_while_work_waits(ground: Ground, figures: Figures) -> Non
 @pytest.mark.xdist_group("slots")
 @pytest.mark.spot
 def test_a_group_that_dries_out_is_filled_again(ground: Ground, figures: Figures) -> None:
-    """Its nodes are taken, for a minute there are none, and the same attempt goes on."""
+    """The group's nodes are gone for a minute, and the same attempt continues."""
     ray = ground.render("x")["spec"]["ray"]
     group = ray["workerGroups"][0]
     group |= {"minReplicas": 0, "maxReplicas": MOST}

@@ -1,4 +1,4 @@
-"""A pipeline of the examples runs to its end on a real node, and its output is proven."""
+"""An example pipeline runs to its end on a real node, and its output is verified."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_main_example(ground: Ground, records: Records, figures: Figures) ->
     example = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
     cluster = ground.render(example["metadata"]["name"])["spec"]
     example["spec"] |= {name: cluster[name] for name in CLUSTER_FIELDS}
-    # Each of its stages is a process of its own.
+    # Each stage is a separate process.
     example["spec"]["ray"]["workerGroups"][0]["resources"]["memory"] = "3Gi"
     story = Story(ground.kube, example["metadata"]["name"])
     story.begin(example)

@@ -18,7 +18,7 @@ BUCKET, COUNT, EARLY = "corpus", 60, 8
 
 @pytest.fixture
 def store(object_store: ObjectStore) -> ObjectStore:
-    """Serve a file for each source."""
+    """Serve a file per source."""
     for number in range(COUNT):
         line = json.dumps({"id": number}) + "\n"
         object_store.put(BUCKET, f"raw/{number:04}.jsonl", line.encode())
@@ -50,7 +50,7 @@ def test_a_head_killed_over_an_object_store(
     rows = [
         json.loads(line)["id"]
         for name, content in store.list_objects(BUCKET, "curated").items()
-        if name.endswith(".jsonl")  # beside them is whose they are
+        if name.endswith(".jsonl")  # skip the folder's owner files
         for line in content.splitlines()
     ]
     assert sorted(rows) == list(range(COUNT))

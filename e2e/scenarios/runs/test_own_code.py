@@ -1,4 +1,4 @@
-"""Stages of a user's own run on a real node, on the image as it is."""
+"""A user's own stages run on a real node, with the unmodified image."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ABOUT = {
 
 
 def render(ground: Ground, name: str, code: Json) -> Json:
-    """Render a pipeline that brings its stages instead of having them mounted."""
+    """Render a pipeline that installs its stages through `code` instead of a mount."""
     pipeline = ground.render(name)
     spec = pipeline["spec"]
     spec["code"] = code
@@ -53,7 +53,7 @@ def render(ground: Ground, name: str, code: Json) -> Json:
 
 
 def render_map(text: str) -> Json:
-    """Render the ConfigMap, as `kubectl create configmap mystages --from-file=tide.py` makes it."""
+    """Render the ConfigMap as `kubectl create configmap mystages --from-file=tide.py` does."""
     metadata = {"name": MAP}
     data = {STAGES.name: text}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
@@ -75,7 +75,7 @@ def test_own_code_in_a_configmap(ground: Ground, figures: Figures) -> None:
     copy = ground.kube.find("configmap", "own-1-code") or {}
     assert (copy["data"], copy["immutable"]) == ({STAGES.name: text}, True)
     assert f"verified: {COUNT} finished sources" in ground.verify(story)
-    # Other code is another pipeline, which the ledger does not take unasked.
+    # Changed code makes another pipeline, which the ledger rejects by default.
     ground.kube.apply(render_map(f"{text}\n# edited\n"))
     ground.kube.call("patch", "cpipe", "own", "--type=merge", "-p", '{"spec": {"runId": "second"}}')
     assert story.wait_for_cause(2, 400) == "LedgerMismatch", story.describe()
@@ -101,7 +101,7 @@ def test_own_code_in_an_archive_with_packages(ground: Ground, figures: Figures) 
 
 
 def put_code(folder: Path) -> Json:
-    """Return an archive and a wheel in a folder that pods mount; the `code` that brings them."""
+    """Put an archive and a wheel into a folder that pods mount; return the `code` entries."""
     (folder / "wheels").mkdir(parents=True)
     with zipfile.ZipFile(folder / "code.zip", "w") as packed:
         packed.write(STAGES, f"moons-1/src/{STAGES.name}")
@@ -119,7 +119,7 @@ def put_code(folder: Path) -> Json:
 
 
 def refuse(ground: Ground, pipeline: Json, words: str, changed: dict[str, Any]) -> None:
-    """Check that the pipeline ends at its first attempt, in a sentence that says what is wrong."""
+    """Check that the pipeline ends at its first attempt, with a message about the problem."""
     spec = pipeline["spec"] | {"code": pipeline["spec"]["code"] | changed}
     story = Story(ground.kube, words)
     story.begin(pipeline | {"metadata": {"name": words}, "spec": spec})

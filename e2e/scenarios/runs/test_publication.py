@@ -1,4 +1,4 @@
-"""A mixture of two data sets is published once, though the driver dies between files and commit."""
+"""A mixture of two data sets is published once, even if the driver dies before the commit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.extended
 COUNT = 12
 PARTS = ("sea", "river")
 TARGET = "published"
-# All files of the data set lie in the target by then, and its pointer does not.
+# At this point, the target has all files of the data set but not the pointer.
 FAULT = {"STRANDLINE_FAULT": "push.described:kill", "STRANDLINE_FAULT_LOG": f"{OUTPUT}/killed.log"}
 
 
 def _render_part(ground: Ground, name: str) -> Json:
-    """Render a pipeline that parts rows by chance, for a mixture."""
+    """Render a pipeline that splits rows at random, for a mixture."""
     manifest = ground.render(name)
     spec = manifest["spec"]
     spec["source"]["with"]["count"] = COUNT
@@ -33,7 +33,7 @@ def _render_part(ground: Ground, name: str) -> Json:
 
 
 def _render_mixture(ground: Ground) -> Json:
-    """Render the mixture, which publishes itself."""
+    """Render the mixture, which publishes its result."""
     manifest = ground.render("mixture")
     spec = manifest["spec"]
     parts = {

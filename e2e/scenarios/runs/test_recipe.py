@@ -1,4 +1,4 @@
-"""FineWeb's recipe on a cluster: five passes in one file, all data in an object store."""
+"""FineWeb's recipe on a cluster: five passes in one file, with all data in an object store."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from proving_ground.story import Story
 
 EXAMPLES = Path(__file__).parents[3] / "pipelines" / "examples"
 BUCKET, PAGES, RANGE_BYTES, EARLY = "web", "68", 6000, 2
-MEMORY = "1536Mi"  # of a worker, which has a language model and trafilatura
+MEMORY = "1536Mi"  # per worker, for a language model and trafilatura
 
 
 @pytest.fixture(scope="module")
 def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the crawl of the example, a small one."""
+    """Write a small version of the example's crawl."""
     folder = tmp_path_factory.mktemp("recipe") / "crawl"
     command = [sys.executable, str(EXAMPLES / "make_crawl.py"), str(folder), "--pages", PAGES]
     subprocess.run(command, check=True)
@@ -33,7 +33,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(object_store: ObjectStore, crawl: Path) -> ObjectStore:
-    """Serve it."""
+    """Serve the crawl."""
     for path in sorted(crawl.iterdir()):
         object_store.put(BUCKET, f"crawl/{path.name}", path.read_bytes())
     return object_store
@@ -66,7 +66,7 @@ def _render_all(ground: Ground) -> list[Json]:
 
 
 def _read_kept(folder: Path) -> list[tuple[str, str]]:
-    """Return URL and text of each row; keys tell from where the crawl was read."""
+    """Return the URL and text of each row; row keys depend on the location of the crawl."""
     return sorted(
         (row["url"], row["text"])
         for path in folder.rglob("*.parquet")
@@ -84,7 +84,7 @@ def _run_here(crawl: Path, folder: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.extended
-@pytest.mark.timeout(2400)  # six Ray clusters one after another
+@pytest.mark.timeout(2400)  # six Ray clusters in sequence
 def test_pages_that_a_cluster_keeps_are_those_of_a_laptop(
     ground: Ground, figures: Figures, store: ObjectStore, crawl: Path, tmp_path: Path
 ) -> None:
@@ -97,7 +97,7 @@ def test_pages_that_a_cluster_keeps_are_those_of_a_laptop(
         assert story.wait_for_end()["status"] == "True", story.describe()
     kept = _run_here(crawl, tmp_path)
     pages = _read_kept(tmp_path / "volume/default/fineweb-pages/output")
-    assert 0 < len(kept) < len(pages)  # near-duplicates were there to be dropped
+    assert 0 < len(kept) < len(pages)  # some near-duplicates were dropped
     assert kept == _read_kept(store.folder / BUCKET / "fineweb")
     resumption = ground.look_back(stories[0])
     assert len(resumption.finished) >= EARLY

@@ -1,4 +1,4 @@
-"""Other ways to run than those the scenarios take: the driver in a sidecar, unhurried settings."""
+"""Other configurations: the driver in a sidecar, extra sidecars, and default settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_head_is_deleted_in_sidecar_mode(ground: Ground, figures: Figures) -> 
     carrier = ground.installation.carrier
     if carrier is not None and not carrier.version:
         pytest.skip("the stand-in plays K8sJobMode only")
-    # KubeRay gives its sidecar no security context, and lets nobody else give it one.
+    # KubeRay sets no security context for its sidecar and offers no way to set one.
     enforce = "pod-security.kubernetes.io/enforce=baseline"
     ground.kube.call("label", "namespace", ground.kube.namespace, enforce, "--overwrite")
     ray = ground.render("x")["spec"]["ray"] | {"submissionMode": "SidecarMode"}
@@ -43,7 +43,7 @@ def test_a_head_is_deleted_under_default_settings(ground: Ground, figures: Figur
     ],
 )
 def test_a_sidecar_of_the_head_alone(ground: Ground, figures: Figures, end: str, what: str) -> None:
-    """One that is gone early, and one that would never end: neither is the driver."""
+    """Neither a sidecar that ends early nor one that would never end counts as the driver."""
     ray = ground.render("x")["spec"]["ray"]
     agents = [_render_agent(ground, "agent", end), _render_agent(ground, "lasting", "")]
     ray["head"]["podTemplate"]["spec"]["containers"].extend(agents)
@@ -61,7 +61,7 @@ def test_a_sidecar_of_the_head_alone(ground: Ground, figures: Figures, end: str,
 
 
 def _render_agent(ground: Ground, name: str, end: str) -> Json:
-    """Render a container that lasts until a file is there."""
+    """Render a container that runs until a file exists."""
     lines = ("import os, time", f"while not os.path.exists('{SIGN}'): time.sleep(0.2)", end)
     resources = {"cpu": "20m", "memory": "64Mi"}
     return {

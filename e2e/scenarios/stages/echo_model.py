@@ -1,6 +1,7 @@
-"""A model behind a server of a worker: it repeats a prompt, and writes down what it was asked for.
+"""A model server of a worker: it echoes each prompt and logs the request.
 
-`python echo_model.py PORT NAME FOLDER`. It speaks as much of OpenAI's protocol as is asked of it.
+Usage: `python echo_model.py PORT NAME FOLDER`. The server implements the required part of OpenAI's
+protocol.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ SECONDS = 0.5
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one connection."""
+    """Handles one connection."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """List the one model."""
+        """List the only model."""
         self.answer({"data": [{"id": NAME}]})
 
     def do_POST(self) -> None:
-        """Repeat the prompt, which takes a while."""
+        """Repeat the prompt after a delay."""
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         prompt = body["messages"][-1]["content"]
         note("asked", prompt)
@@ -36,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer({"choices": [choice], "model": NAME, "usage": usage})
 
     def answer(self, content: object) -> None:
-        """Send an answer."""
+        """Send a response."""
         body = json.dumps(content).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
@@ -44,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def note(name: str, line: str) -> None:

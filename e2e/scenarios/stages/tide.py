@@ -1,6 +1,6 @@
-"""Stages for scenarios: numbered sources, work that takes its time, and ways to die.
+"""Stages for scenarios: numbered sources, slow work, and ways to die.
 
-They reach the Ray pods as a ConfigMap on PYTHONPATH, as stages of users' own may.
+The stages reach the Ray pods as a ConfigMap on PYTHONPATH, like a user's own stages.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from strandline import SinkStage, Source, SourceStage, Stage, Task
 
 MIB = 1 << 20
 FILLER = Path("/dev/shm/filler")  # noqa: S108 - in the pod's memory volume
-HOLD = Path("/var/lib/strandline-output/hold")  # while there is such a file, no work ends
+HOLD = Path("/var/lib/strandline-output/hold")  # while this file exists, no work ends
 
 
 class Numbers(SourceStage):
-    """Lists the numbers below `count`, by the driver."""
+    """Lists the numbers below `count` in the driver."""
 
     class Params(SourceStage.Params):
-        """How many, and what that takes."""
+        """Number of sources and the time to list them."""
 
         count: int = Field(default=40, description="How many sources.")
         mebibytes: int = Field(default=0, description="Memory that the last one takes to list.")
@@ -36,7 +36,7 @@ class Numbers(SourceStage):
     params: Params
 
     def list_sources(self) -> Iterator[Source]:
-        """Yield one source a number."""
+        """Yield a source per number."""
         for number in range(self.params.count):
             if number == self.params.count - 1:
                 _fill_own(self.params.mebibytes)
@@ -44,17 +44,17 @@ class Numbers(SourceStage):
 
 
 class Open(Stage):
-    """Writes down that a source was opened, by which attempt, and hands it on."""
+    """Logs the attempt that opened a source, and passes the task on."""
 
     class Params(Stage.Params):
-        """Where."""
+        """Location of the log."""
 
         log: str = Field(description="File that all workers append to.")
 
     params: Params
 
     def process(self, task: Task) -> Task:
-        """Return the same task."""
+        """Return the task unchanged."""
         line = f"{os.environ.get('STRANDLINE_ATTEMPT', '0')}\t{task.key}\n"
         path = os.open(self.params.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o664)
         try:
@@ -65,17 +65,17 @@ class Open(Stage):
 
 
 class Work(Stage):
-    """Takes its time."""
+    """Sleeps for each task."""
 
     class Params(Stage.Params):
-        """How long."""
+        """Duration of the sleep."""
 
         seconds: float = Field(default=0.5, description="For one task.")
 
     params: Params
 
     def process(self, task: Task) -> Task:
-        """Return the same task."""
+        """Return the task unchanged."""
         time.sleep(self.params.seconds)
         while HOLD.exists():
             time.sleep(0.2)
@@ -83,7 +83,7 @@ class Work(Stage):
 
 
 class Rows(Stage):
-    """Makes a row of text of each number."""
+    """Turns each number into a row of text."""
 
     def process(self, task: Task) -> Task:
         """Return a table."""
@@ -91,10 +91,10 @@ class Rows(Stage):
 
 
 class Grow(Stage):
-    """Needs much memory for one of the sources; the kernel ends what has not got it."""
+    """Uses much memory for one source, so that the kernel kills a container with a lower limit."""
 
     class Params(Stage.Params):
-        """For which, how much."""
+        """The source, and the amount of memory."""
 
         number: int = Field(default=20, description="The source that needs it.")
         mebibytes: int = Field(default=1024, description="That it needs.")
@@ -107,7 +107,7 @@ class Grow(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """Return the same task, once there was enough."""
+        """Return the task unchanged if there was enough memory."""
         if task.data == self.params.number and _is_first(self.params.once):
             if self.params.shared:
                 fill_shared(self.params.mebibytes)
@@ -120,21 +120,21 @@ class Poison(Stage):
     """Kills its worker for one of the sources, every time."""
 
     class Params(Stage.Params):
-        """For which."""
+        """The source."""
 
         number: int = Field(default=7, description="The source that kills.")
 
     params: Params
 
     def process(self, task: Task) -> Task:
-        """Return the same task, where it is a harmless one."""
+        """Return the task unchanged if it is harmless."""
         if task.data == self.params.number:
             os.kill(os.getpid(), signal.SIGKILL)
         return task
 
 
 class Break(Stage):
-    """Fails each source with a word, which the driver repeats."""
+    """Fails each source with a message, which the driver repeats."""
 
     def process(self, task: Task) -> Task:
         """Raise an error."""
@@ -171,10 +171,11 @@ def _fill_own(mebibytes: int) -> None:
 
 
 def fill_shared(mebibytes: int) -> None:
-    """Take memory from the pod's memory volume until the kernel ends the container."""
-    # The kernel ends what Ray has marked for that first, and of the rest the largest: not this
-    # small program, which is as dear as the container's first process, but in the end that one.
-    # Ray must not find it, and what it has filled stays, or the container would live on.
+    """Fill the pod's memory volume until the kernel ends the container."""
+    # The kernel first kills the processes that Ray has marked, then the largest. This small program
+    # has the score of the container's first process, so in the end the kernel kills that process.
+    # The program is detached so that Ray does not find it, and its data stays in memory; otherwise
+    # the container would survive.
     dear = "read dear < /proc/1/oom_score_adj; echo $dear > /proc/self/oom_score_adj"
     fill = f"exec dd if=/dev/zero of={FILLER} bs={MIB} count={mebibytes} status=none"
     script = f"setsid /bin/sh -c '{dear}; {fill}' &"

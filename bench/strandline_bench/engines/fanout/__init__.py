@@ -1,1 +1,1 @@
-"""One task that becomes very many: memory, and the workers that share them."""
+"""One task that becomes very many: memory use, and use of all workers."""

@@ -1,4 +1,4 @@
-"""Whether one source that becomes thousands of uneven tasks keeps all workers busy."""
+"""Measures whether one source with thousands of uneven tasks keeps all workers busy."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from strandline_bench.ground.local_ray import started_ray
 from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, bound, format_number
 
-_CPUS = 8  # logical ones: a worker that naps needs none
+_CPUS = 8  # logical: a sleeping worker needs no core
 _NAPS = (0.005, 0.02)  # seconds
-_MOST = 1.1  # of the optimum
+_MOST = 1.1  # times the optimum
 
 
 def measure_spread(scale: Scale) -> list[Row]:
-    """Run one source through a fan-out and naps, in a chain and apart."""
+    """Run one source through a fan-out and sleeps, with chained and isolated stages."""
     rows = []
     for nap in _NAPS[:1] if scale.is_quick else _NAPS:
         rows += _list_rows(scale.folder / f"{nap * 1000:g}", scale.pick(10_000, 100), nap)
@@ -34,14 +34,14 @@ def _list_rows(folder: Path, count: int, nap: float) -> list[Row]:
     what = f"(f) one source that becomes {count:,} naps of {nap * 1000:g} ms, 1 % of them longer"
     rows = [Row(f"{what}: at best, on {_CPUS} CPUs", format_number(optimum, "s"))]
     for is_apart, how in ((False, "chained"), (True, "each stage apart")):
-        own = folder / f"{is_apart:d}"  # a path that is too long has no room for Ray's sockets
-        took = run_apart(_measure, own, count, nap, is_apart)  # most of a minute
+        own = folder / f"{is_apart:d}"  # short, because Ray's socket paths have a length limit
+        took = run_apart(_measure, own, count, nap, is_apart)  # takes up to a minute
         rows.append(bound(f"{what}: {how}, as a multiple of that", took / optimum, _MOST, "×"))
     return rows
 
 
 def _measure(folder: Path, count: int, nap: float, is_apart: bool) -> float:  # noqa: FBT001 - of a process
-    """Return seconds from the first nap to the end of the last one."""
+    """Return the seconds from the start of the first sleep to the end of the last."""
     notes = folder / "notes"
     notes.mkdir(parents=True)
     stages = [

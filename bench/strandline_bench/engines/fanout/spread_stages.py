@@ -1,4 +1,4 @@
-"""Stages that make very many uneven tasks of one source: a worker loads this, and no more."""
+"""Stages that split one source into very many uneven tasks; workers import only this module."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from strandline.plan.stages.ends import SinkStage
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Slot, Task
 
-RARE = 100  # a task in so many takes so many times as long
+RARE = 100  # one task in RARE takes RARE times as long
 
 
 class Naps(Stage):
-    """Makes naps of a task, of which one in a hundred is a hundred times longer."""
+    """Splits a task into sleeps, of which one in a hundred is a hundred times longer."""
 
     class Params(Stage.Params):
-        """How many, and how long the others are."""
+        """Number of sleeps, and the normal duration."""
 
         count: int
         seconds: float
@@ -34,10 +34,10 @@ class Naps(Stage):
 
 
 class Nap(Stage):
-    """Takes a nap, and notes when it began and ended, in a file of its process; nothing is left."""
+    """Sleeps, and logs start and end in a file per process; passes nothing on."""
 
     class Params(Stage.Params):
-        """Where the notes go."""
+        """Folder of the log files."""
 
         folder: str
 
@@ -51,7 +51,7 @@ class Nap(Stage):
 
 
 class Count(SinkStage):
-    """A sink to which nothing comes."""
+    """A sink that receives no tasks."""
 
     suffix = ".txt"
 

@@ -1,4 +1,4 @@
-"""Stages that make much of one task: a worker loads this, and no more of the bench."""
+"""Stages that turn one task into many; workers import only this module of the benchmark."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class One(SourceStage):
 
 
 class Pieces(Stage):
-    """Makes pieces of a task, and notes the most memory that its process had meanwhile."""
+    """Yields pieces of a task, and records the peak memory of its process."""
 
     class Params(Stage.Params):
-        """How many, and where the note goes."""
+        """Number of pieces, and the file for the peak."""
 
         count: int
         note: str
@@ -43,7 +43,7 @@ class Pieces(Stage):
 
 
 class PiecesAtOnce(Pieces):
-    """Makes the same, and answers when all are made."""
+    """Returns the same pieces as one list."""
 
     def process(self, task: Task) -> list[Task]:  # type: ignore[override]
         return list(super().process(task))

@@ -1,4 +1,4 @@
-"""What a stage that makes much of one task holds in memory: yielded piece by piece, and at once."""
+"""Memory of a stage that turns one task into many: yielded one by one, or as a list."""
 
 from __future__ import annotations
 

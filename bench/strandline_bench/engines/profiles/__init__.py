@@ -1,1 +1,1 @@
-"""Where time goes: profiles of the engine and of stages."""
+"""Profiles of the engine and of stages."""

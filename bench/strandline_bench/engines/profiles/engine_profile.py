@@ -1,4 +1,4 @@
-"""Where the time of our engine goes: profiles of its driver and of a worker of each stage."""
+"""Profiles our engine's driver and a worker of each stage."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FOLDERS = re.compile(r"(?:/[^\s:]*)?/(?:site-packages|pipelines|python3\.\d+|be
 
 
 def profile_engine(scale: Scale) -> str:
-    """Return the functions that took most time by themselves, for each case and process."""
+    """Return the functions with the most own time, for each case and process."""
     parts = []
     for name in CASES:
-        folder = scale.folder / "run"  # short, since a Ray has its sockets below it
+        folder = scale.folder / "run"  # a short path, because Ray puts its sockets below it
         folders = scale.folder / f"profiles-{name}"
         folders.mkdir()
         os.environ[PROFILE] = str(folders)
@@ -47,7 +47,7 @@ def _describe_profiles(folder: Path) -> list[str]:
     driver = folder / "driver.prof"
     if driver.exists():
         parts.append(f"the driver's loop:\n{describe_stats([driver])}")
-    # The slowest stage's worker would mostly sleep or calculate; the first one's is like any.
+    # The slowest stage's worker mostly sleeps or computes; the first stage's is typical.
     workers = sorted(folder.glob("stage-*.prof"))
     if workers:
         parts.append(
@@ -57,7 +57,7 @@ def _describe_profiles(folder: Path) -> list[str]:
 
 
 def describe_stats(paths: Sequence[Path], most: int = LINES) -> str:
-    """Describe the first lines of profiles by own time, paths without what leads to a package."""
+    """Return the first lines of profiles by own time, with paths shortened to the package."""
     out = io.StringIO()
     pstats.Stats(*map(str, paths), stream=out).sort_stats("tottime").print_stats(most)
     lines = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]

@@ -1,6 +1,6 @@
-"""`strandline` with a meter about each stage's calls: `python -m … FOLDER WORD...`.
+"""`strandline` with a meter around each stage's calls: `python -m … FOLDER WORD...`.
 
-It says nothing of the engine, whose time is not a stage's.
+Engine time does not belong to a stage, so the meter does not measure it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from strandline.engine.call.payloads import measure
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.plan.task import Task
 
-PROFILES = "STRANDLINE_BENCH_PROFILES"  # set: profiles too, which makes all slower
+PROFILES = "STRANDLINE_BENCH_PROFILES"  # if set, write profiles too, which slows everything down
 _stream = StageCall.stream
 
 
 class Meter:
-    """What the calls of one stage have taken, and what went in and out."""
+    """Time and volume of one stage's calls."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -32,7 +32,7 @@ class Meter:
         self.profile = cProfile.Profile() if os.environ.get(PROFILES) else None
 
     def draw(self, parts: Iterator[Any]) -> Iterator[Any]:
-        """Yield the parts of a call, and meter what making each took."""
+        """Yield the results of a call, and measure the time for each."""
         while True:
             begun = time.process_time()
             if self.profile:
@@ -54,7 +54,7 @@ def _measure(tasks: list[Task]) -> int:
 
 
 def run_metered(folder: Path, words: list[str]) -> None:
-    """Run a command, and leave what each stage took in a folder, a file each."""
+    """Run a command, and write a file per stage with its measurements."""
     meters: dict[str, Meter] = {}
 
     def stream(call: StageCall, tasks: list[Task], *others: Any, **named: Any) -> Iterator[Any]:  # noqa: ANN401 - as it comes

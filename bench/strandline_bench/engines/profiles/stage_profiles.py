@@ -1,7 +1,7 @@
-"""Which stages of the examples are slowest for each byte, and where their time goes.
+"""Finds the slowest stages of the examples per byte, with their profiles.
 
-Seconds are the processor's, of runs that are not profiled; the profiles are of runs of their own.
-A stage's bytes are what went in or what came out, whichever is more: the first stages take names.
+Seconds are CPU time of runs without profiling; profiles come from separate runs. A stage's bytes
+are the larger of input and output, because the first stages receive only names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strandline_bench.engines.profiles.metered_command import PROFILES
 from strandline_bench.ground.folders import EXAMPLES, ROOT, join_python_path
 from strandline_bench.ground.scale import Scale
 
-# Those that need no server of models.
+# Examples without a model server.
 _EXAMPLES = (
     "text-documents",
     "python-functions",
@@ -33,7 +33,7 @@ _EXAMPLES = (
     "video",
 )
 _SLOWEST, _LINES = 10, 5
-_LEAST = 0.1  # seconds, below which it is the first call that is seen
+_LEAST = 0.1  # minimum seconds; shorter times mainly measure the first call
 _EXAMPLES_FOLDER = EXAMPLES.relative_to(ROOT)
 
 
@@ -72,7 +72,7 @@ def _make_inputs(folder: Path, scale: Scale) -> None:
 
 
 def _run_all(folder: Path, names: tuple[str, ...], setting: str) -> Path:
-    """Run examples one by one, and return where their stages have left what they took."""
+    """Run the examples, and return the folders with the measurements of their stages."""
     meters = folder / f"meters{setting}"
     meters.mkdir()
     environment = {**os.environ, "PYTHONPATH": join_python_path(), PROFILES: setting}
@@ -97,6 +97,6 @@ def _gather(folder: Path, suffix: str) -> dict[str, list[Path]]:
 
 
 def _add_up(paths: list[Path]) -> tuple[float, int]:
-    """Return the seconds and bytes of a stage in all examples."""
+    """Sum a stage's seconds and bytes over all examples."""
     each = [json.loads(path.read_text()) for path in paths]
     return sum(seconds for seconds, _ in each), max(1, sum(size for _, size in each))

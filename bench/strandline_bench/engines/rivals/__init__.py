@@ -1,1 +1,1 @@
-"""How each engine carries out a case, and which there are."""
+"""Adapters that run a case on each engine, and their index."""

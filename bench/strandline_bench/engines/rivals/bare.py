@@ -1,4 +1,4 @@
-"""Chains of bare Ray actors on a case: nothing that survives. They are told how many actors."""
+"""Runs a case on chains of bare Ray actors of given sizes, without fault tolerance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from strandline_bench.engines.rivals.bare_chain import drive_chain
 
-if TYPE_CHECKING:  # a worker need not load what the examples are made of
+if TYPE_CHECKING:  # keep workers from importing the modules of the examples
     from strandline_bench.engines.cases import Case
 
 

@@ -1,7 +1,7 @@
-"""The least that chains of actors can cost: calls, receipts and one loop, nothing else.
+"""The lower bound for chains of actors: calls, receipts, and one loop, nothing else.
 
-They keep no account of sources, lose work when a worker dies and ask for no leave. What our engine
-takes beyond them is the price of those.
+Bare chains track no sources, lose work when a worker dies, and wait for no ledger. The extra time
+of our engine is the price of these features.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from strandline_bench.ground.stages import BATCH, PAYLOAD
 from strandline_bench.ground.steady_rate import SteadyRate
 
 _STAGES = 3
-_CALLS = 2  # per actor: one runs, one's input is fetched; as in our engine
-_WAITING = 2  # batches that may wait for each actor of a stage, and one more
+_CALLS = 2  # per actor: one running, one fetching its input; as in our engine
+_WAITING = 2  # batches that may wait per actor of a stage, plus one
 
 
 class BareStage:
-    """Calls a work and says how many items it left."""
+    """Calls a work and reports the number of items in its result."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def run(self, items: Items) -> tuple[Items, int]:
-        """Return what the work makes of the items, and a receipt."""
+        """Return the result of the work and a receipt."""
         left = self._work(items)
         return left, len(left)
 
 
 def pass_on(items: Items) -> Items:
-    """Do nothing to a batch."""
+    """Return a batch unchanged."""
     return items
 
 
 def run_bare_chain(count: int) -> float:
-    """Seconds a task in a chain of three actors that pass batches on, once all is running."""
+    """Return the steady-state seconds per task in a chain of three actors that pass batches on."""
     rate, done = SteadyRate(count, time.perf_counter), 0
 
     def note(left: int) -> None:
@@ -64,9 +64,9 @@ def drive_chain(
 
     Args:
         batches: drawn as the first pool takes them.
-        stages: a work and the number of its actors each.
+        stages: a work and its number of actors, per stage.
         cpu: cores that an actor reserves.
-        note: called with the number of items that a batch has at the end.
+        note: called with the number of items in each final batch.
     """
     actor = ray.remote(BareStage).options(num_cpus=cpu)
     pools = [[actor.remote(work) for _ in range(size)] for work, size in stages]

@@ -1,6 +1,6 @@
-"""datatrove's local executor on a case: each of its tasks takes a share of the items through all.
+"""Runs a case on datatrove's local executor: each task takes a share of the items.
 
-What goes through its steps is what a generator yields, so items are yielded as they are.
+datatrove's steps are generators, so items are yielded unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datatrove.pipeline.base import PipelineStep
 from strandline_bench.engines.cases import Case
 from strandline_bench.engines.work.works import Work
 
-_SHARES = 8  # share of the items for each worker, so that one with much to do holds fewer back
+_SHARES = 8  # shares per worker, so that a slow share delays fewer items
 
 
 class Listed(PipelineStep):  # type: ignore[misc]  # it comes without types
@@ -27,26 +27,26 @@ class Listed(PipelineStep):  # type: ignore[misc]  # it comes without types
         self._items = case.items()
 
     def run(self, data: Any, rank: int = 0, world_size: int = 1) -> Iterator[Any]:  # noqa: ANN401, ARG002 - its interface
-        """Yield every so-manieth item."""
+        """Yield every n-th item."""
         yield from self._items[rank::world_size]
 
 
 class Working(PipelineStep):  # type: ignore[misc]  # it comes without types
-    """Calls a work, batch by batch."""
+    """Calls a work on each batch."""
 
     def __init__(self, work: Work, batch: int) -> None:
         super().__init__()
         self._work, self._batch = work, batch
 
     def run(self, data: Iterable[Any], rank: int = 0, world_size: int = 1) -> Iterator[Any]:  # noqa: ARG002 - its interface
-        """Yield what the work leaves."""
+        """Yield the results of the work."""
         items = iter(data)
         while batch := list(islice(items, self._batch)):
             yield from self._work(batch)
 
 
 def run(case: Case, folder: Path, begin: Callable[[], None]) -> None:
-    """Run the case in its local executor."""
+    """Run the case on the local executor."""
     steps = [Listed(case), *(Working(work, case.batch) for work in case.works)]
     executor = LocalPipelineExecutor(
         steps,

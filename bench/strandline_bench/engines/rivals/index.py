@@ -1,4 +1,4 @@
-"""The engines that are compared: names, needs, and what each can do. Nothing is imported here."""
+"""The compared engines: names, requirements, and supported cases. Imports no engine."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ HOW_TO_INSTALL = "not installed; make rivals"
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """One engine, used in one way.
+    """An engine in one configuration.
 
     Attributes:
-        name: as the command line has it.
-        title: as the table has it.
-        module, function: that run a case; the module is one of this package.
-        needs: packages that have to be there.
-        ray: it needs a Ray: `plain`, `dashboard`, or none.
-        cases: that it can express, and in which it is of interest.
-        beaten_in: cases in which ours is to be ahead of it.
+        name: on the command line.
+        title: in the table.
+        module, function: function that runs a case; the module is in this package.
+        needs: required packages.
+        ray: the kind of Ray cluster it needs: `plain`, `dashboard`, or empty.
+        cases: supported cases of interest.
+        beaten_in: cases in which ours must be faster.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Rival:
     beaten_in: tuple[str, ...] = ()
 
     def is_installed(self) -> bool:
-        """Return whether all it needs is there."""
+        """Return whether all required packages are installed."""
         return all(importlib.util.find_spec(name) is not None for name in self.needs)
 
     def load(self) -> Callable[[Case, Path, Callable[[], None]], None]:
-        """Return what runs a case.
+        """Return the function that runs a case.
 
-        It is given a folder, and calls back when the clock is to start.
+        The function takes a case, a folder, and a callback that starts the clock.
         """
         function = getattr(importlib.import_module(f"{__package__}.{self.module}"), self.function)
         assert callable(function)
@@ -51,7 +51,7 @@ class Rival:
 
 
 _ALL = ("tiny", "skewed", "blocks", *EXAMPLES, "ratio", "fanout")
-# A short or uneven case is best done by one process that does all of it.
+# For short or uneven cases, one process for all stages works best.
 _LONG_OR_UNEVEN = ("skewed", *EXAMPLES, "ratio", "fanout")
 OURS = Rival("ours", "ours", "ours", "run_untracked", ray="plain")
 RIVALS = (
@@ -137,5 +137,5 @@ RIVALS = (
 
 
 def find_rival(name: str) -> Rival:
-    """Return the rival of that name."""
+    """Return the engine with a name."""
     return next(rival for rival in RIVALS if rival.name == name)

@@ -1,4 +1,4 @@
-"""Our own engine on a case: its stages call the works, and their sources are its items."""
+"""Runs a case on our engine: stages call the works, and sources are the items."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from strandline_bench.engines.work.works import Spread
 
 
 def run_untracked(case: Case, folder: Path, begin: Callable[[], None]) -> None:
-    """Run it without a ledger, as the others."""
+    """Run the case without a ledger, as the other engines do."""
     _run(case, folder, None, "ray", begin)
 
 
 def run_tracked(case: Case, folder: Path, begin: Callable[[], None]) -> None:
-    """Run it with a ledger: it can be killed and resumed."""
+    """Run the case with a ledger, so that the run can be killed and resumed."""
     _run(case, folder, folder / "volume", "ray", begin)
 
 
 def run_apart(case: Case, folder: Path, begin: Callable[[], None]) -> None:
-    """Run it without a ledger, each stage in workers of its own."""
+    """Run the case without a ledger, with isolated stages."""
     _run(case, folder, None, "ray", begin, is_apart=True)
 
 
 def run_forked(case: Case, folder: Path, begin: Callable[[], None]) -> None:
-    """Run a case with forked workers."""
+    """Run the case with forked workers."""
     _run(case, folder, None, "processes", begin)
 
 
 def run_inline(case: Case, folder: Path, begin: Callable[[], None]) -> None:
-    """Run it in one process, one task after the other."""
+    """Run the case in one process, task by task."""
     _run(case, folder, None, "inline", begin)
 
 
@@ -46,8 +46,8 @@ def plan_case(case: Case, output: Path, *, is_apart: bool = False) -> PipelinePl
     """Return a case as a pipeline.
 
     Args:
-        is_apart: each stage has workers of its own, as many as the case says; else they share
-            theirs, and their number is not said.
+        is_apart: whether each stage has its own workers, with the case's sizes. Otherwise the
+            stages share workers, and the engine chooses their number.
     """
     plan = _plan_case(case, output, is_sized=is_apart and case.is_sized)
     stages = tuple(replace(stage, isolate=is_apart or stage.isolate) for stage in plan.stages)

@@ -1,4 +1,4 @@
-"""Python's own process pools on a case: every process does all stages, or each stage has a pool."""
+"""Runs a case on Python's process pools: one pool for all stages, or a pool per stage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline_bench.engines.work.works import Items, chain
 
 
 def run_whole(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
-    """Run it in one pool, in which a batch stays in one process from first to last."""
+    """Run the case in one pool, where each batch stays in one process."""
     items = case.items()
     begin()
     with get_context("fork").Pool(case.cpus) as pool:
@@ -22,7 +22,7 @@ def run_whole(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # n
 
 
 def run_apart(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
-    """Run it in a pool for each stage, of even sizes, since the costs are unknown."""
+    """Run the case in a pool per stage, with equal sizes because the costs are unknown."""
     items = case.items()
     begin()
     with ExitStack() as stack:

@@ -1,8 +1,7 @@
-"""Ray Data on a case, twice: cut as ours is, and as its documentation says is fast.
+"""Runs a case on Ray Data in two forms: split like ours, and fused as its guide recommends.
 
-Cut as ours: each stage is a pool of actors, and each batch a block, so that it is scheduled by
-itself. As it chooses: stages are functions, which it fuses into one task, over blocks of its own
-choosing where the items are small.
+Split: each stage is a pool of actors and each batch a block, scheduled separately. Fused: stages
+are functions that Ray Data fuses into one task, and for small items, Ray Data chooses the blocks.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from ray.data import ActorPoolStrategy, DataContext, Dataset
 
 from strandline_bench.engines.work.works import Items, Spread, Work
 
-if TYPE_CHECKING:  # a worker need not load what the examples are made of
+if TYPE_CHECKING:  # keep workers from importing the modules of the examples
     from strandline_bench.engines.cases import Case
 
 _COLUMN = "item"
 
 
 class BatchFormat:
-    """How items stand in Ray Data's batches.
+    """Representation of items in Ray Data's batches.
 
     Args:
         kind: of the items.
@@ -39,7 +38,7 @@ class BatchFormat:
         self.format = "numpy" if kind == "block" else "pyarrow"
 
     def render_rows(self, items: Items) -> list[dict[str, Any]]:
-        """Return rows to begin with."""
+        """Return the input rows."""
         is_task = self._kind == "task"
         return [{_COLUMN: pickle.dumps(item) if is_task else item} for item in items]
 
@@ -52,7 +51,7 @@ class BatchFormat:
         return [pickle.loads(item) for item in items] if self._kind == "task" else items  # noqa: S301 - our own
 
     def render(self, items: Items) -> Any:  # noqa: ANN401 - a table or arrays
-        """Render a batch of items; an empty one is of numbers."""
+        """Render a batch of items; an empty batch has numbers."""
         if self._kind == "block":
             return {_COLUMN: np.stack(items) if len(items) > 1 else np.asarray(items)}
         if self._kind == "task":
@@ -62,7 +61,7 @@ class BatchFormat:
 
 
 class Working:
-    """A stage that is an actor."""
+    """A stage as an actor."""
 
     def __init__(self, work: Work, batch_format: BatchFormat) -> None:
         self._work, self._batch_format = work, batch_format
@@ -72,7 +71,7 @@ class Working:
 
 
 def run_cut(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
-    """Pools of actors, a block for each batch."""
+    """Run the case with a pool of actors per stage and a block per batch."""
     batch_format = BatchFormat(case.kind)
     rows = batch_format.render_rows(case.items())
     _quieten()
@@ -87,13 +86,13 @@ def run_cut(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noq
             compute=_choose_pool(case, index),
             num_cpus=case.cpu,
         )
-        if isinstance(work, Spread):  # without that all of its items are one block, and one actor's
+        if isinstance(work, Spread):  # otherwise all of its items form one block for one actor
             dataset = dataset.repartition(target_num_rows_per_block=case.batch)
     _drain(dataset)
 
 
 def run_fused(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
-    """Run it in functions, which are fused."""
+    """Run the case with functions, which Ray Data fuses."""
     batch_format = BatchFormat(case.kind)
     rows = batch_format.render_rows(case.items())
     blocks = None if case.kind == "bytes" else -(-len(rows) // case.batch)

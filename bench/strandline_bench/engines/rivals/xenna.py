@@ -1,4 +1,4 @@
-"""Cosmos-Xenna's streaming mode on a case: a stage for each work, in pools that it scales."""
+"""Runs a case on Cosmos-Xenna's streaming mode: a stage per work, in autoscaled pools."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cosmos_xenna.pipelines import v1 as xenna
 
 from strandline_bench.engines.work.works import Items, Work
 
-if TYPE_CHECKING:  # a worker need not load what the examples are made of
+if TYPE_CHECKING:  # keep workers from importing the modules of the examples
     from strandline_bench.engines.cases import Case
 
-# Read when Ray starts: Xenna asks it for more actors at a time than it gives by itself.
+# Read when Ray starts: Xenna lists more actors at a time than Ray's default limit.
 ENVIRONMENT = {
     "RAY_MAX_LIMIT_FROM_API_SERVER": "40000",
     "RAY_MAX_LIMIT_FROM_DATA_SOURCE": "40000",
 }
-_RESCALE_SECONDS = 5.0  # by default three minutes, longer than any of these runs
+_RESCALE_SECONDS = 5.0  # the default of three minutes is longer than these runs
 _QUIET = xenna.VerbosityLevel.NONE
 
 
@@ -32,16 +32,16 @@ class Working(xenna.Stage):  # type: ignore[misc]  # it comes without types
 
     @property
     def required_resources(self) -> xenna.Resources:
-        """CPUs of a worker."""
+        """CPUs per worker."""
         return xenna.Resources(cpus=self._cpu)
 
     @property
     def stage_batch_size(self) -> int:
-        """Items of a call."""
+        """Items per call."""
         return self._batch
 
     def process_data(self, in_data: Items) -> Items:
-        """Return what the work leaves."""
+        """Return the results of the work."""
         return self._work(in_data)
 
 
@@ -54,7 +54,7 @@ def run(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: A
         for work, size in zip(case.works, case.sizes, strict=True)
     ]
     spec = xenna.PipelineSpec(input_data=case.items(), stages=stages, config=_configure(case))
-    # Where several Rays run on a machine, its monitor asks for the one that is named here.
+    # Xenna's monitor uses this address; several Ray clusters may run on a machine.
     os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
     begin()
     xenna.run_pipeline(spec)

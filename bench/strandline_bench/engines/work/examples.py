@@ -1,4 +1,4 @@
-"""The stages of an example as works, so that other engines can carry it out as it is."""
+"""Stages of an example as works, so that other engines can run the unmodified example."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from strandline_bench.engines.work.works import Items
 
 
 class ExampleStage:
-    """One stage of an example, as it is: its items are tasks, and the sink writes files.
+    """An unmodified stage of an example. Its items are tasks, and the sink writes files.
 
     Args:
         manifest: of the example.
-        settings: that go before what the manifest says.
+        settings: overrides of the manifest.
         index: of the stage.
-        output: folder that the sink writes to.
+        output: folder of the sink.
     """
 
     def __init__(self, manifest: Path, settings: tuple[str, ...], index: int, output: Path) -> None:
@@ -31,7 +31,7 @@ class ExampleStage:
         return ExampleStage, self._given
 
     def __call__(self, items: Items) -> Items:
-        if self._call is None:  # in the worker, once
+        if self._call is None:  # in the worker, on the first call
             manifest, settings, index, output = self._given
             plan = read_manifest(manifest, settings).plan.stages[index]
             outputs = LocalOutputs(output, f"bench-{time.monotonic_ns()}")

@@ -1,4 +1,4 @@
-"""Our stages for the cases: they call the works. A worker loads this, and no more of the bench."""
+"""Our stages for the cases, which call the works; workers import only this module."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, NoneTask, Slot, Task
 from strandline_bench.engines.work.works import Items, Work
 
-PROFILE = "STRANDLINE_BENCH_PROFILE"  # folder for profiles of workers; workers inherit it
+PROFILE = "STRANDLINE_BENCH_PROFILE"  # folder for profiles; workers inherit the variable
 _PROFILE_EVERY = 2.0
 
 
 class Listed(SourceStage):
-    """Lists a case's items, each as a source."""
+    """Lists a case's items, a source per item."""
 
     items: Callable[[], Items]
 
@@ -32,7 +32,7 @@ class Working(Stage):
     """Calls a work."""
 
     class Params(Stage.Params):
-        """Which of the case's."""
+        """The case, and the index of the work."""
 
         index: int
 
@@ -45,7 +45,7 @@ class Working(Stage):
     def setup(self) -> None:
         if os.environ.get(PROFILE):
             self._profile = cProfile.Profile()
-            self._profile.enable()  # for the thread that runs stages, from here on
+            self._profile.enable()  # for the thread that runs stages
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         if self._profile is not None:
@@ -65,7 +65,7 @@ class Working(Stage):
 
 
 class Spreading(Stage):
-    """Calls a work that makes several items of one."""
+    """Calls a work that turns one item into several."""
 
     work: Work
 
@@ -74,7 +74,7 @@ class Spreading(Stage):
 
 
 class Nowhere(SinkStage):
-    """A sink to which nothing comes."""
+    """A sink that receives no tasks."""
 
     suffix = ".none"
 

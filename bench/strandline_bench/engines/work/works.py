@@ -1,6 +1,7 @@
-"""What the stages of the compared engines do: the same functions for all, of a batch of items.
+"""The works of the compared engines: the same functions of a batch of items for all.
 
-A work takes a list and answers with a list. It knows no engine; workers get it pickled.
+A work takes a list and returns a list. Workers receive works pickled. This module must not depend
+on an engine.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ Work = Callable[[Items], Items]
 
 _MASK = (1 << 64) - 1
 _FACTOR = 6_364_136_223_846_793_005
-_HEAD = 8  # bytes of an item that name its source
-_FILLS = 4  # kinds of blocks; few, so that what is expected can be computed
+_HEAD = 8  # bytes of an item that identify its source
+_FILLS = 4  # kinds of blocks; few, so that the expected output can be computed
 _TURN = 0x5A
 
 
 def mix(number: int) -> int:
-    """Return a number of 64 bits in which every bit of the given one has a part."""
+    """Return a 64-bit number that depends on every bit of the input."""
     return ((number + 1) * _FACTOR) & _MASK
 
 
@@ -36,7 +37,7 @@ def make_bytes(number: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Stir:
-    """Next to nothing: a multiplication over the first bytes of each item."""
+    """Almost no work: multiplies the first bytes of each item."""
 
     salt: int
 
@@ -51,11 +52,11 @@ class Stir:
 
 @dataclass(frozen=True, slots=True)
 class Nap:
-    """Sleeps for each item, so that what schedules is seen and not how many cores there are.
+    """Sleeps for each item, to measure the scheduler independent of the number of cores.
 
     Attributes:
-        seconds: of most items.
-        long: of one in a hundred; which ones looks random and is always the same.
+        seconds: for most items.
+        long: for a fixed, random-looking one in a hundred.
     """
 
     seconds: float
@@ -74,7 +75,7 @@ def is_long(number: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """So many numbers for each item."""
+    """Turns each item into many numbers."""
 
     count: int
 
@@ -84,7 +85,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class MakeBlock:
-    """A block of so many bytes for each number."""
+    """Turns each number into a block of bytes."""
 
     size: int
 
@@ -93,7 +94,7 @@ class MakeBlock:
 
 
 def make_block(number: int, size: int) -> Any:  # noqa: ANN401 - an array of numpy's
-    """Return a block that knows its number."""
+    """Return a block that contains its number."""
     block = np.full(size, number % _FILLS, np.uint8)
     block[:_HEAD] = np.frombuffer(number.to_bytes(_HEAD, "big"), np.uint8)
     return block
@@ -105,12 +106,12 @@ def change_blocks(items: Items) -> Items:
 
 
 def keep(items: Items) -> Items:
-    """Return the items as they are."""
+    """Return the items unchanged."""
     return items
 
 
 def weigh(item: Any) -> int:  # noqa: ANN401 - a number, bytes, or a block
-    """Return what an item adds to the checksum; of a block, all bytes have a part."""
+    """Return an item's contribution to the checksum, which depends on all bytes of a block."""
     if isinstance(item, int):
         return mix(item)
     if isinstance(item, bytes):
@@ -119,7 +120,7 @@ def weigh(item: Any) -> int:  # noqa: ANN401 - a number, bytes, or a block
 
 
 def weigh_changed(number: int, size: int) -> int:
-    """Return what the changed block of a number adds, without making each of them."""
+    """Return the contribution of a number's changed block, without making the block."""
     head = bytes(byte ^ _TURN for byte in number.to_bytes(_HEAD, "big"))
     return (mix(int.from_bytes(head, "big")) + _weigh_rest(number % _FILLS, size)) & _MASK
 
@@ -130,7 +131,7 @@ def _weigh_rest(fill: int, size: int) -> int:
 
 
 def chain(works: tuple[Work, ...], items: Items) -> Items:
-    """Return all works one after the other, in this process."""
+    """Apply all works in sequence, in this process."""
     for work in works:
         if not items:
             break

@@ -1,8 +1,8 @@
-"""Kubelets, a scheduler, storage and Ray's own server, beside a real KubeRay.
+"""Simulates kubelets, a scheduler, storage, and Ray's API, beside a real KubeRay.
 
-Pods are assigned to a node, run, and go when they are deleted. Once a submitter runs, Ray's server
-reports its job as running for as long as it was cast; then both end well. KubeRay asks that server
-by a name in the cluster, which nobody resolves here: it is given a proxy, and the proxy answers.
+Pods are assigned to a node, run, and end when deleted. Once a submitter runs, the Ray API reports
+its job as running for the chosen time; then both succeed. KubeRay requests that API by a cluster
+DNS name, which does not resolve here: KubeRay gets a proxy, and the proxy responds.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ RUNNING, SUCCEEDED = "RUNNING", "SUCCEEDED"
 _JOBS = "/api/jobs/"
 
 RayJobKey = tuple[str, str]  # namespace and name
-Jobs = dict[RayJobKey, str]  # states of Ray's jobs
+Jobs = dict[RayJobKey, str]  # statuses of Ray jobs
 
 
 @dataclass(slots=True)
 class Kubelet:
-    """Plays all pods of a server.
+    """Simulates all pods of a server.
 
     Attributes:
-        jobs: jobs of Ray, which the submitters' pods start and end.
-        cast: returns what an attempt does; each attempt ends well.
+        jobs: Ray jobs, which the submitters' pods start and end.
+        cast: returns the course of an attempt; all attempts succeed.
     """
 
     jobs: Jobs
@@ -60,11 +60,11 @@ class Kubelet:
 
     @property
     def left(self) -> int:
-        """Return how many RayJobs are there."""
+        """Return the number of RayJobs."""
         return len(self._rayjobs)
 
     async def play(self) -> None:
-        """Play whatever appears, until cancelled or until something goes wrong."""
+        """Simulate all new pods until cancelled or until an error."""
         async with asyncio.TaskGroup() as group:
             group.create_task(bind_claims(self.wire))
             group.create_task(self._count())
@@ -83,7 +83,7 @@ class Kubelet:
             self._gone.discard(uid)
         elif "deletionTimestamp" in pod["metadata"]:
             self._end(uid)
-            # A Job's pod is changed once more, by its controller, before it is gone.
+            # A Job's controller changes a pod once more before the pod is gone.
             if uid not in self._gone:
                 self._gone.add(uid)
                 key = (pod["metadata"]["namespace"], get_name(pod))
@@ -122,11 +122,11 @@ class Kubelet:
 
 
 def serve_jobs(jobs: Jobs) -> AbstractAsyncContextManager[int]:
-    """Answer as Ray's servers of all clusters do, behind a proxy; its port."""
+    """Serve the Ray APIs of all clusters behind a proxy, and yield the port."""
 
     async def answer(request: web.BaseRequest) -> web.Response:
         job = request.path.removeprefix(_JOBS)
-        # KubeRay's names: NAME-head-svc.NAMESPACE.svc.cluster.local, and RAYJOB-SUFFIX of a job.
+        # KubeRay's names: NAME-head-svc.NAMESPACE.svc.cluster.local, and RAYJOB-SUFFIX for a job.
         namespace = request.host.split(".")[1] if "." in request.host else ""
         state = jobs.get((namespace, job.rpartition("-")[0]))
         if request.method != "GET" or state is None:
@@ -137,7 +137,7 @@ def serve_jobs(jobs: Jobs) -> AbstractAsyncContextManager[int]:
 
 
 def render_job(job: str, state: str) -> Json:
-    """Render what Ray's server tells of a job."""
+    """Render a job as Ray's API reports it."""
     ended = DriverOutcome(exit_code=0, message="all sources are finished")
     message = f"Job finished successfully. {format_outcome_line(ended)}"
     return {

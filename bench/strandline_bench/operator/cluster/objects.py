@@ -1,6 +1,6 @@
-"""The objects that KubeRay and kubelets would write for an attempt, no larger than they are there.
+"""Objects that KubeRay and kubelets write for an attempt, no larger than in production.
 
-Pods are those of the RayJob's own templates. This room must not know when anything happens.
+Pods come from the RayJob's own templates. This module must not depend on the time of events.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def render_submitter(rayjob: Json) -> Json:
 
 
 def render_memory_kill(pod: Json, time: str) -> Json:
-    """Render the status of a pod with a container that took too much memory."""
+    """Render the status of a pod whose container exceeded its memory limit."""
     return render_end(pod, time, 137, "OOMKilled")
 
 
 def render_disruption(time: str) -> Json:
-    """Return what the scheduler writes into the status of a pod that makes room for another."""
+    """Return the scheduler's status for a pod that is preempted."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -85,7 +85,7 @@ def render_disruption(time: str) -> Json:
 
 
 def render_job_status(rayjob: Json, time: str, deployment: str, job: str = "") -> Json:
-    """Render the status of a RayJob on its way."""
+    """Render the status of a running RayJob."""
     status = {
         "jobDeploymentStatus": deployment,
         "jobId": get_name(rayjob),
@@ -98,7 +98,7 @@ def render_job_status(rayjob: Json, time: str, deployment: str, job: str = "") -
 
 
 def render_job_end(time: str, ending: Ending) -> Json:
-    """Return what changes in the status of a RayJob at its end."""
+    """Return the changes of a RayJob's status at its end."""
     if ending is Ending.WELL:
         failure = format_outcome_line(
             DriverOutcome(exit_code=0, message="all sources are finished")

@@ -1,8 +1,8 @@
-"""KubeRay, kubelets, storage and drivers for many attempts at once, as light as can be.
+"""Simulates KubeRay, kubelets, storage, and drivers for many attempts, at little cost.
 
-Each RayJob gets a RayCluster, a head, two workers and a submitter; runs; ends as it was cast; and
-goes when it is deleted. It is done by few requests and no recordings, so that what is measured is
-not the player.
+Each RayJob gets a RayCluster, a head, two workers, and a submitter. It runs, ends as chosen, and is
+removed when deleted. The simulator makes few requests and uses no recordings, so that the benchmark
+does not measure the simulator.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from strandline_bench.operator.cluster.objects import (
 from strandline_bench.operator.cluster.wire import Wire
 from strandline_bench.operator.moments import AttemptId
 
-PULL_SECONDS = 0.5  # until containers run
+PULL_SECONDS = 0.5  # seconds until containers run
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How long an attempt runs, in seconds, and how it ends."""
+    """The length of an attempt in seconds, and how it ends."""
 
     seconds: float
     ending: Ending
@@ -51,21 +51,21 @@ Clock = Callable[[], float]
 
 
 class Plays(Protocol):
-    """What plays all RayJobs of a server."""
+    """Interface of simulators of a server's RayJobs."""
 
     @property
     def left(self) -> int:
-        """Return how many RayJobs are there."""
+        """Return the number of RayJobs."""
         ...
 
     async def play(self) -> None:
-        """Play whatever appears, until cancelled or until something goes wrong."""
+        """Simulate all new objects until cancelled or until an error."""
         ...
 
 
 @dataclass(slots=True)
 class Played:
-    """A RayJob on its way, and the pods that it has."""
+    """A simulated RayJob and its pods."""
 
     rayjob: Json
     pods: list[Json] = field(default_factory=list)
@@ -75,11 +75,11 @@ class Played:
 
 @dataclass(slots=True)
 class Player:
-    """Plays all RayJobs of a server.
+    """Simulates all RayJobs of a server.
 
     Attributes:
-        cast: returns what an attempt does.
-        show_evidence: receives the moment at which an attempt's end begins to show.
+        cast: returns the course of an attempt.
+        show_evidence: receives the time of the first evidence of an attempt's end.
         clock: returns seconds since the epoch.
     """
 
@@ -91,11 +91,11 @@ class Player:
 
     @property
     def left(self) -> int:
-        """Return how many RayJobs are there."""
+        """Return the number of RayJobs."""
         return len(self._played)
 
     async def play(self) -> None:
-        """Play whatever appears, until cancelled or until something goes wrong."""
+        """Simulate all new RayJobs until cancelled or until an error."""
         async with asyncio.TaskGroup() as group:
             group.create_task(bind_claims(self.wire))
             async for kind, rayjob in self.wire.follow("RayJob"):
@@ -166,7 +166,7 @@ class Player:
         await self.wire.patch("RayJob", namespace, name, {"metadata": {"finalizers": []}})
 
     async def _remove(self, pod: Json, namespace: str) -> None:
-        """Remove a pod as a kubelet does: first it is on its way, then gone."""
+        """Remove a pod as a kubelet does: terminating first, then gone."""
         await self.wire.delete("Pod", namespace, get_name(pod))
         await self.wire.delete("Pod", namespace, get_name(pod), grace=0)
 
@@ -180,9 +180,9 @@ class Player:
 
 
 async def bind_claims(wire: Wire) -> None:
-    """Bind each claim that appears, as storage does, until cancelled."""
+    """Bind each new claim as storage does, until cancelled."""
     async for kind, claim in wire.follow("PersistentVolumeClaim"):
-        # Claims of pipelines at rest are bound.
+        # Claims of pipelines at rest are already bound.
         if kind == "ADDED" and (claim.get("status") or {}).get("phase") != "Bound":
             key = (claim["metadata"]["namespace"], get_name(claim))
             status = {"phase": "Bound", "accessModes": ["ReadWriteOnce"]}
@@ -191,9 +191,9 @@ async def bind_claims(wire: Wire) -> None:
 
 @asynccontextmanager
 async def serve_drivers(clock: Clock) -> AsyncIterator[int]:
-    """Answer as a driver that runs does, at one address for all; the port.
+    """Serve the API of a running driver for all attempts at one address, and yield the port.
 
-    How it ended is told by the RayJob alone.
+    Only the RayJob reports how the attempt ended.
     """
     begun = clock()
 
@@ -210,7 +210,7 @@ async def serve_drivers(clock: Clock) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def serve(answer: Callable[[web.BaseRequest], Awaitable[web.Response]]) -> AsyncIterator[int]:
-    """Answer requests at a free port of this machine; the port."""
+    """Serve requests on a free local port, and yield the port."""
     runner = web.ServerRunner(web.Server(answer, access_log=None))
     await runner.setup()
     try:

@@ -1,6 +1,6 @@
-"""Many requests at a time to an API server, and streams of what happens there; JSON in and out.
+"""Concurrent JSON requests to an API server, and watch streams.
 
-This room must not know what is asked.
+This module must not depend on the contents of requests.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _PASSING = (aiohttp.ClientError, OSError, TimeoutError)
 _TRIES = 5
 _PAUSE = 1.0
 _STREAM_SECONDS = 300
-_LINE = 2**24  # bytes; an object may take as many in a stream
+_LINE = 2**24  # bytes; maximum size of an object in a stream
 _STREAM = aiohttp.ClientTimeout(sock_connect=10, sock_read=_STREAM_SECONDS + 30)
 _WAIT_SECONDS = aiohttp.ClientTimeout(total=60)
 
 
 class WireError(Exception):
-    """The server refused something, or did not answer in several tries."""
+    """The server rejected a request, or did not respond in several tries."""
 
 
 class Wire:
@@ -41,18 +41,18 @@ class Wire:
         self._session = session
 
     async def create(self, body: Json, namespace: str = "") -> Json | None:
-        """Make an object and return it; None where there is one."""
+        """Create an object and return it, or None if it exists."""
         return await self._ask("POST", spell_path(body["kind"], namespace), body)
 
     async def patch(
         self, kind: str, namespace: str, name: str, patch: Json, sub: str = ""
     ) -> Json | None:
-        """Apply a JSON merge patch to an object or its subresource; None where there is none."""
+        """Apply a JSON merge patch to an object or subresource. Return None if missing."""
         path = spell_path(kind, namespace, name, sub)
         return await self._ask("PATCH", path, patch, MERGE_PATCH)
 
     async def put_status(self, kind: str, namespace: str, name: str, status: Json) -> Json | None:
-        """Change the status of an object; None where there is none."""
+        """Change the status of an object. Return None if the object is missing."""
         return await self.patch(kind, namespace, name, {"status": status}, "status")
 
     async def assign(self, namespace: str, pod: str, node: str) -> None:
@@ -62,14 +62,14 @@ class Wire:
         await self._ask("POST", spell_path("Pod", namespace, pod, "binding"), body)
 
     async def delete(self, kind: str, namespace: str, name: str, grace: int | None = None) -> None:
-        """Delete an object, if it is there."""
+        """Delete an object if it exists."""
         options: Json = {"propagationPolicy": "Background"}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         await self._ask("DELETE", spell_path(kind, namespace, name), options)
 
     async def follow(self, kind: str) -> AsyncIterator[tuple[str, Json]]:
-        """Describe what happens to all objects of a kind that has none yet, without end."""
+        """Yield all events of a kind without existing objects, endlessly."""
         version = ""
         while True:
             if not version:
@@ -98,13 +98,13 @@ class Wire:
                 async for line in response.content:
                     yield json.loads(line)
         except _PASSING:
-            # The next watch goes on from the version that this one has come to.
+            # The next watch resumes from the last seen version.
             await asyncio.sleep(_PAUSE)
 
     async def _ask(
         self, verb: str, path: str, body: Json | None = None, content: str = JSON
     ) -> Json | None:
-        """Ask, and ask again where a server that has much to do does not answer in time."""
+        """Send a request, and retry if a busy server does not respond in time."""
         data = None if body is None else json.dumps(body).encode()
         failure = ""
         for _ in range(_TRIES):
@@ -133,7 +133,7 @@ class Wire:
 
 @asynccontextmanager
 async def open_wire(kubeconfig: Path) -> AsyncIterator[Wire]:
-    """Talk to the server of a kubeconfig, as its user."""
+    """Connect to the server of a kubeconfig as its user."""
     login = await asyncio.to_thread(read_kubeconfig, kubeconfig)
     connector = aiohttp.TCPConnector(ssl=login.context or True, limit=CONNECTIONS)
     async with aiohttp.ClientSession(

@@ -1,4 +1,4 @@
-"""A program of each product for each job, as the product's own documentation has it.
+"""Programs of each product for each job, following the product's documentation.
 
-Each runs in its product's environment and loads that alone: nothing of Strandline is there.
+A program runs in its product's environment, without Strandline, and imports only that product.
 """

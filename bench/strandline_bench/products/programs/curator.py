@@ -1,7 +1,7 @@
-"""NeMo Curator: a pipeline of stages that need no GPU, by the executor that CURATOR_EXECUTOR names.
+"""NeMo Curator: a pipeline of CPU stages; CURATOR_EXECUTOR names the executor.
 
-Without one it is Xenna's, as `Pipeline.run` takes it. A partition is a file, as readers advise for
-files of a size.
+The default is Xenna's, as in `Pipeline.run`. A partition is a file, as the readers recommend for
+files of this size.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from nemo_curator.stages.text.io.writer import ParquetWriter
 
 from strandline_bench.products.functions import CORES, is_kept, run_program
 
-# Gopher's limits of repeated runs of words: shares of the characters.
+# Gopher's limits for repeated n-grams, as shares of the characters.
 _TOP_RUNS = {2: 0.2, 3: 0.18, 4: 0.16}
 _ALL_RUNS = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.1}
 
-# A Ray that was there before, as its checkpoints need, and that ends with its input.
+# Checkpoints need a Ray cluster that exists before; this one ends with its standard input.
 _SERVE_RAY = """
 import sys, ray
 print(ray.init("local", num_cpus=int(sys.argv[1])).address_info["gcs_address"], flush=True)
@@ -39,21 +39,21 @@ class KeepTexts(DocumentFilter):  # type: ignore[misc]  # it comes without types
     """The user's function."""
 
     def score_document(self, text: str) -> float:
-        """Return whether a text is kept, as a number."""
+        """Return 1.0 if a text is kept, otherwise 0.0."""
         return float(is_kept(text))
 
     def keep_document(self, scores: Any) -> bool:  # noqa: ANN401 - its interface
-        """Return what the number says."""
+        """Return the decision of a score."""
         return bool(scores)
 
 
 def filter_documents(source: Path, target: Path) -> None:
-    """Filter by a function of a document."""
+    """Filter documents by a function."""
     _run(source, target, [KeepTexts()])
 
 
 def filter_quality(source: Path, target: Path) -> None:
-    """Apply Gopher's rules, as far as its filters have them."""
+    """Apply Gopher's rules as far as Curator has filters for them."""
     rules = [
         repetition.RepeatedLinesFilter(),
         repetition.RepeatedParagraphsFilter(),
@@ -96,7 +96,7 @@ def _run(source: Path, target: Path, filters: list[DocumentFilter]) -> None:
 def _load_executor() -> Any:  # noqa: ANN401 - it comes without types
     if os.environ.get("CURATOR_EXECUTOR") == "ray-data":
         return RayDataExecutor()
-    # Its default, `streaming`, refuses fewer cores than there are stages, and says to take this.
+    # The default, `streaming`, rejects fewer cores than stages, and recommends this mode.
     return XennaExecutor({"execution_mode": "batch"})
 
 

@@ -1,4 +1,4 @@
-"""Daft: data frames, on the engine that comes with it or, by DAFT_RUNNER, on Ray."""
+"""Daft: data frames, on the native engine or, with DAFT_RUNNER, on Ray."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from strandline_bench.products.functions import (
 
 
 def filter_documents(source: Path, target: Path) -> None:
-    """Filter by a function of a row."""
+    """Filter rows by a function."""
     keep = daft.func(is_kept, return_dtype=daft.DataType.bool())
     frame = daft.read_json(f"{source}/*.jsonl")
     frame.where(keep(daft.col("text"))).write_parquet(str(target))
 
 
 def drop_equal(source: Path, target: Path) -> None:
-    """Keep one of each text."""
+    """Keep one copy of each text."""
     daft.read_json(f"{source}/*.jsonl").distinct("text").write_parquet(str(target))
 
 
 def measure_pictures(source: Path, target: Path) -> None:
-    """Keep the pictures of a size, with their measures."""
+    """Keep pictures above a minimum size, with their measures."""
     frame = daft.from_glob_path(f"{source}/*").with_column_renamed("path", "id")
     picture = daft.col("id").download().decode_image(on_error="null", mode="RGB")
     frame = frame.with_column("picture", picture).where(daft.col("picture").not_null())
@@ -43,8 +43,8 @@ def measure_pictures(source: Path, target: Path) -> None:
 
 
 def measure_frames(source: Path, target: Path) -> None:
-    """Tell how light each frame is that is kept."""
-    # `read_video_frames` waits for itself on Daft's own engine, in 0.7.26.
+    """Measure the brightness of each kept frame."""
+    # In Daft 0.7.26, `read_video_frames` deadlocks on the native engine.
     frames = daft.from_glob_path(f"{source}/*.mp4").with_column(
         "frame",
         video_frames(

@@ -1,6 +1,6 @@
-"""Data-Juicer: a recipe for `dj-process`, by the executor that JUICER_EXECUTOR names.
+"""Data-Juicer: a recipe for `dj-process`; JUICER_EXECUTOR names the executor.
 
-Where an operator is a user's own, it is in a file of its own, which the recipe names.
+A user's own operator is in a separate file, which the recipe names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Step = dict[str, dict[str, Any]]
 
 
 def filter_documents(source: Path, target: Path) -> None:
-    """Filter by an operator of a user's own."""
+    """Filter by a user's own operator."""
     _process(
         source,
         target,
@@ -33,7 +33,7 @@ def filter_documents(source: Path, target: Path) -> None:
 
 
 def filter_quality(source: Path, target: Path) -> None:
-    """Apply what comes closest to Gopher's rules."""
+    """Apply the closest equivalent of Gopher's rules."""
     steps: list[Step] = [
         {"words_num_filter": {"min_num": 50, "max_num": 100_000}},
         {"alphanumeric_filter": {"min_ratio": 0.6}},
@@ -46,9 +46,9 @@ def filter_quality(source: Path, target: Path) -> None:
 
 
 def drop_equal(source: Path, target: Path) -> None:
-    """Keep one of each text."""
+    """Keep one copy of each text."""
     if _is_on_ray():
-        # Without a filter before it there are no statistics, and it can write no Parquet then.
+        # Without a preceding filter there are no statistics, and writing Parquet fails.
         steps: list[Step] = [{"text_length_filter": {}}, {"ray_document_deduplicator": {}}]
     else:
         steps = [{"document_deduplicator": {}}]
@@ -63,7 +63,7 @@ def drop_near(source: Path, target: Path) -> None:
 
 
 def measure_pictures(source: Path, target: Path) -> None:
-    """Keep the pictures of a size, with their measures."""
+    """Keep pictures above a minimum size, with their measures."""
     rows = target / "pictures.jsonl"
     with rows.open("w") as file:
         for path in sorted(source.iterdir()):
@@ -89,7 +89,7 @@ def _process(source: Path, target: Path, steps: list[Step], **settings: Any) -> 
     path = target / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe))
     if _is_on_ray():
-        # Its guide has a Ray started by hand first.
+        # The guide starts Ray manually first.
         variables = {"PYTHONPATH": f"{os.environ['PYTHONPATH']}:{OPERATORS}"}
         ray.init(num_cpus=CORES, include_dashboard=False, runtime_env={"env_vars": variables})
     sys.argv = ["dj-process", "--config", str(path)]

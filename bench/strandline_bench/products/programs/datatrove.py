@@ -1,4 +1,4 @@
-"""datatrove: steps by its local executor, a task a file, as many workers as cores."""
+"""datatrove: steps on the local executor, a task per file, a worker per core."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BANDS, ROWS, WORDS = 14, 8, 5
 
 
 def filter_documents(source: Path, target: Path) -> None:
-    """Filter by a function of a document."""
+    """Filter documents by a function."""
     _run(source, target, [LambdaFilter(lambda document: is_kept(document.text))])
 
 
@@ -34,7 +34,7 @@ def filter_quality(source: Path, target: Path) -> None:
 
 
 def drop_near(source: Path, target: Path) -> None:
-    """Take the four steps of MinHash."""
+    """Run the four steps of MinHash."""
     config = MinhashConfig(n_grams=WORDS, num_buckets=BANDS, hashes_per_bucket=ROWS)
     signatures, buckets, remove = (str(target / name) for name in ("s", "b", "r"))
     signing = MinhashDedupSignature(signatures, config)
@@ -51,7 +51,7 @@ def drop_near(source: Path, target: Path) -> None:
 
 
 def _run(source: Path, target: Path, filters: list[Any]) -> None:
-    """Run filters; what its logs say is finished is skipped."""
+    """Run filters, and skip tasks that datatrove's logs list as finished."""
     pipeline = [JsonlReader(str(source)), *filters, _write(target)]
     _execute(pipeline, len(list(source.iterdir())), target / "logs")
 

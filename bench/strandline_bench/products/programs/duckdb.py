@@ -1,4 +1,4 @@
-"""DuckDB: one query, with a Python function where the job is one."""
+"""DuckDB: one query, with a Python function if the job has one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strandline_bench.products.functions import is_kept, run_program
 
 
 def filter_documents(source: Path, target: Path) -> None:
-    """Filter by a function of Python's."""
+    """Filter by a Python function."""
     connection = duckdb.connect()
     connection.create_function("is_kept", is_kept, ["VARCHAR"], "BOOLEAN")
     connection.execute(
@@ -19,7 +19,7 @@ def filter_documents(source: Path, target: Path) -> None:
 
 
 def drop_equal(source: Path, target: Path) -> None:
-    """Keep one of each text."""
+    """Keep one copy of each text."""
     connection = duckdb.connect()
     connection.read_json(f"{source}/*.jsonl").create_view("rows")
     connection.sql("SELECT DISTINCT ON (text) * FROM rows").write_parquet(f"{target}/kept.parquet")

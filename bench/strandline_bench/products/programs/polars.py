@@ -1,4 +1,4 @@
-"""Polars: a lazy query, and a streamed sink."""
+"""Polars: a lazy query and a streaming sink."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def filter_documents(source: Path, target: Path) -> None:
 
 
 def drop_equal(source: Path, target: Path) -> None:
-    """Keep one of each text."""
+    """Keep one copy of each text."""
     frame = pl.scan_ndjson(source / "*.jsonl").unique(subset="text", keep="any")
     frame.sink_parquet(target / "kept.parquet")
 

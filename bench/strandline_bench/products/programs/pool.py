@@ -1,4 +1,4 @@
-"""A pool of processes over the files, which says nothing of what is done."""
+"""A pool of processes over the files, without fault tolerance or logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline_bench.products.functions import CORES, is_kept, run_program
 
 
 def filter_documents(source: Path, target: Path) -> None:
-    """Filter a file at a time in each process."""
+    """Filter one file at a time in each process."""
     paths = [(str(path), f"{target}/{path.stem}.parquet") for path in sorted(source.iterdir())]
     with Pool(CORES) as pool:
         pool.map(_filter_file, paths, chunksize=1)

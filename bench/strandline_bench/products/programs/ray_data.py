@@ -18,14 +18,14 @@ from strandline_bench.products.functions import (
 
 
 def filter_documents(source: Path, target: Path) -> None:
-    """Filter by a function of a row."""
+    """Filter rows by a function."""
     _start()
     kept = ray.data.read_json(str(source), lines=True).filter(lambda row: is_kept(row["text"]))
     kept.write_parquet(str(target))
 
 
 def measure_frames(source: Path, target: Path) -> None:
-    """Tell how light each frame is that is kept."""
+    """Measure the brightness of each kept frame."""
     _start()
     size = (FRAME_HEIGHT, FRAME_WIDTH)
     frames = ray.data.read_videos(str(source), fps=FRAME_RATE, resize=size, include_paths=True)

@@ -1,1 +1,1 @@
-"""Operators of a user's own, as files that a recipe names."""
+"""A user's own operators, as files that a recipe names."""

@@ -1,4 +1,4 @@
-"""The user's function as an operator of Data-Juicer's, in batches."""
+"""The user's function as a batched Data-Juicer operator."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from strandline_bench.products.functions import is_kept
 
 @OPERATORS.register_module("keep_texts_filter")
 class KeepTextsFilter(Filter):  # type: ignore[misc]  # it comes without types
-    """Keeps what the function says."""
+    """Keeps the texts that the function keeps."""
 
     _batched_op = True
 
     def compute_stats_batched(self, samples: Any, *_: Any, **__: Any) -> Any:  # noqa: ANN401 - its interface
-        """Say it of each text."""
+        """Compute the decision for each text."""
         for text, stats in zip(samples[self.text_key], samples[Fields.stats], strict=True):
             stats["is_kept"] = is_kept(text)
         return samples
 
     def process_batched(self, samples: Any) -> Any:  # noqa: ANN401 - its interface
-        """Return what was said."""
+        """Return the decisions."""
         return [stats["is_kept"] for stats in samples[Fields.stats]]
