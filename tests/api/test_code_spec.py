@@ -92,7 +92,9 @@ def test_what_is_refused_here_is_refused_by_the_server(path: str, value: str) ->
 
 @pytest.mark.parametrize("given", [{"index": "https://example.com/simple"}, {"wheels": "/mnt"}])
 def test_where_packages_come_from_is_said_of_some(given: dict[str, str]) -> None:
-    with pytest.raises(SpecError, match="say where 'packages' come from; name some"):
+    with pytest.raises(
+        SpecError, match="configure where 'packages' come from; list 'packages' too"
+    ):
         parse(**given)
 
 

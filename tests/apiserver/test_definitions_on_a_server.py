@@ -131,7 +131,7 @@ NEW: dict[str, tuple[str, Edit]] = {
         put("spec", "ray", "head", "spot", to={"preset": "gke", "tolerations": [{}]}),
     ),
     "a toleration of any value with one": (
-        "'value' must be empty where 'operator' is Exists",
+        "'value' must be empty if 'operator' is Exists",
         put("spec", "ray", "head", "spot", to={"preset": "gke", "tolerations": [ANY_VALUE]}),
     ),
     "a toleration for a time of what lets stay": (
@@ -143,7 +143,7 @@ NEW: dict[str, tuple[str, Edit]] = {
         put("spec", "publish", "require", "rows", to={}),
     ),
     "rows out of order": (
-        "'max' must reach 'min'",
+        "'max' must be at least 'min'",
         put("spec", "publish", "require", "rows", to={"min": 2, "max": 1}),
     ),
     "an expectation without a bound": (
@@ -151,7 +151,7 @@ NEW: dict[str, tuple[str, Edit]] = {
         put("spec", "publish", "require", "expectations", to=[EXPECTATION]),
     ),
     "an expectation out of order": (
-        "'max' must reach 'min'",
+        "'max' must be at least 'min'",
         put("spec", "publish", "require", "expectations", to=[EXPECTATION | {"min": 2, "max": 1}]),
     ),
     "one value": (

@@ -127,7 +127,7 @@ def test_the_rest_of_one_with_an_unknown_field_holds() -> None:
     assert policy.model_fields_set == {"delay", "disruptions"}
     assert (problem.what, problem.name, problem.status) == ("configmaps", NAME, 422)
     assert problem.message == (
-        "retry.disruptions.later: unknown field 'later'; known here: maxRetries; "
+        "retry.disruptions.later: unknown field 'later'; known names: maxRetries; "
         "retry.maxRetrys: unknown field 'maxRetrys'; did you mean 'maxRetries'?; the rest holds"
     )
 
