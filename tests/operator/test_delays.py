@@ -188,7 +188,7 @@ def test_a_ray_that_wants_a_token_and_has_none_ends_the_attempt_for_good(
     assert status.cause == "InvalidSpec"
     assert status.message == (
         f"Ray requires a token, but head pod {HEAD} has none; set `ray.authOptions` to"
-        " {mode: token}, and `ray.version` where the image is yours, or to {mode: disabled}"
+        " {mode: token}, and `ray.version` if you use your own image, or to {mode: disabled}"
     )
     cluster.advance(10_000)
     assert list(cluster.attempts) == ["corpus-1"]

@@ -48,11 +48,14 @@ def test_nothing_gives_nothing(body: dict[str, object]) -> None:
     [
         ("maxRetries: many", "retry.maxRetries: must be a whole number, not 'many'"),
         ("[1, 2]", "retry: must be an object, not a list"),
-        ("a: [", "retry: this is no YAML: "),
+        ("a: [", "retry: this is not YAML: "),
         ("[" * 10_000, "retry: it is nested more than 32 levels deep"),
-        ("a: &a [x, x]\nb: [*a, *a]", "retry: line 2: aliases are not taken here; write it out"),
+        (
+            "a: &a [x, x]\nb: [*a, *a]",
+            "retry: line 2: aliases are not supported; write the value out",
+        ),
         ("a: " + "x" * 70_000, "retry: it has 70,003 bytes, and 65,536 are read"),
-        ("2026-13-45", "retry: this is no YAML: "),
+        ("2026-13-45", "retry: this is not YAML: "),
     ],
 )
 def test_of_a_broken_one_is_said_that_nobody_knows_what_it_gives(text: str, said: str) -> None:
@@ -208,7 +211,7 @@ def test_image_queue_and_output_are_read_beside_the_policy() -> None:
             "ray: podTemplate.spec.containers[0]",
         ),
         ("output", "{url: s3://a, claimName: b}", "output: give 'url' or 'claimName', not both"),
-        ("output", "[", "output: this is no YAML"),
+        ("output", "[", "output: this is not YAML"),
     ],
 )
 def test_what_is_wrong_with_one_key_leaves_the_others(key: str, text: str, said: str) -> None:

@@ -88,7 +88,7 @@ def test_it_waits_for_its_own_kinds_and_for_rights(caplog: pytest.LogCaptureFixt
         await until(lambda: len(scene.waits) >= 2)
         scene.api.unserved.clear()
         scene.api.before.append(refuse)
-        await until(lambda: "lacks rights" in caplog.text)
+        await until(lambda: "lacks permissions" in caplog.text)
         scene.api.before.clear()
         await starting
 
