@@ -64,7 +64,7 @@ def test_the_name_of_the_stage_stands_beside_its_reasons(use: str, tmp_path: Pat
 
 @pytest.mark.parametrize("reason", [None, "by"])
 def test_the_name_of_the_stage_wants_a_reason_beside_it(reason: str | None) -> None:
-    with pytest.raises(ValueError, match="wants a `reasonColumn` beside it"):
+    with pytest.raises(ValueError, match="needs a `reasonColumn` with another name"):
         StageRun("normalise-text", reasonColumn=reason, stageColumn="by")
 
 

@@ -150,7 +150,7 @@ def test_sentences_are_counted_to_the_end_where_that_is_marked() -> None:
 
 def test_a_column_of_that_name_fails_the_source() -> None:
     stage = mark("repair-text", {})
-    with pytest.raises(ValueError, match="'repair_text_keep' already, which `mark` would write"):
+    with pytest.raises(ValueError, match="'repair_text_keep', which `mark` would write"):
         stage.rows([{"text": "a", "repair_text_keep": 1}])
 
 
@@ -166,7 +166,7 @@ def test_a_column_of_that_name_is_found_before_the_run() -> None:
 
 
 def test_one_of_two_ways_to_keep_rows_is_chosen() -> None:
-    with pytest.raises(ValueError, match="`mark` and `reasonColumn` are two ways"):
+    with pytest.raises(ValueError, match="`mark` and `reasonColumn` exclude"):
         StageRun("repair-text", mark=True, reasonColumn="why")
     with pytest.raises((ValueError, SpecError)):
         StageRun("repair-text", mark="perhaps")

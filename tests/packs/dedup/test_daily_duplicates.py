@@ -93,7 +93,7 @@ class Days:
         options = {"maxRows": 2, "keptRows": f"{self._index}/", **self._values}
         stage = StageRun("cluster-duplicates", **options)
         dropped = pa.concat_tables(stage.tables([{"key": "links", "path": path}]))
-        self.gone = stage.counters.get("rows that stayed before and go", 0)
+        self.gone = stage.counters.get("previously kept rows that are dropped", 0)
         paths = [self._write(f"signed-{at}", table) for at, table in enumerate(files)]
         paths.append(self._write("dropped", dropped))
         if not is_cut_short:
@@ -213,7 +213,9 @@ def test_a_copy_whose_key_is_before_goes_for_what_is_out(
 def test_without_the_list_no_index_is_written(tmp_path: Path) -> None:
     pq.write_table(sign({"a": frozenset({1})}, "a"), tmp_path / "a.parquet")
     rows = [{"key": "a", "path": str(tmp_path / "a.parquet")}]
-    with pytest.raises(MissingColumnError, match="no file is the list of what goes; name it in"):
+    with pytest.raises(
+        MissingColumnError, match="the list of dropped rows is missing; add its file to"
+    ):
         StageRun("list-kept").tables(rows)
     (tmp_path / "a.parquet").write_text("no Parquet")
     with pytest.raises(UnreadableFileError, match=r"a: .*Parquet"):
@@ -244,7 +246,7 @@ def test_an_index_that_changes_under_the_run_is_told(tmp_path: Path) -> None:
     params = stage_class.Params.model_validate({"keptRows": f"{tmp_path}/"})
     stage = stage_class(params)
     write_index(tmp_path / "a.parquet", 2)
-    with pytest.raises(ChangedListError, match="the index was changed under the run"):
+    with pytest.raises(ChangedListError, match="the index has changed during the run"):
         stage.setup()
 
 

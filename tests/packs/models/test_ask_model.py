@@ -119,7 +119,7 @@ def test_half_answers_and_lost_connections_are_asked_again(
 def test_nobody_who_listens_ends_the_attempt_after_patience() -> None:
     asked = Asked(FakeModel(), url="http://127.0.0.1:1/v1", patience=0.001)
     with pytest.raises(
-        StageStoppedError, match=r"127\.0\.0\.1:1/v1: it has answered nothing for"
+        StageStoppedError, match=r"127\.0\.0\.1:1/v1: the server has not responded for"
     ) as e:
         asked.run(texts("a"))
     assert e.value.cause is Cause.MODEL_UNAVAILABLE
@@ -135,7 +135,7 @@ def test_a_key_goes_to_the_server_and_into_no_message(
     rows, _ = asked.run(texts("a"))
     assert rows[0]["answer"] == "echo: a"
     model.key = "another"
-    with pytest.raises(StageStoppedError, match="refuses the key") as caught:
+    with pytest.raises(StageStoppedError, match="rejects the key") as caught:
         asked.run(texts("b"))
     assert caught.value.is_lasting
     assert KEY not in str(caught.value)
@@ -206,7 +206,7 @@ def test_a_schema_is_sent_checked_and_becomes_columns() -> None:
     ]
     assert [1, 2] == [mark.row for mark in marks]
     assert "$.score: 9 is greater than the maximum of 5" in marks[0].msg
-    assert "it is no JSON" in marks[1].msg
+    assert "it is not JSON" in marks[1].msg
     sent = model.bodies[0]["response_format"]
     assert SCORE == sent["json_schema"]["schema"]
     params = Asked(model, output={"schema": SCORE, "sendAs": "json_object"}).stage.params
@@ -275,7 +275,7 @@ def test_a_task_of_which_no_row_is_left_is_filtered(tokenizer: str) -> None:
         ({"url": "http://a/v1?key=s"}, "no name, password or query"),
         ({"key": {"env": "sk-123"}}, "never the key itself"),
         ({"key": "sk-123"}, "key"),
-        ({"prompt": "{{ text"}, r"no template that can be read: .*\(line 1\)"),
+        ({"prompt": "{{ text"}, r"not a readable template: .*\(line 1\)"),
         ({"parameters": {"stream": True}}, "can't have 'stream'"),
         ({"endpoint": "embeddings", "system": "x"}, "`system` goes with `endpoint: chat`"),
         ({"output": {"schema": {"type": "array"}}}, "of an object"),

@@ -215,7 +215,7 @@ def test_a_row_that_is_refused_fails_alone_and_a_key_ends_all() -> None:
     (failed,) = run(make_stage(Messages((200, answer("", "refusal")))), "bad")
     assert isinstance(failed, FailedRow)
     barred = (401, refuse("authentication_error", "invalid x-api-key"))
-    with pytest.raises(StageStoppedError, match="it refuses the key"):
+    with pytest.raises(StageStoppedError, match="it rejects the key"):
         run(make_stage(Messages(barred)), "x")
 
 

@@ -99,7 +99,7 @@ def test_a_dataset_of_any_store_is_listed(dataset: Path) -> None:
     ("values", "message"),
     [
         ({"config": "other"}, "the card has the configurations small, lines; name one: config"),
-        ({"splits": ["dev"]}, "there is no split dev; there is: held, train"),
+        ({"splits": ["dev"]}, "unknown split dev; the splits are: held, train"),
     ],
 )
 def test_what_is_not_there_is_named_with_what_is(
@@ -111,7 +111,7 @@ def test_what_is_not_there_is_named_with_what_is(
 
 def test_a_broken_card_and_an_empty_folder_are_named(dataset: Path, tmp_path: Path) -> None:
     (dataset / "README.md").write_text("---\na: [\n---\n")
-    with pytest.raises(DatasetError, match=r"README\.md: its head is no YAML"):
+    with pytest.raises(DatasetError, match=r"README\.md: its header is not YAML"):
         list_rows(dataset)
     (tmp_path / "empty").mkdir()
     with pytest.raises(DatasetError, match="no data file of Parquet or JSON Lines"):

@@ -120,7 +120,7 @@ def test_that_versions_cannot_be_told_is_told(manners: Manners, is_told: bool) -
     with serve_oddly(manners) as web:
         web.files = {"/a.jsonl": LINES}
         _, counters = list_versions(web)
-    assert any("can't tell versions there" in name for name in counters) is is_told
+    assert any("can't detect versions there" in name for name in counters) is is_told
 
 
 def test_a_time_of_change_is_a_version() -> None:

@@ -200,7 +200,7 @@ def test_columns_and_tasks_are_as_asked(delta: str, tmp_path: Path) -> None:
     rows = read_rows(delta, columns=("key", "id"), max_rows=1)
     assert [list(row) for row in rows[:1]] == [["key", "id"]]
     assert len({row["key"] for row in rows}) == 4
-    with pytest.raises(MissingColumnError, match="there is no column 'salt'; there are: id"):
+    with pytest.raises(MissingColumnError, match="there is no column 'salt'; the columns are: id"):
         read_rows(delta, columns=("salt",))
 
 
@@ -218,5 +218,5 @@ def test_a_file_that_was_vacuumed_meanwhile_fails_its_source(delta: str) -> None
 
 
 def test_a_name_of_no_table_is_refused() -> None:
-    with pytest.raises(SpecError, match="names no table"):
+    with pytest.raises(SpecError, match="is not the name of a table"):
         TableFiles(table="tables/sea")

@@ -49,20 +49,20 @@ FITTING: list[tuple[str, object, object]] = [
     ("time", "2024-05-01T10:00:00+02:00", AT_TEN.replace(hour=8)),
 ]
 REFUSED: list[tuple[str, object, str, str]] = [
-    ("text", 5, "a", "int, where the schema has text"),
-    ("int", "5", "a", "text, where the schema has int"),
+    ("text", 5, "a", "int, but the schema has text"),
+    ("int", "5", "a", "text, but the schema has int"),
     ("int", 1.5, "a", "1.5"),
     ("int8", 300, "a", "300"),
-    ("float", True, "a", "bool, where the schema has float"),
-    ("bool", 1, "a", "int, where the schema has bool"),
+    ("float", True, "a", "bool, but the schema has float"),
+    ("bool", 1, "a", "int, but the schema has bool"),
     ("float", 2**53 + 1, "a", str(2**53 + 1)),
     ("float", 2**70, "a", "a whole number of 71 bits"),
-    ("[text]", "abc", "a", "text, where the schema has [text]"),
-    ("[text]", [1], "a[]", "int, where the schema has text"),
+    ("[text]", "abc", "a", "text, but the schema has [text]"),
+    ("[text]", [1], "a[]", "int, but the schema has text"),
     ("[text]", ["x", 1], "a[]", "text and a number"),
     ("{b: int}", {"c": 1}, "a.c", "is not in the schema"),
-    ("{b: {c: int}}", {"b": {"c": "x"}}, "a.b.c", "text, where the schema has int"),
-    ("time", "soon", "a", "'soon', which is no time"),
+    ("{b: {c: int}}", {"b": {"c": "x"}}, "a.b.c", "text, but the schema has int"),
+    ("time", "soon", "a", "'soon', but the schema requires time"),
 ]
 
 

@@ -183,5 +183,5 @@ def test_files_without_an_order_are_as_they_were(tmp_path: Path) -> None:
 
 
 def test_a_column_of_keys_that_is_not_there_is_told() -> None:
-    with pytest.raises(MissingColumnError, match="there is no column 'id'; there are: key"):
+    with pytest.raises(MissingColumnError, match="there is no column 'id'; the columns are: key"):
         StageRun("shuffle", by="id", seed=1).written(pa.table({"key": ["a"]}))

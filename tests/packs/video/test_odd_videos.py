@@ -206,7 +206,7 @@ def test_a_cover_is_no_video(tmp_path: Path, name: str) -> None:
 
 
 def test_a_file_of_music_with_a_cover_is_named_as_that(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableFileError, match=r"no video, since there is only a cover in it"):
+    with pytest.raises(UnreadableFileError, match=r"not a video: it has only a cover picture"):
         split(write_album(tmp_path / "song.mp4"))
 
 
