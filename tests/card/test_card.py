@@ -51,7 +51,7 @@ def test_law_files_are_named_where_one_reader_takes_them_all(suffixes: dict[str,
 def test_a_kind_of_its_own_has_no_files_to_load() -> None:
     facts = card_of(facts_of(definition=STAGES), data_of(2, 10, 4, ".zarr.zip"))
     assert "configs" not in make_front(facts)
-    assert "no kind that `load_dataset` reads" in render_card(facts)
+    assert "`load_dataset` cannot read" in render_card(facts)
 
 
 def test_a_run_in_trouble_says_so_and_what_it_knows() -> None:
@@ -71,8 +71,8 @@ def test_a_run_in_trouble_says_so_and_what_it_knows() -> None:
 
 def test_what_was_asked_of_models_is_told() -> None:
     text = render_card(card_of(facts_of(definition=STAGES, requests=asked_requests())))
-    assert f"A model was asked by ask: {ASKED}." in text
-    assert "A model was asked" not in render_card(card_of(facts_of(definition=STAGES)))
+    assert f"Requests to a model by ask: {ASKED}." in text
+    assert "Requests to a model" not in render_card(card_of(facts_of(definition=STAGES)))
 
 
 def test_no_text_from_outside_breaks_the_head() -> None:
@@ -95,7 +95,7 @@ def test_an_empty_ledger_makes_a_card() -> None:
     text = render_card(card_of(facts_of(definition=STAGES, ledger=RunLedger(listed=0))))
     assert "0 rows in 0 files" in text
     assert "not complete" not in text
-    assert "Nothing was counted." in text
+    assert "There are no counts." in text
 
 
 def test_where_other_files_lie_among_them_programs_load_those_that_count_by_name() -> None:

@@ -88,8 +88,8 @@ def test_a_module_that_is_not_in_the_files_is_told_with_those_that_are(
     result = call("validate", "pipeline.yaml")
     assert result.exit_code == ExitCode.BAD_SPEC
     assert read_errors(result) == (
-        "spec.stages[2].use: 'brougth:Mark': the module 'brougth' can't be imported "
-        "(No module named 'brougth'); the code that is brought has: brought, helper"
+        "spec.stages[2].use: 'brougth:Mark': the module 'brougth' can't be imported (No module "
+        "named 'brougth'); the code in `code` contains: brought, helper"
     )
 
 
@@ -105,9 +105,7 @@ def test_a_module_that_misses_another_is_not_taken_for_missing(
     project.spec["stages"][-1]["use"] = "missing:Mark"
     project.save()
     said = read_errors(call("validate", "pipeline.yaml"))
-    assert said.endswith(
-        "where the files of ConfigMap 'mystages' are, or put their folder on PYTHONPATH"
-    )
+    assert said.endswith("the files of ConfigMap 'mystages', or add that folder to PYTHONPATH")
 
 
 @pytest.fixture
@@ -146,5 +144,5 @@ def test_what_is_to_be_fetched_is_checked(call: Call, tmp_path: Path, message: P
     result = fetch(call, {"packages": ["--pre"]}, tmp_path)
     assert result.exit_code == ExitCode.BAD_SPEC
     assert read_errors(result).startswith("spec.code.packages[0]: must be a name and its one")
-    assert read_errors(call("fetch-code", "{", "--into", str(tmp_path))) == "spec.code: is no JSON"
+    assert read_errors(call("fetch-code", "{", "--into", str(tmp_path))) == "spec.code: is not JSON"
     assert fetch(call, {"ofLater": {"a": 1}}, tmp_path).exit_code == 0

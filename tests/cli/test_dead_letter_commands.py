@@ -49,7 +49,7 @@ def test_they_are_told_wherever_failures_and_proof_are(project: Project) -> None
 def test_what_is_left_out_is_told_too(project: Project) -> None:
     make(project, "drop")
     lines = run(project, "run", "--engine", "inline").splitlines()
-    assert "left out, since they raised errors: 1 row of own" in lines
+    assert "dropped because of errors: 1 row of own" in lines
 
 
 def test_a_mended_stage_gets_them_again_and_nothing_else(project: Project) -> None:
@@ -63,7 +63,7 @@ def test_a_mended_stage_gets_them_again_and_nothing_else(project: Project) -> No
     assert 3 == len(list(project.folder.glob("output/*/*/*.jsonl")))
     again = project.execute("retry", "--dead-letters", "--engine", "inline")
     assert again.returncode == 0
-    assert again.stderr == "there are no dead letters of stages that the pipeline has\n"
+    assert again.stderr == "there are no dead letters of stages in the pipeline\n"
 
 
 def test_a_tolerance_without_dead_letters_is_refused(project: Project) -> None:

@@ -94,7 +94,7 @@ def test_a_wait_that_is_too_short_says_who_is_left(
     started.append(run)
     result = call("drain", "pipeline.yaml", "--wait", "--timeout", "0.2")
     assert 1 == result.exit_code
-    assert f"process {run.pid} still runs after 0.2 s" == read_errors(result)
+    assert f"process {run.pid} is still running after 0.2 s" == read_errors(result)
     read_until(run, "stopping: letting work in flight finish")
     (project.path / "go").touch()
     _, rest = run.communicate(timeout=300)
@@ -197,8 +197,8 @@ def test_a_run_that_stops_can_still_be_stopped_at_once(
 def test_who_stops_already_is_not_asked_again(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drain_command, "choose", lambda *_: Drain(None, (STRANGER,)))
     monkeypatch.setattr(os, "kill", pytest.fail)
-    assert "process 4711 is stopping already\n" == drain(call)
-    assert "process 4711 is stopping already\nit has ended\n" == drain(call, "--wait")
+    assert "process 4711 is already stopping\n" == drain(call)
+    assert "process 4711 is already stopping\nit has ended\n" == drain(call, "--wait")
 
 
 def test_a_driver_on_another_host_is_named(project: Project, call: Call) -> None:
@@ -209,7 +209,7 @@ def test_a_driver_on_another_host_is_named(project: Project, call: Call) -> None
         store.take_lease(lease | {"time": time.time(), "ended": False, "parent": None})
     result = call("drain", "pipeline.yaml", "--wait")
     assert (1, "") == (result.exit_code, result.stdout)
-    assert read_errors(result).startswith("attempt 7 was alive ")
+    assert read_errors(result).startswith("attempt 7 was running ")
     assert read_errors(result).endswith("on another host or in another container; drain it there")
 
 

@@ -57,7 +57,7 @@ def test_a_pipeline_that_keeps_nothing_aside_says_how_it_would(
     result = call("dropped", "pipeline.yaml")
     assert (0, "") == (result.exit_code, result.stderr)
     assert "reasonColumn: why" in result.stdout
-    assert "leaves such rows in the output" in result.stdout  # so it is no setting for good
+    assert "keeps these rows in the output" in result.stdout  # so it is no setting for good
 
 
 def test_before_a_run_there_is_no_ledger_to_look_into(project: Project, call: Call) -> None:

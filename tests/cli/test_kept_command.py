@@ -75,7 +75,7 @@ def test_a_hurt_one_is_named_and_forgotten_and_nothing_is_done_again(project: Pr
     path.write_bytes(b"hurt")
     result = project.execute("verify")
     assert (65, True) == (result.returncode, path.name in result.stdout + result.stderr)
-    told = "kept output that is missing or hurt is forgotten, of 1 source"
+    told = "discarded missing or damaged kept output of 1 source"
     assert [told] == run(project, "repair", "--dry-run")
     assert [told] == run(project, "repair")
     lines = run(project, "run", "--engine", "inline")

@@ -87,7 +87,7 @@ def test_a_plan_needs_to_know_where_its_inputs_lie(kubectl: FakeKubectl, ask: Ca
     kubectl.answer(PIPELINE, pipeline)
     result = ask("plan", "corpus")
     assert (result.exit_code, kubectl.list_verbs()) == (64, [])
-    assert "known to attempts alone of pipeline 'pages'" in result.stderr
+    assert "uses information that only attempts have about pipeline 'pages'" in result.stderr
 
 
 def test_arguments_are_words_whatever_is_in_them(kubectl: FakeKubectl, ask: Call) -> None:
@@ -118,7 +118,7 @@ def test_the_job_goes_where_a_run_has_the_claim(kubectl: FakeKubectl, ask: Call)
     refused = ask("quarantine", "release", "corpus", "--all")
     assert refused.exit_code == 69
     assert re.fullmatch(
-        r"strandline: error: attempt 1 of corpus is under way and writes the ledger; wait .*\n",
+        r"strandline: error: attempt 1 of corpus is running and writes the ledger; wait .*\n",
         refused.stderr,
     )
     assert len(kubectl.created) == 1
@@ -303,7 +303,7 @@ def test_attempts_are_listed(kubectl: FakeKubectl, ask: Call) -> None:
     first, second = map(json.loads, ask("attempts", "corpus", "--json").stdout.splitlines())
     assert (first["cause"], second["phase"], second["started"]) == ("OOMKilled", "Running", None)
     kubectl.answer("get curationattempts.strandline.dev -l", {"items": []})
-    assert ask("attempts", "corpus").stdout == "no attempt has been made yet\n"
+    assert ask("attempts", "corpus").stdout == "there is no attempt yet\n"
 
 
 REFUSED: list[tuple[tuple[str, ...], int, str]] = [
@@ -391,7 +391,7 @@ def test_what_an_older_operator_has_left_out_is_told(
 def test_a_log_that_breaks_off_is_no_answer(kubectl: FakeKubectl, ask: Call) -> None:
     kubectl.answer("logs", "veri", code=1)
     result = ask("verify", "corpus")
-    assert (result.exit_code, "may not be whole" in result.stderr) == (1, True)
+    assert (result.exit_code, "may be incomplete" in result.stderr) == (1, True)
     assert kubectl.list_verbs()[-1] == "delete"
 
 

@@ -168,7 +168,7 @@ def test_a_writer_that_does_not_rest_is_named(
     monkeypatch.setattr(faults, "reach", lambda step: steps.get(step, lambda: None)())
     result = call("push", "pipeline.yaml", "--to", table.target)
     assert result.exit_code == 73
-    assert "another writer has changed the table while it was pushed (0 files" in result.stderr
+    assert "another writer changed the table during the push (0 files" in result.stderr
 
 
 def test_a_table_that_another_pipeline_makes_at_the_same_time_is_left_alone(
@@ -181,7 +181,7 @@ def test_a_table_that_another_pipeline_makes_at_the_same_time_is_left_alone(
     monkeypatch.setattr(faults, "reach", lambda step: steps.get(step, lambda: None)())
     result = call("push", "pipeline.yaml", "--to", table.target)
     assert result.exit_code == 73
-    assert "somebody else has written this table" in result.stderr
+    assert "another writer has written this table" in result.stderr
     assert table.read_texts() == ["mine"]
 
 

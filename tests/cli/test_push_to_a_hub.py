@@ -171,7 +171,7 @@ def test_an_upload_that_is_refused_is_told(
     hub.faults.append(Fault("PUT /lfs/", "403", 9))
     refused = push()
     assert refused.returncode == 73
-    assert "the hub does not let us in (403)" in refused.stderr
+    assert "the hub denies access (403)" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert count_commits(hub) == 0
 
@@ -220,7 +220,7 @@ def test_a_token_that_may_not_write_is_told(
     hub.faults.append(Fault("create", "403", 9))
     refused = push()
     assert refused.returncode == 73
-    assert "the hub does not let us in (403); set HF_TOKEN" in refused.stderr
+    assert "the hub denies access (403); set HF_TOKEN" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
@@ -228,7 +228,7 @@ def test_a_target_that_names_nothing_is_told(project: Project, run: Call, push: 
     run()
     refused = push("hf://org/notes")
     assert refused.returncode == 64
-    assert "one is hf://datasets/ORG/NAME[@branch]" in refused.stderr
+    assert "write hf://datasets/ORG/NAME[@branch]" in refused.stderr
 
 
 def test_a_hurt_file_is_not_committed(project: Project, run: Call, hub: Hub, push: Push) -> None:

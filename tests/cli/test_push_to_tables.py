@@ -106,7 +106,7 @@ def test_somebody_elses_table_is_left_alone(run: Call, call: Call, table: OwnTab
     table.write_mine()
     result = call("push", "pipeline.yaml", "--to", table.target)
     assert result.exit_code == 73
-    assert "somebody else has written this table" in result.stderr
+    assert "another writer has written this table" in result.stderr
     assert table.read_texts() == ["mine"]
 
 
@@ -131,7 +131,7 @@ def test_lines_are_no_table(project: Project, run: Call, call: Call, table: OwnT
     run()
     result = call("push", "pipeline.yaml", "--to", table.target)
     assert result.exit_code == 73
-    assert "a table takes Parquet alone" in result.stderr
+    assert "tables support only Parquet" in result.stderr
 
 
 def test_another_pipeline_with_the_same_files_is_another_revision(

@@ -52,7 +52,7 @@ def test_an_attempt_by_hand_follows_where_the_policy_allows_none(project: Projec
 def test_where_there_was_none_it_says_so_and_makes_the_first(project: Project) -> None:
     result = project.execute("retry", "--engine", "inline", "--json")
     assert 0 == result.returncode
-    assert result.stderr == "no attempt has been made yet; this is the first\n"
+    assert result.stderr == "there is no attempt yet; this is the first\n"
     last = json.loads(result.stdout.splitlines()[-1])
     assert ("COMPLETE", 1) == (last["outcome"], last["attempt"])
     assert [Trigger.MANUAL] == list_triggers(project)

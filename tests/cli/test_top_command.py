@@ -95,10 +95,10 @@ def test_stages_sources_and_failures_are_shown() -> None:
 
 
 def test_the_last_note_is_shown_such_as_that_a_server_is_waited_for() -> None:
-    note = "ask-model: it has not answered since 05:10 UTC \x1b[2J"
+    note = "ask-model: the server has not responded since 05:10 UTC \x1b[2J"
     live = live_of()._replace(note=note)
     assert parse_json(json.loads(json.dumps(render_snapshot(live)))) == live
-    assert r"ask-model: it has not answered since 05:10 UTC \x1b[2J" in show(
+    assert r"ask-model: the server has not responded since 05:10 UTC \x1b[2J" in show(
         TopFacts("default/notes", running(2), live)
     )
     assert "note" not in render_snapshot(live_of())
@@ -235,9 +235,9 @@ def test_a_driver_of_a_cluster_wants_the_uid_of_its_attempt(
 def test_nobody_answers(project: Project, call: Call, server: AttemptServer) -> None:
     server.watch(Path("nowhere"), lambda: None, lambda: "")
     result = call("top", "pipeline.yaml", "--ask", f"127.0.0.1:{server.port}")
-    assert (result.exit_code, "nothing to say yet (404)" in result.stderr) == (1, True)
+    assert (result.exit_code, "nothing to report yet (404)" in result.stderr) == (1, True)
     result = call("top", "pipeline.yaml", "--ask", "127.0.0.1:1")
-    assert (result.exit_code, "no driver answers there" in result.stderr) == (1, True)
+    assert (result.exit_code, "no driver responds there" in result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("key", [b"q", b"\x03"])

@@ -59,7 +59,7 @@ def test_a_result_that_is_empty_says_which_stage_dropped_it(user: Journey) -> No
     user.strandline("init", "documents", "--input", "docs/**/*.md")
     said = user.strandline("run", "pipeline.yaml", "--engine", "inline")
     assert (said.code, user.list_outputs()) == (0, [])
-    assert "nothing was written; filter-text-quality dropped most of it" in said.text
+    assert "nothing was written; filter-text-quality dropped most rows" in said.text
 
 
 def test_mistakes_are_told_at_once(user: Journey) -> None:

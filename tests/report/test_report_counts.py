@@ -25,7 +25,7 @@ class Fate(StrEnum):
     FINISHED_NOW = "finished by the last attempt"
     FINISHED_BEFORE = "finished before"
     FAILED_NOW = "failed in the last attempt"
-    FAILED_BEFORE = "failed before, not tried again yet"
+    FAILED_BEFORE = "failed before, not retried yet"
     QUARANTINED = "quarantined"
     RELEASED_NOW = "released by the last attempt"
     RELEASED_BEFORE = "released by an attempt before"
@@ -88,7 +88,7 @@ def test_law_each_listed_source_is_in_one_part_and_all_parts_are_the_listing(
     # What is with an attempt that is over is with nobody.
     assert parts["in flight"] == (fates[Fate.RELEASED_NOW] if is_running else 0)
     released = fates[Fate.RELEASED_NOW] + fates[Fate.RELEASED_BEFORE]
-    assert parts["in flight"] + parts["interrupted, to be done again"] == released
+    assert parts["in flight"] + parts["interrupted, to be processed again"] == released
 
 
 @given(numbers=st.lists(st.integers(0, 10**6), min_size=6, max_size=6), is_running=st.booleans())
@@ -117,7 +117,7 @@ def test_a_stopped_run_says_nowhere_that_it_is_at_work() -> None:
     text = Outline(render_page(facts)).text
     assert "interrupted229" in text
     assert "in flight229" not in text
-    assert "28 failed before, not tried again yet" in text
+    assert "28 failed before, not retried yet" in text
 
 
 def test_an_attempt_that_wrote_nothing_down_has_done_what_others_know_of_it() -> None:

@@ -145,7 +145,7 @@ def test_a_run_in_trouble_says_all_of_it() -> None:
     for words in (
         "default/notes",
         "running",
-        "2.5/s of late",
+        "2.5/s recently",
         "read sets the pace",
         "Preempted",
         "Why attempt 2 ended: OOMKilled",
@@ -237,7 +237,7 @@ def test_the_frame_of_a_panel_holds_the_panel_as_it_came() -> None:
 
 
 def test_a_rule_that_took_everything_is_told() -> None:
-    told = "one rule of filter took all 10 rows: short words"
+    told = "one rule of filter dropped all 10 rows: short words"
     assert told in read(facts_of(funnel=funnel_of(10, "short words"))).text
     assert "one rule of" not in read(facts_of(funnel=funnel_of(20, "short words"))).text
 
