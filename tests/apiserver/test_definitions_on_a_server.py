@@ -127,7 +127,7 @@ NEW: dict[str, tuple[str, Edit]] = {
         put("spec", "ray", "envFrom", to=[{"prefix": "RAY_", "secretRef": {"name": "keys"}}]),
     ),
     "a toleration of no taint": (
-        "a toleration without 'key' is of all taints",
+        "a toleration without 'key' applies to all taints",
         put("spec", "ray", "head", "spot", to={"preset": "gke", "tolerations": [{}]}),
     ),
     "a toleration of any value with one": (
@@ -213,7 +213,7 @@ NEW: dict[str, tuple[str, Edit]] = {
 CHANGED: dict[str, tuple[str, Edit]] = {
     "an attempt": ("an attempt cannot be changed", put("spec", "run", to="second")),
     "the ledger's place": (
-        "the ledger stays where it is",
+        "the ledger cannot be moved",
         put("spec", "storage", "ledger", "claimName", to="another"),
     ),
 }

@@ -128,5 +128,7 @@ def test_a_plain_start_that_is_late_is_told(
         raise TimeoutError("The current node timed out during startup.")
 
     monkeypatch.setattr("ray.init", init)
-    with pytest.raises(RayStartError, match="did not start in time, as where a machine is busy"):
+    with pytest.raises(
+        RayStartError, match="did not start in time, for example because the machine is busy"
+    ):
         start_local(1, tmp_path)

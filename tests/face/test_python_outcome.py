@@ -122,6 +122,6 @@ def test_a_sink_of_ones_own_is_asked_for_a_checkpoint_and_not_for_a_path(tmp_pat
     with pytest.raises(SpecError) as caught:
         pipeline.run(engine="inline")
     assert str(caught.value) == (
-        "checkpoint_path: required, since the sink 'own-sink' has no parameter `path`; "
-        "its outputs go to that folder"
+        "checkpoint_path: required because the sink 'own-sink' has no parameter `path`; the "
+        "outputs are written to that folder"
     )

@@ -156,7 +156,7 @@ def test_pieces_that_were_damaged_end_the_gathering_and_keep_what_was_merged(
     path = find_pack(barn.shards, barn.state) if is_sealed else find_shard(barn.shards, 2)
     path.write_bytes(path.read_bytes().replace(b"a\n", b"x\n"))
     barn.put("c")
-    with pytest.raises(LedgerError, match="other bytes than were written; restore it"):
+    with pytest.raises(LedgerError, match="changed since it was written; restore it"):
         barn.gather(is_whole=True)
     assert before == barn.merged()
 
@@ -168,7 +168,7 @@ def test_what_a_stage_can_not_merge_stays_to_be_merged(barn: Barn) -> None:
     barn.put("a")
     works = barn.merges["words"]
     barn.merges["words"] = refuse
-    with pytest.raises(MergeError, match="stage 'words' can't merge what it has gathered: Value"):
+    with pytest.raises(MergeError, match="stage 'words' can't merge its gathered pieces: Value"):
         barn.gather(is_whole=True)
     barn.merges["words"] = works
     barn.gather(is_whole=True)
@@ -225,7 +225,7 @@ def test_shards_of_sources_that_came_to_nothing_go(barn: Barn) -> None:
 def test_a_merge_that_writes_nothing_is_told(barn: Barn) -> None:
     barn.put("a")
     barn.merges["words"] = lambda paths, out: None
-    with pytest.raises(MergeError, match="'words' has merged 1 files to none"):
+    with pytest.raises(MergeError, match="'words' returned no file from the merge of 1 files"):
         barn.gather()
 
 

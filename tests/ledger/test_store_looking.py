@@ -97,7 +97,7 @@ def test_where_writing_never_pauses_the_reader_says_so(
     writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt_reading(monkeypatch, writer, times=1000)
-    with pytest.raises(LedgerInUseError, match="written while it was read"):
+    with pytest.raises(LedgerInUseError, match="written during a read"):
         read_keys(tmp_path)
 
 

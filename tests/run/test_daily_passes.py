@@ -120,7 +120,7 @@ def test_a_row_that_was_out_and_goes_is_counted_where_the_first_key_stays(
         second_day.run(name, **documents[name])
     result = second_day.run("daily-duplicates", "Restart", **spec)
     counters = result.counts["cluster-duplicates"].counters
-    assert {"rows that stayed before and go": 2} == counters
+    assert {"previously kept rows that are dropped": 2} == counters
     assert second_day.read_rows("daily-duplicates", "stays") == Counter("ab")
     second_day.run("kept", **documents["kept"])
     again = second_day.run("daily-duplicates", **spec)
@@ -173,7 +173,7 @@ def test_an_index_that_is_gone_makes_no_first_day(second_day: Passes, *, is_moun
     if is_mounted:
         folder.mkdir()
     for _ in range(2):
-        with pytest.raises(LedgerError, match="kept-pages -> gone from there"):
+        with pytest.raises(LedgerError, match="kept-pages -> missing there"):
             run_day(second_day)
         assert read_keys(second_day) == "mt"
     shutil.rmtree(folder, ignore_errors=True)

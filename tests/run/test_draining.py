@@ -118,7 +118,7 @@ def test_a_program_that_has_run_a_pipeline_and_lives_on_is_not_asked() -> None:
 
 
 def test_a_supervisor_elsewhere_is_out_of_reach() -> None:
-    told = "a process on another host or in another container runs this; drain it there"
+    told = "a process on another host or in another container runs this pipeline; drain it there"
     with pytest.raises(DrainError, match=told):
         decide(FolderView(Holder(None), lease_of(), record_of(3)), DRIVER)
 

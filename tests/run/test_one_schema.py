@@ -83,7 +83,7 @@ def test_what_does_not_fit_fails_its_source_alone(passes: Passes) -> None:
     result = run(passes, {"infer": 1})
     assert result.code is ExitCode.SOURCES_FAILED
     (failure,) = result.failures
-    assert "b.jsonl#L1: the column 'note' has int, where the schema has text" in failure.message
+    assert "b.jsonl#L1: the column 'note' has int, but the schema has text" in failure.message
     assert list_notes(passes) == {"x"}
 
 
@@ -144,7 +144,7 @@ def test_a_run_without_a_ledger_infers_too(tmp_path: Path) -> None:
 def test_an_inferring_reader_comes_first(passes: Passes) -> None:
     put(passes, "a.jsonl", {"note": "x"})
     reader = {"use": "read-jsonl", "with": {"schema": {"infer": 1}}}
-    with pytest.raises(ValueError, match=r"infers its schema .* has to come first"):
+    with pytest.raises(ValueError, match=r"infers its schema .* must be the first"):
         passes.run(
             NAME,
             source={"use": "files", "with": {"paths": [f"{passes.folder}/in/*.jsonl"]}},

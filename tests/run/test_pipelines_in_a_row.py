@@ -200,7 +200,7 @@ def test_an_output_that_is_lost_is_not_gone(passes: Passes) -> None:
     second = run_second(passes, "jsonl")
     assert second.standing.removed == 0
     assert read(passes) == "ab"
-    name = "not looked at: an output of pipeline default/first that is not there"
+    name = "not looked at: a missing output of pipeline default/first that is not there"
     assert second.counts["jsonl-files"].counters == {name: 1}
 
 
@@ -232,7 +232,7 @@ def test_a_ledger_that_cant_be_read_deletes_nothing(
     monkeypatch.setattr("strandline.run.attempt.sources.published_outputs._list_files", refuse)
     second = run_second(passes, "jsonl")
     assert second.standing.removed == 0
-    name = "not looked at: what pipeline default/first has out"
+    name = "not looked at: outputs of pipeline default/first"
     assert second.counts["jsonl-files"].counters == {name: 1}
 
 
@@ -313,7 +313,7 @@ def test_a_shared_file_that_waits_to_be_written_anew_is_not_read(
         patch.setattr("strandline.run.attempt.attempt.CLOSING", closing)
         write(passes, one="")
         run_first(passes, sink)
-    with pytest.raises(ListingError, match="holds rows that pipeline default/first has no more"):
+    with pytest.raises(ListingError, match="has rows that pipeline default/first has removed"):
         run_second(passes, "shared jsonl")
     assert read(passes) == "ab"
     run_first(passes, sink)

@@ -176,7 +176,7 @@ def test_a_mixture_of_recipes_is_withheld_where_one_is_required(root: Path) -> N
     (root / "2.jsonl").write_text('{"text": "wave", "score": 1.0}\n')
     mixed = run_over(1, OnChange.CONTINUE)
     assert mixed.code is ExitCode.REQUIREMENTS_NOT_MET
-    assert "oneRecipe: 2 sources are as an older recipe made them" in mixed.message
+    assert "oneRecipe: 2 sources were made with an older recipe" in mixed.message
     assert find_latest(root) == "0001/p0001"
     assert run_over(1, OnChange.REDO).code is ExitCode.COMPLETE
     assert find_latest(root) == "0003/p0001"

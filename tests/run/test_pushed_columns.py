@@ -154,7 +154,7 @@ def _normalise(value: Any) -> Any:
         (["a b"], set(), ""),
         ([""], {"delta", "iceberg", "lance"}, "has no name"),
         (['a"b'], {"lance"}, "in its name"),
-        (["_rowid"], {"lance"}, "keeps for itself"),
+        (["_rowid"], {"lance"}, "reserves"),
         (["select"], set(), ""),
     ],
 )

@@ -110,15 +110,15 @@ def test_who_cannot_write_it_leaves_it(
 ) -> None:
     before = outputs.list_shared()
     (note,) = tidy(store, outputs, sink)
-    assert note.startswith(f"{before[0]} still has 2 rows of sources that changed or went: {why}")
+    assert note.startswith(f"{before[0]} still has 2 rows of changed or removed sources: {why}")
     assert outputs.list_shared() == before
     store.write(Change(forget=[B.source]))
-    assert verify(store, outputs).problems == [f"2 rows are nobody's: {before[0]}"]
+    assert verify(store, outputs).problems == [f"2 rows belong to no source: {before[0]}"]
 
 
 def test_a_file_that_stayed_at_another_place_is_left_there(store: Store, tmp_path: Path) -> None:
     (note,) = tidy(store, LocalOutputs(tmp_path / "elsewhere"), JsonlSink())
-    assert note.endswith("changed or went: it is not there")
+    assert note.endswith("changed or went: the file is missing")
 
 
 def test_a_source_with_rows_in_two_such_files_is_moved_out_of_both(

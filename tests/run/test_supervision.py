@@ -124,7 +124,7 @@ def test_a_ledger_that_another_driver_has_is_not_waited_for() -> None:
     assert [Trigger.RUN] == stage.triggers
     (told,) = stage.told
     assert isinstance(told, GiveUp)
-    assert told.why == "another driver has the ledger, and ends by itself or is stopped"
+    assert told.why == "another driver holds the ledger; wait until it ends, or stop it"
     assert not told.is_exhausted
 
 
@@ -140,7 +140,7 @@ def test_sources_that_fail_are_not_tried_again_before_somebody_has_looked() -> N
     assert [Trigger.RUN] == stage.triggers
     (told,) = stage.told
     assert isinstance(told, GiveUp)
-    assert told.why == "mend the sources or the stage, then `strandline retry` tries what failed"
+    assert told.why == "fix the sources or the stage, then run `strandline retry`"
 
 
 def test_sources_that_fail_are_tried_again_where_the_pipeline_says_so() -> None:

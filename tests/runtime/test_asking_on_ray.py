@@ -81,9 +81,9 @@ def test_a_server_that_is_down_is_told_while_the_run_waits_for_it(tmp_path: Path
         outcome = run_attempt(AttemptConfig(plan, tmp_path / "volume", engine="ray"), report=report)
     assert outcome.code is ExitCode.COMPLETE
     down, up = notes  # while it was down, or it would be down still
-    assert f"ask-model: the server {url}: it has not answered since " in down
-    assert "(503 Service Unavailable); it is asked again until " in down
-    assert "it answers again at " in up
+    assert f"ask-model: the server {url}: the server has not responded since " in down
+    assert "(503 Service Unavailable); retrying until " in down
+    assert "the server responds again since " in up
 
 
 # In the first tier, tests/packs/models/test_own_servers.py has servers that die, in one process.

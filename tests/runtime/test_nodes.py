@@ -53,7 +53,7 @@ def test_law_whatever_nodes_do_all_is_finished_once(seen: dict[str, Any], name: 
 
 def test_law_data_that_is_lost_with_a_node_is_made_again(seen: dict[str, Any]) -> None:
     trial = seen["dies"]
-    assert "data was lost with a node; the sources that it was of begin anew" in trial["notes"]
+    assert "data was lost with a node; the affected sources start again" in trial["notes"]
     assert trial["finished"] == SOURCES
 
 

@@ -163,7 +163,7 @@ def test_a_file_system_is_synced_whole_where_that_tells_of_errors(
 
 @pytest.mark.parametrize(
     ("flags", "told"),
-    [(os.ST_RDONLY, "the volume is mounted read-only"), (0, "no right to write there")],
+    [(os.ST_RDONLY, "the volume is mounted read-only"), (0, "no permission to write")],
 )
 def test_a_volume_that_is_read_only_is_told_from_missing_rights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int, told: str

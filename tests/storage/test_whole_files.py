@@ -142,7 +142,7 @@ def test_where_files_cannot_be_told_apart_it_does_not_wait_for_ever(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os.path, "samestat", lambda one, other: False)
-    with pytest.raises(VolumeError, match="file system can't tell files apart"):
+    with pytest.raises(VolumeError, match="file system can't distinguish files"):
         write_whole(path, b"new")
     assert not path.exists()
 
@@ -151,7 +151,7 @@ def test_where_files_cannot_be_told_apart_it_does_not_wait_for_ever(
     ("spot", "sentence"),
     [
         ("gone/x", "No such file"),
-        ("file/x", "a file stands where a folder is needed"),
+        ("file/x", "this is a file, but a folder is needed"),
         ("in", "dir"),
     ],
 )

@@ -149,7 +149,7 @@ def _note_missing(store: Store, starts: RedoStarts, is_there: Callable[[str, int
         if not (starts.is_due(entry) and starts.find(source, entry, record).from_output):
             continue
         if not all(is_there(*_locate(source, output)) for output in record.data):
-            attempt, why = entry.attempt, "a file of its output is gone, or has another size"
+            attempt, why = entry.attempt, "a file of its output is missing or has another size"
             change.fail.append((source, note_unreadable(record.key, entry, attempt, why)))
     store.write(change)
 
@@ -178,7 +178,7 @@ def _add_leftover(ending: Ending, number: int) -> Ending:
     if not number:
         return ending
     # These sources failed, are quarantined, or are no longer listed.
-    sentence = f"redo: {number} sources stay as an older recipe made them"
+    sentence = f"redo: {number} sources keep the output of an older recipe"
     return ending._replace(incidents=[*ending.incidents, sentence])
 
 
