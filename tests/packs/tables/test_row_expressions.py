@@ -179,8 +179,8 @@ def test_an_error_of_types_is_no_traceback_of_arrow() -> None:
     ("where", "character", "begins"),
     [
         ("  score == 'é' and count is 3", 29, "`is` is only for None"),
-        ("(score == 1 and\r\n f(count))", 19, "of functions"),
-        ("(score == 1 and\r f(count))", 18, "of functions"),
+        ("(score == 1 and\r\n f(count))", 19, "the functions are"),
+        ("(score == 1 and\r f(count))", 18, "the functions are"),
         ("score >=", 9, "invalid syntax"),
         (" score = 3", 8, "invalid syntax"),
         ("len(text", 4, "'(' was never closed"),

@@ -133,7 +133,7 @@ def test_a_column_that_the_schema_does_not_have_is_not_left_out_in_silence(tmp_p
         ({"a": ["int", "int"]}, "a: no type is called"),
         ({}, "must not be empty"),
         ({"infer": 0}, "at least 1"),
-        ({"infer": 2, "a": "text"}, "stands alone"),
+        ({"infer": 2, "a": "text"}, "can't be combined"),
     ],
 )
 def test_a_schema_that_nobody_understands_is_refused(schema: Any, words: str) -> None:
@@ -202,7 +202,7 @@ def test_a_type_of_a_file_is_widened_or_refused_with_the_row(tmp_path: Path, use
         UnreadableFileError, match=r"x\.bin#.*1: the column 'n' has '9007199254740993'"
     ):
         read_file(use, path, schema={"n": "float"})
-    with pytest.raises(UnreadableFileError, match=r"x\.bin#.*0: the column 'n' has int, where"):
+    with pytest.raises(UnreadableFileError, match=r"x\.bin#.*0: the column 'n' has int, but"):
         read_file(use, path, schema={"n": "text"})
 
 
@@ -222,7 +222,7 @@ def test_csv_takes_its_types_from_the_schema(tmp_path: Path) -> None:
     assert table.column("n").to_pylist() == [1, None]
     assert table.column("t").to_pylist() == [AT_TEN, None]
     path.write_text("n\nx\n")
-    with pytest.raises(UnreadableFileError, match="'x' in the column 'n' is no int"):
+    with pytest.raises(UnreadableFileError, match="'x' in the column 'n' is not a valid int"):
         read_file("read-csv", path, schema=schema)
 
 

@@ -245,7 +245,7 @@ def test_what_fills_up_is_the_tokenizers_own_or_the_one_that_is_named(
 def test_a_tokenizer_without_a_token_to_fill_up_with_is_refused(
     scorer: dict[str, Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(ModelError, match=r"has no token <fill> to pad .* in `padToken`"):
+    with pytest.raises(ModelError, match=r"has no token <fill> to pad .* `padToken`"):
         StageRun("score-text", **scorer, padToken="<fill>")
     bare = Path(scorer["tokenizer"])
     bare.write_text(bare.read_text().replace(PAD, "[GAP]"))
@@ -303,12 +303,12 @@ BOTH = {"input_ids": OPEN, "attention_mask": OPEN}
 @pytest.mark.parametrize(
     ("inputs", "make", "message"),
     [
-        ({"input_ids": OPEN}, "Cast", "must take input_ids, attention_mask and, .* it takes input"),
+        ({"input_ids": OPEN}, "Cast", "must take input_ids, attention_mask and .* it takes input"),
         (BOTH | {"position_ids": OPEN}, "Cast", r"it takes .*position_ids tensor\(int64\)"),
         ({"input_ids": OPEN, "attention_mask": ["n"]}, "Cast", "texts × tokens of int64"),
         ({"input_ids": OPEN, "floats": OPEN}, "Cast", r"floats tensor\(float\)"),
         (BOTH | {"input_ids": [1, 128]}, "Cast", r"takes only texts of one size \(input_ids.*128"),
-        (BOTH, "Cast", "it gives 512 numbers per text, not one; use `classify-text` for labels"),
+        (BOTH, "Cast", "it returns 512 numbers per text, not one; use `classify-text` for labels"),
         (BOTH, "Identity", r"it must return `logits`, texts × numbers; it returns .*int64"),
         (
             BOTH,
@@ -334,7 +334,7 @@ def test_an_answer_that_does_not_fit_is_refused(
     ):
         StageRun("score-text", **classifier)
     with pytest.raises(
-        ModelError, match=r"it returns one number per text, .*`score-text`, or `multi"
+        ModelError, match=r"it returns one number per text, .*`score-text`, or set `multi"
     ):
         StageRun("classify-text", **scorer)
     alone = StageRun("classify-text", **scorer, multiLabel=True, modelLabels=["good"])
@@ -352,7 +352,7 @@ def test_a_number_that_is_none_fails_the_task(tmp_path: Path) -> None:
 
 def test_more_tokens_than_the_network_was_made_for_are_refused(tmp_path: Path) -> None:
     files = name_files(write_network(tmp_path / "short", {"sea": [1.5]}, positions=8))
-    with pytest.raises(ModelError, match=r"can't be run on 512 tokens; .* lower `maxTokens`"):
+    with pytest.raises(ModelError, match=r"it failed on 512 tokens; .* lower `maxTokens`"):
         StageRun("score-text", **files)
     stage = StageRun("score-text", **files, maxTokens=8)
     assert [9.0] == stage.column("text", ["sea " * 20], answer="score")
