@@ -106,7 +106,7 @@ def test_packages_that_are_not_here_are_told_with_the_command() -> None:
         f"{command}"
     )
     assert second.startswith("spec.code.packages[2]: pyyaml is ")
-    assert "here, not 0.1; run: " in second
+    assert "on this machine, not 0.1; run: " in second
     brought = bring_code(Code(packages=(here,)), {}, [])
     assert brought.parts == {"code.packages": [here]}
 

@@ -126,7 +126,7 @@ def test_a_supervisor_elsewhere_is_out_of_reach() -> None:
 @pytest.mark.parametrize(("time", "ago"), [(NOW - 40.0, 40), (NOW - 600.0, 600), (NOW + 9.0, 0)])
 def test_a_driver_elsewhere_is_out_of_reach(time: float, ago: int) -> None:
     view = FolderView(None, lease_of(boot="boot-2", time=time), record_of(3, boot="boot-2"))
-    told = f"attempt 3 was alive {ago} s ago on another host or in another container; drain it"
+    told = f"attempt 3 was running {ago} s ago on another host or in another container; drain it"
     with pytest.raises(DrainError, match=told):
         decide(view, DRIVER)
     assert 1 == DrainError.exit_code

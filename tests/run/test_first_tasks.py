@@ -55,7 +55,7 @@ def test_a_misspelt_column_ends_the_run_at_its_first_task(
         rows.run(engine=engine, onError=on_error)
     words = str(caught.value)
     assert words.startswith("stage 'normalise-text' failed all 30 rows of its first task, of ")
-    assert "there is no column 'txt'; there are: key, text" in words
+    assert "there is no column 'txt'; the columns are: key, text" in words
     assert "correct the stage or its input columns, and run again" in words
     assert caught.value.is_lasting
     assert rows.count_dead() == 0

@@ -223,9 +223,7 @@ class TestOutputsThatAreGone:
     ) -> None:
         with pytest.raises(LedgerError) as caught:
             first.run(url=emptied)
-        assert (f"outputs: {emptied} -> missing there, including {OWNER} with them") in str(
-            caught.value
-        )
+        assert (f"outputs: {emptied} -> missing there, including {OWNER}") in str(caught.value)
 
     def test_restart_makes_them_anew(self, first: Letters, emptied: str) -> None:
         outcome = first.run(url=emptied, on_change=OnChange.RESTART)

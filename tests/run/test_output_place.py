@@ -195,7 +195,7 @@ class TestMoving:
         one.unlink()
         two.write_bytes(bytes(two.stat().st_size))
         moved = move_outputs(letters.plan(path="new"), letters.folder)
-        assert ["missing, or recorded twice", "changed since it was written"] == sorted(
+        assert ["changed since it was written", "missing, or recorded twice"] == sorted(
             problem.partition(":")[0] for problem in moved.verdict.problems
         )
         with pytest.raises(LedgerError, match="outputs: "):

@@ -209,7 +209,7 @@ def test_names_that_are_no_names_are_refused(answer: Any) -> None:
         list_groups(replace_source(Steps(steps=(1,)), Odd(by="x")))
     assert code_of(caught.value) is ExitCode.BAD_SPEC
     assert str(caught.value).startswith(
-        "stage 'tens' can't determine the partitions of source 'step 001' shares: TypeError: "
+        "stage 'tens' can't determine the partitions of source 'step 001': TypeError: "
         "partition_indices must return a list of names"
     )
 
@@ -221,7 +221,7 @@ def test_an_error_of_the_declaration_is_told_with_its_source() -> None:
 
     with pytest.raises(
         PartitionError,
-        match="'steps' can't determine the partitions of source 'step 001' shares: K",
+        match="'steps' can't determine the partitions of source 'step 001': K",
     ):
         list_groups(replace_source(Broken(steps=(1,))))
 

@@ -118,7 +118,7 @@ def test_who_cannot_write_it_leaves_it(
 
 def test_a_file_that_stayed_at_another_place_is_left_there(store: Store, tmp_path: Path) -> None:
     (note,) = tidy(store, LocalOutputs(tmp_path / "elsewhere"), JsonlSink())
-    assert note.endswith("changed or went: the file is missing")
+    assert note.endswith("changed or removed sources: the file is missing")
 
 
 def test_a_source_with_rows_in_two_such_files_is_moved_out_of_both(

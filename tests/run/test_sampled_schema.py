@@ -165,7 +165,7 @@ def test_two_types_of_which_none_holds_the_other_end_the_run_before_it_begins(
 ) -> None:
     put(passes, "a.jsonl", {"note": "x"})
     put(passes, "b.jsonl", {"note": 7})
-    words = r"column 'note' is int in \S*b\.jsonl and text before; declare it .*perTask"
+    words = r"column 'note' is int in \S*b\.jsonl and text in earlier sources; declare it .*perTask"
     with pytest.raises(StrandlineError) as caught:
         run(passes)
     assert re.search(words, str(caught.value))

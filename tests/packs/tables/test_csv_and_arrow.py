@@ -75,7 +75,7 @@ def test_tasks_are_of_bounded_size(read: Write, count: int) -> None:
         (b"a,b\n1,2\n3\n", {}, "#L3: 1 values for 2 columns"),
         (b"a,b\n1,2,3\n", {}, "#L2: 3 values for 2 columns"),
         (b'a,n\nx,1\n"y\ny",1.5\n', {"types": {"n": "int"}}, "#L3: '1.5' in the column 'n'"),
-        (b"n\n99999999999999999999\n", {"types": {"n": "int"}}, "in the column 'n' is not a valid int"),
+        (b"n\n99999999999999999999\n", {"types": {"n": "int"}}, "column 'n' is not a valid int"),
         (b"t\nsoon\n", {"types": {"t": "time"}}, "'soon' in the column 't' is not a valid time"),
         (b"a,a\n1,2\n", {}, "two columns are called 'a'; rename them with `header`"),
         (b"a\n1\n", {"types": {"b": "int"}}, "no column 'b'; the columns are: a"),
