@@ -94,7 +94,7 @@ def test_nothing_is_held_against_what_was_there_before_anything_was_finished(
     put(passes, "b.jsonl", {"note": 7})
     with pytest.raises(StrandlineError) as caught:
         run(passes, {"infer": 2})
-    words = r"column 'note' is int in \S*b\.jsonl and text in earlier sources; declare it under `schema`"
+    words = r"column 'note' is int in \S*b\.jsonl and text in earlier sources; declare it under"
     assert re.search(words, str(caught.value))
     put(passes, "a.jsonl", {"note": 6})
     assert run(passes, {"infer": 2}).code is ExitCode.COMPLETE
