@@ -198,10 +198,10 @@ def test_an_unknown_attempt_gets_one_sentence(folder: PipelineFolder, call: Call
     write_record(folder, make_record(4))
     result = call("attempts", "show", "pipeline.yaml", "9")
     assert 64 == result.exit_code
-    assert "there is no record of attempt 9; there are only 4" == read_errors(result)
+    assert "there is no record of attempt 9; recorded are only 4" == read_errors(result)
     write_record(folder, make_record(7))
     result = call("attempts", "show", "pipeline.yaml", "9")
-    assert "there is no record of attempt 9; there are 4 to 7" == read_errors(result)
+    assert "there is no record of attempt 9; recorded are 4 to 7" == read_errors(result)
 
 
 @pytest.mark.parametrize("words", [("show", "pipeline.yaml"), ("show", "pipeline.yaml", "0"), ()])

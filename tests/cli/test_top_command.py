@@ -227,7 +227,7 @@ def test_a_driver_of_a_cluster_wants_the_uid_of_its_attempt(
     server.watch(path, lambda: 7, lambda: "")
     words = ("top", "pipeline.yaml", "--ask", f"127.0.0.1:{server.port}")
     refused = call(*words)
-    assert (refused.exit_code, "wants --attempt-uid" in refused.stderr) == (1, True)
+    assert (refused.exit_code, "requires --attempt-uid" in refused.stderr) == (1, True)
     assert "sets the pace" in call(*words, "--attempt-uid", "a-uid").stdout
     server.close()
 

@@ -278,7 +278,7 @@ def test_a_task_of_which_no_row_is_left_is_filtered(tokenizer: str) -> None:
         ({"prompt": "{{ text"}, r"not a readable template: .*\(line 1\)"),
         ({"parameters": {"stream": True}}, "can't have 'stream'"),
         ({"endpoint": "embeddings", "system": "x"}, "`system` goes with `endpoint: chat`"),
-        ({"output": {"schema": {"type": "array"}}}, "of an object"),
+        ({"output": {"schema": {"type": "array"}}}, "describe an object"),
         ({"output": {"schema": {"type": "thing"}}}, "not a JSON schema"),
         ({"output": {"schema": {"type": "object", "properties": {"prompt_tokens": {}}}}}, "adds"),
         ({"maxPromptTokens": 5}, "need each other"),
@@ -337,7 +337,7 @@ def test_blocks_of_a_template_stay_its_own() -> None:
 )
 def test_a_template_that_can_t_be_filled_fails_its_row(prompt: str) -> None:
     _, marks = Asked(FakeModel(), prompt=prompt).run(texts("a"))
-    assert ["no prompt can be made of it"] == [mark.msg.partition(":")[0] for mark in marks]
+    assert ["no prompt can be made from it"] == [mark.msg.partition(":")[0] for mark in marks]
 
 
 def test_only_what_decides_answers_is_in_the_fingerprint() -> None:
