@@ -116,7 +116,7 @@ PATIENT = WireLimits(5, 5, 20, 1)
     ("limits", "words"),
     [
         (WireLimits(5, 0.05, 20, 1), "no data received for 0.05 s"),
-        (WireLimits(5, 5, 0.05, 1), "no answer in 0.05 s"),
+        (WireLimits(5, 5, 0.05, 1), "no answer within 0.05 s"),
     ],
 )
 def test_a_server_that_is_silent_is_late(limits: WireLimits, words: str) -> None:

@@ -186,7 +186,7 @@ def test_other_weights_than_were_named_end_the_attempt_in_a_sentence(
         open_stage(tmp_path, serve=serve(tmp_path, model=url, digest=digest))
     assert caught.value.is_lasting
     found = sha256(b"others").hexdigest()
-    assert str(caught.value).endswith(f"{url}: its SHA-256 is {found}, and not {digest}")
+    assert str(caught.value).endswith(f"{url}: its SHA-256 is {found}, not {digest}")
     assert not list(tmp_path.rglob("*.part"))
 
 
