@@ -148,7 +148,9 @@ def _fill_streams() -> None:
 
 def _leave(*_: object) -> None:
     """End at once: nothing was begun, or all of it was put down."""
-    sentence = b"strandline: error: the run was ended while it started; run it again to go on\n"
+    sentence = (
+        b"strandline: error: the run was stopped during its start; run it again to continue\n"
+    )
     try:
         os.write(2, sentence)
     finally:

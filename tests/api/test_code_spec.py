@@ -92,7 +92,9 @@ def test_rejected_code_is_rejected_by_the_server(path: str, value: str) -> None:
 
 @pytest.mark.parametrize("given", [{"index": "https://example.com/simple"}, {"wheels": "/mnt"}])
 def test_package_sources_require_packages(given: dict[str, str]) -> None:
-    with pytest.raises(SpecError, match="say where 'packages' come from; name some"):
+    with pytest.raises(
+        SpecError, match="configure where 'packages' come from; list 'packages' too"
+    ):
         parse(**given)
 
 

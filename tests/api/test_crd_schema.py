@@ -213,7 +213,7 @@ class Ring(BaseModel):
     [
         (TwoTypes, "TwoTypes.value: a union of 2 types"),
         (Exclusive, "Exclusive.value: a structural schema has no exclusiveMinimum"),
-        (Free, "Free.value: a free object must be marked as one"),
+        (Free, "Free.value: a free-form object must be marked as such"),
         (Untyped, "Untyped.value: no type"),
         (Pair, "Pair.value: a structural schema has no prefixItems"),
         (Ring, "contains itself"),

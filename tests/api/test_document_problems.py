@@ -49,8 +49,8 @@ def said_about(document: object) -> list[str]:
         (
             with_change("apiVersion", "strandline.dev/v2"),
             (
-                "apiVersion: must be 'strandline.dev/v1alpha1', not 'strandline.dev/v2'; "
-                "this program knows no other version"
+                "apiVersion: must be 'strandline.dev/v1alpha1', not 'strandline.dev/v2'; this "
+                "program supports no other version"
             ),
         ),
         (without("metadata"), "metadata: required"),
@@ -79,7 +79,7 @@ def test_an_invalid_document_is_explained(document: object, expected: str) -> No
             2,
             (
                 "spec.source.batchSize: unknown field 'batchSize'; "
-                "known here: use, name, with, resources, workers, runtimeEnv"
+                "known names: use, name, with, resources, workers, runtimeEnv"
             ),
         ),
         (
@@ -123,8 +123,8 @@ def test_an_invalid_document_is_explained(document: object, expected: str) -> No
             "sink.name",
             "min-words",
             (
-                "spec.sink.name: 'min-words' is the name of stages[0] already; "
-                "give this one another 'name'"
+                "spec.sink.name: 'min-words' is already the name of stages[0]; give this item "
+                "another 'name'"
             ),
         ),
         ("source.with", [], "spec.source.with: must be an object, not a list"),
@@ -416,7 +416,7 @@ def test_a_problem_reads_as_one_line() -> None:
     [
         ("min-word", ["min-words", "max-words"], "did you mean 'min-words'?"),
         ("MinWords", ["min-words"], "did you mean 'min-words'?"),
-        ("qqq", ["a", "b"], "known here: a, b"),
+        ("qqq", ["a", "b"], "known names: a, b"),
         ("qqq", [], ""),
         ("qqq", [str(number) for number in range(13)], ""),
     ],

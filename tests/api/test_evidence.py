@@ -99,7 +99,9 @@ def test_the_first_of_equally_ranked_evidence_is_named(evidence: list[Evidence])
 
 
 def test_without_evidence_the_cause_is_unknown() -> None:
-    assert name_cause([]) == Evidence(Cause.UNKNOWN, "nothing tells why the attempt ended", "")
+    assert name_cause([]) == Evidence(
+        Cause.UNKNOWN, "no evidence explains why the attempt ended", ""
+    )
 
 
 # --- Exit codes

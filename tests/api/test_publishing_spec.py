@@ -53,7 +53,7 @@ def test_nothing_is_required_by_default() -> None:
         ({"deadLetters": "much"}, "must be a whole number or a percentage such as '1%'"),
         ({"columns": {"text": "words"}}, "'any', 'binary'"),
         ({"expectations": [SHARE | {"max": 2}]}, "a share lies between 0 and 1"),
-        ({"expectations": [SHARE | {"stage": "measure"}]}, "'measure' is no stage"),
+        ({"expectations": [SHARE | {"stage": "measure"}]}, "'measure' is not a stage"),
         (
             {"expectations": [{"stage": "measure-fields", "measure": "mean", "min": 1}]},
             "'mean' needs a 'column'",

@@ -149,7 +149,7 @@ def test_a_path_beside_the_operators_paths_is_accepted(path: str) -> None:
         ),
         (
             {"volumeMounts": [{"name": "a", "mountPath": "/a"}]},
-            "ray: 'volumeMounts' may name only what 'volumes' beside it has",
+            "ray: 'volumeMounts' may name only volumes that 'volumes' next to it lists",
         ),
         (
             {"volumeMounts": [{"name": "a", "mountPath": "a/b"}]},
@@ -171,7 +171,7 @@ def test_fields_that_make_an_invalid_pod_are_rejected(fields: dict[str, Any], sa
 @pytest.mark.parametrize(
     ("toleration", "said"),
     [
-        ({}, "a toleration without 'key' is of all taints and needs 'operator: Exists'"),
+        ({}, "a toleration without 'key' applies to all taints and needs 'operator: Exists'"),
         ({"value": "a"}, "a toleration without 'key'"),
         ({"key": "a", "operator": "Exists", "value": "b"}, "'value' must be empty"),
         ({"key": "a", "tolerationSeconds": 5}, "'tolerationSeconds' needs 'effect: NoExecute'"),
@@ -244,7 +244,7 @@ def test_an_unknown_container_is_rejected_with_the_valid_names(where: str, name:
         f"spec.ray.{path}.spec.containers[0]: no such container here is named '{name}'; "
         f"names that fit: {names}"
     )
-    assert said.endswith("one of your own needs an 'image'") == (name == "main")
+    assert said.endswith("a container of your own needs an 'image'") == (name == "main")
 
 
 @pytest.mark.parametrize("where", FITTING)
@@ -281,17 +281,23 @@ def test_kuberay_makes_the_submitters_container_in_a_sidecar() -> None:
         ),
         (
             template_of({"name": "wait"}, kind="initContainers"),
-            "there are none to change; one of your own needs an 'image'",
+            "the pod template has none to change; a container of your own needs an 'image'",
         ),
         (template_of({"name": "ray-head", "env": "A=1"}), "containers[0].env: must be a list"),
         (template_of({"name": "ray-head", "env": ["A"]}), "env[0]: must be an object"),
         (template_of({"name": "ray-head", "env": [{"value": "1"}]}), "env[0]: needs a 'name'"),
         (template_of({"name": "ray-head", "volumeMounts": [{"name": "a"}]}), "'mountPath'"),
         (template_of({"name": "ray-head", "resources": []}), "resources: must be an object"),
-        ({"spec": {"nodeSelector": {"a": 1}}}, "nodeSelector: must be an object of texts"),
+        (
+            {"spec": {"nodeSelector": {"a": 1}}},
+            "nodeSelector: must be an object whose values are text",
+        ),
         ({"spec": {"volumes": [{"emptyDir": {}}]}}, "spec.volumes[0]: needs a 'name'"),
-        ({"spec": {"serviceAccountName": 5}}, "serviceAccountName: must be a text"),
-        ({"metadata": {"labels": ["a"]}}, "metadata.labels: must be an object of texts"),
+        ({"spec": {"serviceAccountName": 5}}, "serviceAccountName: must be text"),
+        (
+            {"metadata": {"labels": ["a"]}},
+            "metadata.labels: must be an object whose values are text",
+        ),
     ],
 )
 def test_a_template_of_another_shape_is_refused(template: dict[str, Any], said: str) -> None:

@@ -414,7 +414,7 @@ def test_an_attempt_after_a_completed_one_is_no_retry() -> None:
             {"eligibleCauses": ["Killed"]},
             chain(OOM),
             False,
-            "attempt 1 ended with OOMKilled, which eligibleCauses does not list",
+            "attempt 1 ended with OOMKilled, which is missing from eligibleCauses",
         ),
     ],
 )
@@ -449,7 +449,7 @@ def test_a_wait_is_described(left: float, expected: str) -> None:
 
 def test_a_due_time_is_described() -> None:
     retry = retry_after(policy_of(**PLAIN), chain(OOM, OOM))
-    assert describe_due(retry, "10:31:05") == ("retry 2 of 3 at 10:31:05 after OOMKilled")
+    assert describe_due(retry, "10:31:05") == "retry 2 of 3 at 10:31:05 after OOMKilled"
 
 
 def test_disruptions_are_described_by_their_own_count() -> None:

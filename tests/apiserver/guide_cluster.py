@@ -156,7 +156,7 @@ class GuideCluster:
         """Stop the driver on request."""
         left = int(total) - int(finished)
         counts = SourceCounts(total=int(total), finished=int(finished), unfinished=left)
-        message = "interrupted; the next attempt goes on with what is left"
+        message = "interrupted; the next attempt continues with the remaining sources"
         self._tell(counts, DriverOutcome(exit_code=75, message=message, sources=counts))
 
     def refuse(self) -> None:

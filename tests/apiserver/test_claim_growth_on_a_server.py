@@ -94,5 +94,5 @@ def test_other_ledger_fields_are_immutable(
     client.patch(
         "CurationPipeline", NAME, {"spec": {"storage": {"ledger": {"size": 9}}}}, namespace
     )
-    with pytest.raises(Refusal, match="the ledger stays where it is, and only 'size' may change"):
+    with pytest.raises(Refusal, match="the ledger cannot be moved, and only 'size' may change"):
         client.patch("CurationPipeline", NAME, {"spec": {"storage": {"ledger": change}}}, namespace)

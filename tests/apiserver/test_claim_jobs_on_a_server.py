@@ -82,7 +82,7 @@ def test_requests_reach_the_server(
         ("resume", *where): "corpus: resumed; it continues where it stopped\n",
         ("retry", *where): "corpus: requested an attempt, which uses up no retry\n",
         ("cancel", *where): "corpus: requested the end of the run; finished sources are kept\n",
-        ("attempts", *where): "no attempt has been made yet\n",
+        ("attempts", *where): "there is no attempt yet\n",
     }.items():
         assert ask(api_server, tmp_path, *words) == (0, told, "")
     stored = client.get("CurationPipeline", "corpus", namespace)
@@ -130,6 +130,6 @@ def test_a_job_that_does_not_start_is_deleted(
     words = ("verify", "corpus", "-n", namespace, "--start-timeout", "3")
     code, out, err = ask(api_server, tmp_path, *words)
     assert (code, out) == (1, "")
-    assert "strandline: error: after 3 s the command has not got further: " in err
+    assert "strandline: error: after 3 s: " in err
     left = client.list("Job", namespace)
     assert [job for job in left if "deletionTimestamp" not in job["metadata"]] == []

@@ -127,11 +127,11 @@ NEW: dict[str, tuple[str, Edit]] = {
         put("spec", "ray", "envFrom", to=[{"prefix": "RAY_", "secretRef": {"name": "keys"}}]),
     ),
     "a toleration of no taint": (
-        "a toleration without 'key' is of all taints",
+        "a toleration without 'key' applies to all taints",
         put("spec", "ray", "head", "spot", to={"preset": "gke", "tolerations": [{}]}),
     ),
     "a toleration of any value with one": (
-        "'value' must be empty where 'operator' is Exists",
+        "'value' must be empty if 'operator' is Exists",
         put("spec", "ray", "head", "spot", to={"preset": "gke", "tolerations": [ANY_VALUE]}),
     ),
     "a toleration for a time of what lets stay": (
@@ -143,7 +143,7 @@ NEW: dict[str, tuple[str, Edit]] = {
         put("spec", "publish", "require", "rows", to={}),
     ),
     "rows out of order": (
-        "'max' must reach 'min'",
+        "'max' must be at least 'min'",
         put("spec", "publish", "require", "rows", to={"min": 2, "max": 1}),
     ),
     "an expectation without a bound": (
@@ -151,7 +151,7 @@ NEW: dict[str, tuple[str, Edit]] = {
         put("spec", "publish", "require", "expectations", to=[EXPECTATION]),
     ),
     "an expectation out of order": (
-        "'max' must reach 'min'",
+        "'max' must be at least 'min'",
         put("spec", "publish", "require", "expectations", to=[EXPECTATION | {"min": 2, "max": 1}]),
     ),
     "one value": (
@@ -213,7 +213,7 @@ NEW: dict[str, tuple[str, Edit]] = {
 CHANGED: dict[str, tuple[str, Edit]] = {
     "an attempt": ("an attempt cannot be changed", put("spec", "run", to="second")),
     "the ledger's place": (
-        "the ledger stays where it is",
+        "the ledger cannot be moved",
         put("spec", "storage", "ledger", "claimName", to="another"),
     ),
 }

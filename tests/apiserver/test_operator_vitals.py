@@ -58,7 +58,9 @@ def test_an_operator_without_permissions_waits_and_names_them(
 ) -> None:
     kubeconfig = api_server.make_account(namespace, "powerless")
     with run_operator(kubeconfig, tmp_path) as operator:
-        operator.wait_for(lambda: any("lacks rights" in line["message"] for line in operator.lines))
+        operator.wait_for(
+            lambda: any("lacks permissions" in line["message"] for line in operator.lines)
+        )
         assert operator.stop() == 0
 
     assert any("cannot list resource" in line["message"] for line in operator.lines)

@@ -51,7 +51,7 @@ def test_law_files_are_listed_if_one_reader_accepts_all(suffixes: dict[str, int]
 def test_an_unsupported_format_has_no_files_to_load() -> None:
     facts = card_of(facts_of(definition=STAGES), data_of(2, 10, 4, ".zarr.zip"))
     assert "configs" not in make_front(facts)
-    assert "no kind that `load_dataset` reads" in render_card(facts)
+    assert "`load_dataset` cannot read" in render_card(facts)
 
 
 def test_a_failing_run_has_a_card_with_its_known_numbers() -> None:
@@ -71,8 +71,8 @@ def test_a_failing_run_has_a_card_with_its_known_numbers() -> None:
 
 def test_model_requests_are_shown() -> None:
     text = render_card(card_of(facts_of(definition=STAGES, requests=asked_requests())))
-    assert f"A model was asked by ask: {ASKED}." in text
-    assert "A model was asked" not in render_card(card_of(facts_of(definition=STAGES)))
+    assert f"Requests to a model by ask: {ASKED}." in text
+    assert "Requests to a model" not in render_card(card_of(facts_of(definition=STAGES)))
 
 
 def test_no_text_from_outside_breaks_the_head() -> None:
@@ -95,7 +95,7 @@ def test_an_empty_ledger_makes_a_card() -> None:
     text = render_card(card_of(facts_of(definition=STAGES, ledger=RunLedger(listed=0))))
     assert "0 rows in 0 files" in text
     assert "not complete" not in text
-    assert "Nothing was counted." in text
+    assert "There are no counts." in text
 
 
 def test_files_that_count_are_listed_by_name_among_other_files() -> None:

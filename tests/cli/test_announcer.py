@@ -97,12 +97,12 @@ def test_the_reason_for_no_retry_is_printed_unless_retries_are_impossible(capsys
     assert read(capsys) == f"no further attempt: {why.why}\n"
     Announcer().give_up(ended_with(64), GiveUp("attempt 2 ended with InvalidSpec, which is never"))
     lasting = ended_with(1)._replace(is_lasting=True)
-    Announcer().give_up(lasting, GiveUp("another one would end the same way"))
+    Announcer().give_up(lasting, GiveUp("another attempt would end the same way"))
     assert read(capsys) == ""
 
 
 def test_an_interrupted_wait_is_reported(capsys: Capture) -> None:
-    told = "stopped while waiting for the next attempt; run it again to go on"
+    told = "stopped while waiting for the next attempt; run it again to continue"
     Announcer().stopped()
     assert read(capsys) == f"{told}\n"
     JsonAnnouncer().stopped()

@@ -178,19 +178,19 @@ def test_an_attempt_without_an_end_is_running_gone_or_unknown(
     assert seconds is not None
     assert seconds > 1e6  # since 2023
     write_record(folder, make_record(1, own._replace(started=1), boot=read_boot_id()))
-    told = "nobody saw its end; the next attempt writes down what is known of it"
+    told = "its end was not observed; the next attempt records what is known"
     assert ("gone", None, 7, told) == see(call)
     write_record(folder, make_record(1, own))
-    told = "it runs on another host or in another container, or nobody saw its end"
+    told = "it is running on another host or in another container, or its end was not observed"
     assert ("unknown", None, 7, told) == see(call)
 
 
 def test_missing_attempts_are_reported(project: Project, call: Call) -> None:
-    assert "no attempt has been made yet\n" == call("attempts", "pipeline.yaml").stdout
+    assert "there is no attempt yet\n" == call("attempts", "pipeline.yaml").stdout
     assert "" == call("attempts", "pipeline.yaml", "--json").stdout
     result = call("attempts", "show", "pipeline.yaml", "1")
     assert 64 == result.exit_code
-    assert "there is no attempt 1: none has been made yet" == read_errors(result)
+    assert "there is no attempt 1: the pipeline has no attempts yet" == read_errors(result)
     assert not project.folder.exists()
 
 
@@ -198,10 +198,10 @@ def test_an_unknown_attempt_gets_one_sentence(folder: PipelineFolder, call: Call
     write_record(folder, make_record(4))
     result = call("attempts", "show", "pipeline.yaml", "9")
     assert 64 == result.exit_code
-    assert "there is no record of attempt 9; there are only 4" == read_errors(result)
+    assert "there is no record of attempt 9; recorded are only 4" == read_errors(result)
     write_record(folder, make_record(7))
     result = call("attempts", "show", "pipeline.yaml", "9")
-    assert "there is no record of attempt 9; there are 4 to 7" == read_errors(result)
+    assert "there is no record of attempt 9; recorded are 4 to 7" == read_errors(result)
 
 
 @pytest.mark.parametrize("words", [("show", "pipeline.yaml"), ("show", "pipeline.yaml", "0"), ()])
@@ -212,9 +212,9 @@ def test_a_wrong_command_line_exits_as_such(words: tuple[str, ...], call: Call) 
 
 def test_another_pipelines_attempts_are_not_shown(chain: list[AttemptRecord], call: Call) -> None:
     result = call("attempts", "pipeline.yaml", "--set", "metadata.name=other")
-    assert "no attempt has been made yet\n" == result.stdout
+    assert "there is no attempt yet\n" == result.stdout
     result = call("attempts", "pipeline.yaml", "--volume", "elsewhere")
-    assert "no attempt has been made yet\n" == result.stdout
+    assert "there is no attempt yet\n" == result.stdout
     assert 3 == len(chain)
 
 

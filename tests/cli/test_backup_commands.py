@@ -165,7 +165,7 @@ def test_a_damaged_copy_replaces_nothing(copied: Project, call: Call, kind: str)
     Path("bad.mdb").write_bytes(spoil(kind, Path("notes.mdb").read_bytes()))
     result = restore(call, "bad.mdb")
     assert (result.exit_code, result.stdout) == (65, "")
-    assert read_errors(result).startswith("nothing was restored, since the copy can't be read: ")
+    assert read_errors(result).startswith("nothing was restored because the copy can't be read: ")
     assert count_finished(call) == 3
     assert not PipelineFolder(copied.folder).restoring.exists()
     assert not PipelineFolder(copied.folder).replaced.exists()
@@ -187,7 +187,7 @@ def test_a_copy_of_another_pipeline_replaces_nothing(copied: Project, call: Call
     result = restore(call)
     assert result.exit_code == 65
     assert read_errors(result) == (
-        "nothing was restored: the copy is of the ledger of default/notes, not of default/others"
+        "nothing was restored: the copy contains the ledger of default/notes, not of default/others"
     )
     assert not (copied.path / "strandline-data/default/others/ledger").exists()
 
@@ -219,7 +219,10 @@ def test_nothing_is_restored_under_a_driver(copied: Project, call: Call) -> None
 def test_nothing_is_restored_between_attempts_of_a_run(copied: Project, call: Call) -> None:
     with hold_alone(PipelineFolder(copied.folder).run_lock):
         result = restore(call)
-    assert (result.exit_code, "runs this pipeline already" in read_errors(result)) == (69, True)
+    assert (result.exit_code, "is already running this pipeline" in read_errors(result)) == (
+        69,
+        True,
+    )
     assert not PipelineFolder(copied.folder).replaced.exists()
 
 

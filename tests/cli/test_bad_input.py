@@ -89,7 +89,7 @@ CASES = [
         "two documents",
         lambda project: project.write("a: 1\n---\nb: 2\n"),
         64,
-        "pipeline.yaml: the file holds 2 documents; name one of its pipelines, as in "
+        "pipeline.yaml: the file has 2 documents; name one of its pipelines, as in "
         "pipeline.yaml#NAME",
     ),
     Case(
@@ -102,13 +102,13 @@ CASES = [
         "a missing file",
         lambda project: (project.path / "pipeline.yaml").unlink(),
         64,
-        "pipeline.yaml: there is no such file",
+        "pipeline.yaml: the file does not exist",
     ),
     Case(
         "an unknown stage",
         append_stage("parse-document"),
         64,
-        "spec.stages[2].use: no stage is called 'parse-document'; did you mean 'parse-documents'?",
+        "spec.stages[2].use: unknown stage 'parse-document'; did you mean 'parse-documents'?",
     ),
     Case(
         "a module that is not there",
@@ -151,8 +151,9 @@ CASES = [
         "a stage that mixes sources",
         write_stage("mixes_sources = True\ndef process(self, task):\n    return task"),
         64,
-        "spec.stages[2]: stage 'own' mixes rows of several sources, so no source could be "
-        "resumed by itself; do it within a source, or as a second pipeline over this one's output",
+        "spec.stages[2]: stage 'own' mixes rows of several sources, so no source could be resumed "
+        "alone; mix rows only within a source, or in a second pipeline that reads this pipeline's "
+        "output",
     ),
     Case(
         "no sources",
@@ -170,20 +171,20 @@ CASES = [
         "a file where the volume should be",
         block("strandline-data"),
         73,
-        "{path}/strandline-data/default/notes/ledger: a file stands where a folder is needed",
+        "{path}/strandline-data/default/notes/ledger: this is a file, but a folder is needed",
     ),
     Case(
         "a file where the output should be",
         block("strandline-data/default/notes/output"),
         73,
-        "{path}/strandline-data/default/notes/output: a file stands where a folder is needed",
+        "{path}/strandline-data/default/notes/output: this is a file, but a folder is needed",
     ),
     Case(
         "a batch of wrong length",
         batch("return []"),
         1,
-        "stage 'own' answered a batch of {many} tasks with 0; it must give one answer a task, in "
-        "order: NoneTask() for a filtered one, FailedTask(msg) for one to be tried again",
+        "stage 'own' returned 0 results for a batch of {many} tasks; it must return one result per "
+        "task, in order: NoneTask() for a filtered task, FailedTask(msg) for a task to retry",
     ),
     Case(
         "a stage that can't be set up",
@@ -215,7 +216,7 @@ def test_all_problems_of_a_file_are_reported_one_per_line(project: Project, run:
     result = run()
     assert read_errors(result).splitlines() == [
         "spec.source.with.path: unknown field 'path'; did you mean 'paths'?",
-        "spec.stages[2].use: no stage is called 'parse-documnts'; did you mean 'parse-documents'?",
+        "spec.stages[2].use: unknown stage 'parse-documnts'; did you mean 'parse-documents'?",
     ]
     assert result.exit_code == 64
 
@@ -255,15 +256,15 @@ LEDGERS = [
         "cut short",
         cut_short,
         65,
-        "{ledger}/data.mdb: the ledger can't be read: it is cut short: {missing} bytes are "
+        "{ledger}/data.mdb: the ledger can't be read: it is truncated: {missing} bytes are "
         "missing; restore the file from a copy, or move it away to start over",
     ),
     Case(
         "of random bytes",
         fill_with_garbage,
         65,
-        "{ledger}/data.mdb: the ledger can't be read: it is damaged: it does not begin as an "
-        "LMDB file does; restore the file from a copy, or move it away to start over",
+        "{ledger}/data.mdb: the ledger can't be read: it is damaged: it does not start with the "
+        "header of an LMDB file; restore the file from a copy, or move it away to start over",
     ),
     Case(
         "of another pipeline",
@@ -277,8 +278,8 @@ LEDGERS = [
         65,
         "the pipeline is not the one that wrote this ledger:\n"
         '  read-files.with.onError: "fail" -> "drop"\n'
-        "set onChange to Redo to replace what is finished, to Restart to forget it and begin "
-        "again, or to Continue to keep it\n"
+        "set onChange to Redo to process finished sources again, to Restart to start over, or to "
+        "Continue to keep finished sources\n"
         "for example: `strandline run pipeline.yaml --set onChange=Continue`",
     ),
 ]
@@ -308,7 +309,7 @@ def test_read_only_commands_also_refuse_a_damaged_ledger(
     commands = (["plan"], ["verify"], ["ledger", "stats"], ["ledger", "sources"])
     for words in commands:
         result = call(*words, "pipeline.yaml")
-        assert "it does not begin as an LMDB file does" in read_errors(result)
+        assert "it does not start with the header of an LMDB file" in read_errors(result)
         assert result.exit_code == 65
 
 
@@ -318,9 +319,8 @@ def test_a_volume_on_nfs_is_refused_with_the_reason(
     mounts = f"36 35 0:32 / {project.path} rw - nfs4 server:/share rw\n"
     monkeypatch.setattr("strandline.run.attempt.folder.takeover.read_mounts", lambda: mounts)
     result = run()
-    assert (
-        "the ledger can't live on nfs4: each host maps pages of its own, and locks"
-        in read_errors(result)
+    assert "the ledger can't live on nfs4: each host maps its own pages, and locks" in read_errors(
+        result
     )
     assert result.exit_code == 73
     assert not project.folder.exists()
@@ -330,7 +330,7 @@ def test_an_unreadable_file_fails_only_its_source(project: Project, run: Call) -
     (project.path / "in/unreadable.txt").symlink_to("/proc/self/mem")
     result = run()
     assert result.exit_code == 3
-    assert "1 of 4 sources failed; another attempt would try them again" in result.stdout
+    assert "1 of 4 sources failed; another attempt would retry them" in result.stdout
     assert "  in/unreadable.txt: read-files: " in result.stdout
     assert len(project.list_outputs()) == 3
 
@@ -399,7 +399,7 @@ def test_an_error_of_a_run_gives_scripts_an_outcome(run: Call) -> None:
         ),
         (
             ["stages", "fils"],
-            "no stage is called 'fils'; did you mean 'files'?; see `strandline stages --help`",
+            "unknown stage 'fils'; did you mean 'files'?; see `strandline stages --help`",
         ),
         (["ledger", "stats", "pipeline.yaml", "--set", "a"], "--set 'a' must be path=value"),
         (

@@ -88,8 +88,8 @@ def test_a_missing_module_is_reported_with_the_existing_modules(
     result = call("validate", "pipeline.yaml")
     assert result.exit_code == ExitCode.BAD_SPEC
     assert read_errors(result) == (
-        "spec.stages[2].use: 'brougth:Mark': the module 'brougth' can't be imported "
-        "(No module named 'brougth'); the code that is brought has: brought, helper"
+        "spec.stages[2].use: 'brougth:Mark': the module 'brougth' can't be imported (No module "
+        "named 'brougth'); the code in `code` contains: brought, helper"
     )
 
 
@@ -105,9 +105,7 @@ def test_a_module_with_a_failed_import_is_not_reported_as_missing(
     project.spec["stages"][-1]["use"] = "missing:Mark"
     project.save()
     said = read_errors(call("validate", "pipeline.yaml"))
-    assert said.endswith(
-        "where the files of ConfigMap 'mystages' are, or put their folder on PYTHONPATH"
-    )
+    assert said.endswith("the files of ConfigMap 'mystages', or add that folder to PYTHONPATH")
 
 
 @pytest.fixture
@@ -146,5 +144,5 @@ def test_the_description_of_code_is_validated(call: Call, tmp_path: Path, messag
     result = fetch(call, {"packages": ["--pre"]}, tmp_path)
     assert result.exit_code == ExitCode.BAD_SPEC
     assert read_errors(result).startswith("spec.code.packages[0]: must be a name and its one")
-    assert read_errors(call("fetch-code", "{", "--into", str(tmp_path))) == "spec.code: is no JSON"
+    assert read_errors(call("fetch-code", "{", "--into", str(tmp_path))) == "spec.code: is not JSON"
     assert fetch(call, {"ofLater": {"a": 1}}, tmp_path).exit_code == 0

@@ -21,7 +21,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 from table_trials import use_parquet
 
 COLUMNS = ["key", "text", "length"]
-OTHER = "somebody has"
+OTHER = "another writer has"
 LENGTH = (
     "def process(self, task):\n"
     "    import pyarrow.compute as pc\n"
@@ -108,24 +108,24 @@ def set_delta(name: str) -> Callable[[Path], None]:
 
 
 DELTA_CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "type": (change_type, f"{OTHER} made the column 'length' int32 into text"),
+    "type": (change_type, f"{OTHER} changed the column 'length' int32 into text"),
     "gone": (
         lambda path: overwrite(path, read_delta(path).drop_columns(["length"])),
         f"{OTHER} dropped or renamed the column 'length'",
     ),
-    "more": (add_mood, "has a column 'mood', and the columns of the pipeline are: key, text"),
+    "more": (add_mood, "has a column 'mood', but the columns of the pipeline are: key, text"),
     "required": (require_keys, "column 'key' must not be null"),
     "partitioned": (
         lambda path: overwrite(path, read_delta(path), "text"),
         "partitioned by 'text'",
     ),
     "mapped": (map_columns, "maps columns to other names"),
-    "computed": (compute_length, "column 'length' has a rule of its own"),
+    "computed": (compute_length, "column 'length' has its own rule"),
     "constraint": (
         lambda path: DeltaTable(path).alter.add_constraint({"long": "length > 0"}),
         "has a constraint 'long'",
     ),
-    "append only": (set_delta("delta.appendOnly"), "no file may be removed"),
+    "append only": (set_delta("delta.appendOnly"), "files may not be removed"),
     "vectors": (set_delta("delta.enableDeletionVectors"), "has deletion vectors"),
 }
 
@@ -148,7 +148,7 @@ def alter_lance(**how: Any) -> Callable[[lance.LanceDataset], object]:
 LANCE_CHANGES: dict[str, tuple[Callable[[lance.LanceDataset], object], str]] = {
     "type": (
         alter_lance(path="length", data_type=pa.int64()),
-        f"{OTHER} made the column 'length' int32 into int",
+        f"{OTHER} changed the column 'length' int32 into int",
     ),
     "gone": (
         lambda table: table.drop_columns(["length"]),
@@ -216,7 +216,7 @@ def partition_by_text(table: Table) -> None:
 
 
 ICEBERG_CHANGES: dict[str, tuple[Callable[[Table], None], str]] = {
-    "type": (replace_length, f"{OTHER} made the column 'length' int32 into text"),
+    "type": (replace_length, f"{OTHER} changed the column 'length' int32 into text"),
     "gone": (drop_length, f"{OTHER} dropped or renamed the column 'length'"),
     "renamed": (rename_text, f"{OTHER} dropped or renamed the column 'text'"),
     "more": (add_a_mood, "has a column 'mood'"),
@@ -272,7 +272,7 @@ def test_an_unreachable_table_is_reported_at_the_end(
     project.save()
     result = run()
     assert result.exit_code == ExitCode.VOLUME_UNUSABLE
-    assert "the table did not take it" in read_errors(result)
+    assert "the table rejected the write" in read_errors(result)
     assert len([name for name in project.list_outputs() if name.endswith(".parquet")]) == 3
 
 
@@ -282,5 +282,5 @@ def test_lines_are_refused_before_work(project: Project, run: Call) -> None:
     project.save()
     result = run()
     assert result.exit_code == ExitCode.VOLUME_UNUSABLE
-    assert "a table takes Parquet alone; use the sink parquet" in read_errors(result)
+    assert "tables support only Parquet; use the sink parquet" in read_errors(result)
     assert not project.folder.exists()

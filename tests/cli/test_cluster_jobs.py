@@ -244,9 +244,7 @@ def test_outputs_on_the_ledgers_claim_are_written_there() -> None:
 def test_writing_commands_are_refused_during_an_attempt(
     pods: tuple[dict[str, Any], ...], status: dict[str, Any]
 ) -> None:
-    with pytest.raises(
-        HeldClaimError, match=r"^attempt 1 of corpus is under way .* suspend corpus"
-    ):
+    with pytest.raises(HeldClaimError, match=r"^attempt 1 of corpus is running .* suspend corpus"):
         place(ClaimUse.WRITE, *pods, **status)
 
 

@@ -68,7 +68,7 @@ def test_a_user_name_is_escaped_and_truncated_in_the_value() -> None:
 
 
 def test_a_retry_is_refused_during_an_attempt() -> None:
-    with pytest.raises(RequestRefusedError, match=r"^attempt 1 of corpus is under way"):
+    with pytest.raises(RequestRefusedError, match=r"^attempt 1 of corpus is running"):
         ask_retry(read_pipeline_object(), read_attempt_object(1, **RUNNING), NOW)
     ended = read_attempt_object(1, phase="TearingDown", endTime="2026-11-24T10:00:00Z")
     assert ask_retry(read_pipeline_object(), ended, NOW).patch is not None

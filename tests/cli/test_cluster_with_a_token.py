@@ -100,15 +100,13 @@ def test_a_cluster_that_requires_a_token_fails_at_once(
         assert (64, "") == (result.returncode, result.stdout)
         (line,) = (line for line in result.stderr.splitlines() if line.startswith("strandline: "))
         assert not re.search(r"retry (in|\d+ of) ", result.stderr)
-        return line.removeprefix(f"strandline: error: the Ray at {head} wants ")
+        return line.removeprefix(f"strandline: error: the Ray cluster at {head} requires ")
 
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
-    assert (
-        "a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the one of the cluster" == enter()
-    )
+    assert "a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the cluster's token" == enter()
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN[::-1])
-    assert enter().startswith("the token of its cluster; set RAY_AUTH_TOKEN to it, ")
+    assert enter().startswith("its own token; set RAY_AUTH_TOKEN to the token, ")
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
     assert 0 == project.execute("run", "--address", head).returncode
 
@@ -124,9 +122,9 @@ def test_a_ray_configured_for_tokens_without_one_is_reported(
     assert (64, "") == (result.returncode, result.stdout), result.stderr
     (line,) = result.stderr.splitlines()
     assert line == (
-        f"strandline: error: there is no token to show to the Ray at {head}; set RAY_AUTH_TOKEN to"
-        " the one of the cluster, RAY_AUTH_TOKEN_PATH to a file with it, or, where it wants none,"
-        " RAY_AUTH_MODE=disabled"
+        f"strandline: error: no token is set for the Ray cluster at {head}; set RAY_AUTH_TOKEN to "
+        "the cluster's token, RAY_AUTH_TOKEN_PATH to a file with the token, or "
+        "RAY_AUTH_MODE=disabled if the cluster needs no token"
     )
 
 
@@ -143,7 +141,7 @@ def test_the_token_in_the_home_folder_is_used(
     keep_token(TOKEN[::-1])
     result = project.execute("run", "--address", "auto")
     assert 64 == result.returncode, result.stderr
-    assert "error: the Ray at auto wants the token of its cluster; " in result.stderr
+    assert "error: the Ray cluster at auto requires its own token; " in result.stderr
     keep_token(TOKEN)
     result = project.execute("run", "--address", "auto")
     assert 0 == result.returncode, result.stderr

@@ -49,7 +49,7 @@ def test_dead_letters_are_reported_with_failures_and_verification(project: Proje
 def test_dropped_rows_are_reported_too(project: Project) -> None:
     make(project, "drop")
     lines = run(project, "run", "--engine", "inline").splitlines()
-    assert "left out, since they raised errors: 1 row of own" in lines
+    assert "dropped because of errors: 1 row of own" in lines
 
 
 def test_a_mended_stage_processes_only_dead_letters_again(project: Project) -> None:
@@ -63,7 +63,7 @@ def test_a_mended_stage_processes_only_dead_letters_again(project: Project) -> N
     assert 3 == len(list(project.folder.glob("output/*/*/*.jsonl")))
     again = project.execute("retry", "--dead-letters", "--engine", "inline")
     assert again.returncode == 0
-    assert again.stderr == "there are no dead letters of stages that the pipeline has\n"
+    assert again.stderr == "there are no dead letters of stages in the pipeline\n"
 
 
 def test_a_tolerance_without_dead_letters_is_refused(project: Project) -> None:

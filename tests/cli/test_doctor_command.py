@@ -118,8 +118,8 @@ def test_a_volume_that_is_missing_is_not_made(
     result = call("doctor", "--quick", *words, "--json")
     finding = find(result.stdout, "volume")
     volume = project.path / "strandline-data"
-    assert finding["found"] == f"{volume} is not there; looked at {project.path} instead"
-    assert finding["advice"].startswith("mount it first if it is a disk of its own")
+    assert finding["found"] == f"{volume} does not exist; checked {project.path} instead"
+    assert finding["advice"].startswith("if it is a separate disk, mount it first")
     assert (result.exit_code, finding["level"]) == (0, "warning")
     assert before == list_all(project.path)
 
@@ -146,7 +146,7 @@ def test_a_file_in_place_of_the_volume_is_reported(project: Project, call: Call)
     assert find(result.stdout, "volume") == {
         "name": "volume",
         "level": "problem",
-        "found": f"{project.path}/pipeline.yaml: a file stands where a folder is needed",
+        "found": f"{project.path}/pipeline.yaml: this is a file, but a folder is needed",
         "advice": "move it away, or name another folder with --volume",
     }
 
@@ -160,7 +160,7 @@ def test_a_damaged_ledger_is_not_a_problem_of_the_volume(
     result = call("doctor", "--quick", "--json")
     finding = find(result.stdout, "ledger default/notes")
     assert (result.exit_code, finding["level"]) == (1, "problem")
-    assert "it is cut short" in finding["found"]
+    assert "it is truncated" in finding["found"]
     assert finding["advice"] == "restore the file from a copy, or move it away to start over"
 
 
@@ -170,8 +170,8 @@ def test_reservations_of_stages_are_compared_with_the_machine(project: Project, 
     result = call("doctor", "--quick", "pipeline.yaml", "--json")
     finding = find(result.stdout, "reservations")
     assert (result.exit_code, finding["level"]) == (1, "problem")
-    assert finding["found"].startswith("stages reserve 536,870.9 GB of ")
-    assert "stages that ask for 1002 at least; all" in find(result.stdout, "cpus")["found"]
+    assert finding["found"].startswith("stages reserve at least 536,870.9 GB of ")
+    assert "stages that request at least 1002; the stages" in find(result.stdout, "cpus")["found"]
     settings = ("--set", "stages.1.resources.memory=1Mi")
     assert call("doctor", "--quick", "pipeline.yaml", *settings).exit_code == 0
 
@@ -189,13 +189,13 @@ def test_a_separate_output_place_is_tried_unless_it_is_a_url(project: Project, c
     assert look(f"file://{target}") == (0, "ok", str(target))
     assert not target.parent.exists()
     assert look("memory://bucket/out") == (0, "ok", "memory://bucket/out (a URL, not tried)")
-    sentence = f"{project.path}/pipeline.yaml: a file stands where a folder is needed"
+    sentence = f"{project.path}/pipeline.yaml: this is a file, but a folder is needed"
     assert look(str(project.path / "pipeline.yaml/out")) == (73, "problem", sentence)
 
 
 def test_a_wrong_file_is_one_sentence(project: Project, call: Call) -> None:
     result = call("doctor", "--quick", "none.yaml")
-    assert (result.exit_code, read_errors(result)) == (64, "none.yaml: there is no such file")
+    assert (result.exit_code, read_errors(result)) == (64, "none.yaml: the file does not exist")
     assert result.stdout == ""
     result = call("doctor", "--quick", "--set", "sink.use=jsonl")
     assert result.exit_code == 64

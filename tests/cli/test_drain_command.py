@@ -94,7 +94,7 @@ def test_a_wait_that_is_too_short_names_remaining_processes(
     started.append(run)
     result = call("drain", "pipeline.yaml", "--wait", "--timeout", "0.2")
     assert 1 == result.exit_code
-    assert f"process {run.pid} still runs after 0.2 s" == read_errors(result)
+    assert f"process {run.pid} is still running after 0.2 s" == read_errors(result)
     read_until(run, "stopping: letting work in flight finish")
     (project.path / "go").touch()
     _, rest = run.communicate(timeout=300)
@@ -199,8 +199,8 @@ def test_a_stopping_process_gets_no_second_request(
 ) -> None:
     monkeypatch.setattr(drain_command, "choose", lambda *_: Drain(None, (STRANGER,)))
     monkeypatch.setattr(os, "kill", pytest.fail)
-    assert "process 4711 is stopping already\n" == drain(call)
-    assert "process 4711 is stopping already\nit has ended\n" == drain(call, "--wait")
+    assert "process 4711 is already stopping\n" == drain(call)
+    assert "process 4711 is already stopping\nit has ended\n" == drain(call, "--wait")
 
 
 def test_a_driver_on_another_host_is_named(project: Project, call: Call) -> None:
@@ -211,7 +211,7 @@ def test_a_driver_on_another_host_is_named(project: Project, call: Call) -> None
         store.take_lease(lease | {"time": time.time(), "ended": False, "parent": None})
     result = call("drain", "pipeline.yaml", "--wait")
     assert (1, "") == (result.exit_code, result.stdout)
-    assert read_errors(result).startswith("attempt 7 was alive ")
+    assert read_errors(result).startswith("attempt 7 was running ")
     assert read_errors(result).endswith("on another host or in another container; drain it there")
 
 

@@ -57,7 +57,7 @@ def test_a_pipeline_without_marks_is_reported_with_the_setting(
     result = call("dropped", "pipeline.yaml")
     assert (0, "") == (result.exit_code, result.stderr)
     assert "reasonColumn: why" in result.stdout
-    assert "leaves such rows in the output" in result.stdout  # so it is no permanent setting
+    assert "keeps these rows in the output" in result.stdout  # so it is no permanent setting
 
 
 def test_a_missing_ledger_is_reported(project: Project, call: Call) -> None:

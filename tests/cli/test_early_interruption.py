@@ -167,7 +167,7 @@ def test_a_partial_ray_does_not_change_the_exit_code_of_a_driver(project: Projec
     done = execute_interpreter(command, cwd=project.path, capture_output=True, text=True)
 
     assert done.returncode == ExitCode.INTERRUPTED, done.stderr
-    assert done.stderr.endswith("the run was ended while it started; run it again to go on\n")
+    assert done.stderr.endswith("the run was stopped during its start; run it again to continue\n")
 
 
 def test_a_request_to_end_is_not_lost_in_a_hook_of_a_fork(project: Project) -> None:

@@ -95,7 +95,7 @@ def test_failures_shows_each_reason_with_its_count(moody: Project, call: Call) -
     assert re.fullmatch(r"  4 × own: ValueError \(own_stage_\d+\.py:11\)", lines[1])
     assert re.match(r"      such as in/(\d)\.txt: ValueError: no \1 \(", lines[2])
     assert re.match(r"  in/0\.txt: own: KeyError: 0 \(", lines[3])
-    assert lines[4] == "each of them: `strandline ledger sources FILE --state failed`"
+    assert lines[4] == "full list: `strandline ledger sources FILE --state failed`"
     shown = call("attempts", "show", "pipeline.yaml", "1").stdout
     assert "\n".join(lines[:4]) in shown
 
@@ -136,7 +136,7 @@ def test_reasons_stay_when_sources_are_quarantined(moody: Project, run: Call, ca
     told = [re.sub(r"in/\d.txt: |no \d", "", line) for line in before[1:4]]
     found = [re.sub(r"in/\d.txt: |no \d", "", line) for line in after[2:5]]
     assert found == [line.replace("own: ", "ApplicationError: own: ", 1) for line in told]
-    assert after[5:] == ["each of them: `strandline ledger quarantine list FILE`"]
+    assert after[5:] == ["full list: `strandline ledger quarantine list FILE`"]
     objects = [
         json.loads(line) for line in call("failures", "pipeline.yaml", "--json").stdout.splitlines()
     ]
@@ -160,7 +160,7 @@ def test_failed_and_quarantined_sources_are_distinguished(
     lines = call("failures", "pipeline.yaml").stdout.splitlines()
 
     assert lines[0] == "1 source failed:"
-    assert lines[2] == "each of them: `strandline ledger sources FILE --state failed`"
+    assert lines[2] == "full list: `strandline ledger sources FILE --state failed`"
     assert lines[3] == "3 sources quarantined:"
 
 

@@ -93,7 +93,7 @@ def test_a_file_that_exists_is_kept(project: Project, call: Call) -> None:
     before = (project.path / "pipeline.yaml").read_text()
     result = call("init", "code")
     assert result.exit_code == 64
-    assert "pipeline.yaml exists already; name another file with --out" in read_errors(result)
+    assert "pipeline.yaml already exists; name another file with --out" in read_errors(result)
     assert (project.path / "pipeline.yaml").read_text() == before
 
 

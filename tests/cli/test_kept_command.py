@@ -75,7 +75,7 @@ def test_a_damaged_kept_output_is_reported_and_removed_without_rework(project: P
     path.write_bytes(b"hurt")
     result = project.execute("verify")
     assert (65, True) == (result.returncode, path.name in result.stdout + result.stderr)
-    told = "kept output that is missing or hurt is forgotten, of 1 source"
+    told = "discarded missing or damaged kept output of 1 source"
     assert [told] == run(project, "repair", "--dry-run")
     assert [told] == run(project, "repair")
     lines = run(project, "run", "--engine", "inline")

@@ -64,8 +64,8 @@ def test_files_are_copied_unchanged(kubectl: FakeKubectl, ask: Call, tmp_path: P
 @pytest.mark.parametrize(
     ("packed", "code", "told"),
     [
-        (pack({"a": b"a" * 4096})[:1024], 0, "could not be copied whole"),
-        (pack({"a": b"a"}), 2, "could not be copied whole"),
+        (pack({"a": b"a" * 4096})[:1024], 0, "could not be copied completely"),
+        (pack({"a": b"a"}), 2, "could not be copied completely"),
         (pack({"../a": b"a"}), 0, "nothing more was copied"),
     ],
 )

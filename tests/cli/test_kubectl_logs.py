@@ -43,7 +43,7 @@ def test_a_log_without_pods_is_read_from_the_volume(
     kubectl.answer("logs", "all of it\n")
     result = ask("logs", "corpus")
     assert (result.exit_code, result.stdout) == (0, "all of it\n")
-    assert result.stderr == f"no pod of attempt 1 prints a log; {LOG} is read\n"
+    assert result.stderr == f"no pod of attempt 1 prints a log; reading {LOG}\n"
     assert kubectl.list_verbs() == ["create", "logs", "delete"]
     *shell, path = read_command(kubectl)
     assert path == f"/var/lib/strandline/team/corpus/{LOG}"
@@ -69,7 +69,7 @@ def test_a_log_without_pods_is_read_from_the_volume(
 @pytest.mark.parametrize(
     ("pattern", "answer", "why"),
     [
-        ("get pods|job-name", {"items": [end_pod(JOB, 1)]}, "was removed for the logs of newer"),
+        ("get pods|job-name", {"items": [end_pod(JOB, 1)]}, "was removed to make space for newer"),
         ("create", None, "kubectl: Error from server (Forbidden): no Jobs"),
         ("get persistentvolumeclaim corpus-ledger", None, "Forbidden"),
     ],

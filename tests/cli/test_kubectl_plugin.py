@@ -87,7 +87,7 @@ def test_a_plan_requires_the_place_of_its_inputs(kubectl: FakeKubectl, ask: Call
     kubectl.answer(PIPELINE, pipeline)
     result = ask("plan", "corpus")
     assert (result.exit_code, kubectl.list_verbs()) == (64, [])
-    assert "known to attempts alone of pipeline 'pages'" in result.stderr
+    assert "uses information that only attempts have about pipeline 'pages'" in result.stderr
 
 
 def test_arguments_are_passed_unchanged(kubectl: FakeKubectl, ask: Call) -> None:
@@ -118,7 +118,7 @@ def test_the_job_runs_on_the_node_of_a_run_with_the_claim(kubectl: FakeKubectl, 
     refused = ask("quarantine", "release", "corpus", "--all")
     assert refused.exit_code == 69
     assert re.fullmatch(
-        r"strandline: error: attempt 1 of corpus is under way and writes the ledger; wait .*\n",
+        r"strandline: error: attempt 1 of corpus is running and writes the ledger; wait .*\n",
         refused.stderr,
     )
     assert len(kubectl.created) == 1
@@ -301,7 +301,7 @@ def test_attempts_are_listed(kubectl: FakeKubectl, ask: Call) -> None:
     first, second = map(json.loads, ask("attempts", "corpus", "--json").stdout.splitlines())
     assert (first["cause"], second["phase"], second["started"]) == ("OOMKilled", "Running", None)
     kubectl.answer("get curationattempts.strandline.dev -l", {"items": []})
-    assert ask("attempts", "corpus").stdout == "no attempt has been made yet\n"
+    assert ask("attempts", "corpus").stdout == "there is no attempt yet\n"
 
 
 REFUSED: list[tuple[tuple[str, ...], int, str]] = [
@@ -389,7 +389,7 @@ def test_fields_missing_from_an_older_operator_are_reported(
 def test_a_truncated_log_is_an_error(kubectl: FakeKubectl, ask: Call) -> None:
     kubectl.answer("logs", "veri", code=1)
     result = ask("verify", "corpus")
-    assert (result.exit_code, "may not be whole" in result.stderr) == (1, True)
+    assert (result.exit_code, "may be incomplete" in result.stderr) == (1, True)
     assert kubectl.list_verbs()[-1] == "delete"
 
 

@@ -99,8 +99,8 @@ def test_another_volume_has_its_own_publications(
         (
             ("--set", "0001/p0009"),
             64,
-            "'0001/p0009' names no complete publication; "
-            "there are 0002/p0001, 0001/p0002, 0001/p0001",
+            "'0001/p0009' is not a complete publication; choose one of 0002/p0001, 0001/p0002, "
+            "0001/p0001",
         ),
         (
             ("--set", "0001/p0001", "--unset"),
@@ -134,8 +134,7 @@ def test_a_file_in_the_links_place_is_named(
     result = call("latest", "pipeline.yaml", "--set", "0001/p0001")
     assert 73 == result.exit_code
     assert read_errors(result) == (
-        f"{project.folder}/latest: this is no link, and a link is needed here; "
-        "move it away and run again"
+        f"{project.folder}/latest: this must be a link, but is not; move it away and run again"
     )
     assert "mine" == (project.folder / "latest").read_text()
 

@@ -60,7 +60,7 @@ stage            columns after it
 files            key, path, size, mtime_ns
 read-files       key, path, size, mtime_ns, content
 parse-documents  key, format, text
-own              not known before a run
+own              unknown before a run
 """
 
 
@@ -78,7 +78,9 @@ def prepare_plan(project: Project) -> str:
 
 def test_plan_shows_shapes_resources_and_fan_outs(project: Project, call: Call) -> None:
     use = prepare_plan(project)
-    text, refused, _ = call("plan", "pipeline.yaml").stdout.partition("\nrefused on this machine: ")
+    text, refused, _ = call("plan", "pipeline.yaml").stdout.partition(
+        "\nnot possible on this machine: "
+    )
     assert refused  # no such decoder exists
     fingerprint = text.splitlines()[1].split()[1]
     wanted = PLAN.format(
@@ -121,7 +123,7 @@ def test_plan_shows_the_cost_of_a_kill_and_excluded_files(project: Project, call
     lines = call("plan", "pipeline.yaml", "--list").stdout
     text = " ".join(lines.split())
     assert "sources 1 listed, 0 to be skipped" in text
-    assert "files of more than 1 GiB that are one source each: a kill does all of one" in text
+    assert "files of more than 1 GiB that are one source each: a killed run repeats the" in text
     assert "left out: a marker or checksum of Spark, Hive or Hadoop: 1" in text
     assert "not looked at: a link that leads nowhere: 1" in text
     plan = json.loads(call("plan", "pipeline.yaml", "--list", "--json").stdout)
@@ -171,7 +173,7 @@ def test_plan_and_run_refuse_an_oversized_group(project: Project, call: Call, ru
     project.save()
     for result in (call("plan", "pipeline.yaml", "--list"), run()):
         assert result.exit_code == ExitCode.BAD_SPEC
-        assert "3 sources share storage and would be worked on as one, more than 2: 'in/0.txt'" in (
+        assert "3 sources share storage and would form one group; the limit is 2: 'in/0.txt'" in (
             result.stderr
         )
     assert project.list_outputs() == {}
@@ -201,7 +203,7 @@ def chunk_hours(project: Project, chunk: int) -> None:
 def test_plan_suggests_a_chunk_that_avoids_a_long_chain(project: Project, call: Call) -> None:
     chunk_hours(project, 10)
     ends = "declared by hours and zarr"
-    words = "48 of 48 sources are one group; with spec.sink.with.chunk: 12 the largest has 24"
+    words = "48 of 48 sources form one group; with spec.sink.with.chunk: 12 the largest has 24"
     assert call("plan", "pipeline.yaml").stdout.splitlines()[4:6] == [
         f"groups       {ends}; --list shows them",
         f"chained      {words}",
@@ -231,7 +233,10 @@ def test_plan_reports_a_chain_of_the_first_sources_without_a_suitable_chunk(
     chunk_hours(project, 10)
     project.spec["source"]["with"]["maxGroup"] = 20  # less than a day
     project.save()
-    words = "41 of the first 41 sources are one group; let the borders of what is shared meet"
+    words = (
+        "41 of the first 41 sources form one group; align the boundaries of sources and shared "
+        "storage"
+    )
     assert f"chained      {words}" in call("plan", "pipeline.yaml").stdout.splitlines()
     assert call("plan", "pipeline.yaml", "--list").exit_code == 64
 
@@ -239,11 +244,11 @@ def test_plan_reports_a_chain_of_the_first_sources_without_a_suitable_chunk(
 @pytest.mark.parametrize(
     ("on_change", "sentence"),
     [
-        ("Fail", "the pipeline has changed, so a run is refused (onChange: Fail):"),
-        ("Restart", "the pipeline has changed, so a run redoes all (onChange: Restart):"),
+        ("Fail", "the pipeline has changed, so a run is rejected (onChange: Fail):"),
+        ("Restart", "the pipeline has changed, so a run starts over (onChange: Restart):"),
         (
             "Continue",
-            "the pipeline has changed; a run keeps what is finished (onChange: Continue):",
+            "the pipeline has changed; a run keeps finished sources (onChange: Continue):",
         ),
     ],
 )
@@ -467,7 +472,7 @@ def test_verify_finds_changed_bytes_unless_told_to_read_none(
     (project.folder / "output" / name).write_bytes(content[::-1])
     result = call("verify", "pipeline.yaml")
     assert result.stdout.startswith("not verified, 1 problem (3 finished sources: 3 files, ")
-    assert f"  other bytes than were written: {name}, of source in/" in result.stdout
+    assert f"  changed since it was written: {name}, of source in/" in result.stdout
     assert (result.exit_code, call("verify", "pipeline.yaml", "--no-bytes").exit_code) == (65, 0)
 
 
@@ -477,7 +482,7 @@ def test_a_verdict_names_twenty_problems_and_counts_the_rest() -> None:
     )
     assert lines[0] == (
         "not verified, 23 problems "
-        "(1 finished source: 2 files, 3 bytes; 4 unfinished sources not judged)"
+        "(1 finished source: 2 files, 3 bytes; 4 unfinished sources not checked)"
     )
     assert lines[1:21] == [f"  problem {number}" for number in range(20)]
     assert lines[21:] == ["  and 3 more"]

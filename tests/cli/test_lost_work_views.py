@@ -23,7 +23,7 @@ from strandline_api.outcome.work_lost import WorkLost
 from strandline_api.status.enums import Trigger
 
 LOST = WorkLost(node=90.0, kill=10.0)
-WORDS = "1 min 40 s of work is done again, 10.0% of all (node, kill)"
+WORDS = "1 min 40 s of work is repeated, 10.0% of all (node, kill)"
 
 
 def make_view(lost: WorkLost, worked: float) -> AttemptSummary:
@@ -45,7 +45,7 @@ def make_view(lost: WorkLost, worked: float) -> AttemptSummary:
 
 def test_lost_work_is_shown_with_its_share_and_causes() -> None:
     assert describe_lost_work(LOST, 1000.0) == WORDS
-    assert describe_lost_work(LOST, 0.0) == "1 min 40 s of work is done again (node, kill)"
+    assert describe_lost_work(LOST, 0.0) == "1 min 40 s of work is repeated (node, kill)"
     assert describe_lost_work(WorkLost(kill=0.9), 10.0) == ""
 
 
@@ -72,6 +72,6 @@ def test_lost_work_is_shown_per_attempt_and_in_total() -> None:
     assert render_attempt(view)["workLost"]["node"] == 90.0
     views = [view, make_view(WorkLost(stop=100.0), 1000.0), make_view(WorkLost(), 0.0)]
     assert describe_all_lost(views) == (
-        "over all attempts, 3 min 20 s of work is done again, 10.0% of all (node, kill, stop)"
+        "over all attempts, 3 min 20 s of work is repeated, 10.0% of all (node, kill, stop)"
     )
     assert describe_all_lost(views[2:]) == ""

@@ -49,8 +49,8 @@ def test_a_key_may_be_merged_and_then_written() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "p.yaml: the file is empty; it must hold one CurationPipeline"),
-        ("# nothing\n---\n", "p.yaml: the file is empty; it must hold one CurationPipeline"),
+        ("", "p.yaml: the file is empty; it must contain one CurationPipeline"),
+        ("# nothing\n---\n", "p.yaml: the file is empty; it must contain one CurationPipeline"),
         ("a: b\x07c\n", "p.yaml: line 1, column 5: the character '\\x07' is not allowed in YAML"),
         ("[" * 5000, "p.yaml: the YAML is nested too deeply"),
         (
@@ -108,9 +108,9 @@ def test_a_setting_changes_one_place(setting: str, changed: dict[str, Any]) -> N
         ("a..b=5", "--set 'a..b=5' must be path=value"),
         ("list[x]=5", "--set 'list[x]=5' must be path=value"),
         ("a=[", "--set 'a=[': the value is not valid YAML"),
-        ("list.2=5", "spec.list: --set finds no '2' here; the list has 2 entries"),
-        ("list.x=5", "spec.list: --set finds no 'x' here"),
-        ("a.b=5", "spec.a: --set finds no 'b' here; 1 stands there"),
+        ("list.2=5", "spec.list: --set: there is no '2' here; the list has 2 entries"),
+        ("list.x=5", "spec.list: --set: there is no 'x' here"),
+        ("a.b=5", "spec.a: --set: there is no 'b' here; the value there is 1"),
     ],
 )
 def test_a_setting_without_form_or_place_is_refused(setting: str, sentence: str) -> None:

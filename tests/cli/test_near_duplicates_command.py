@@ -80,7 +80,7 @@ def test_a_fully_described_pipeline_has_the_same_fingerprint(gathered: Project, 
     ("words", "expected"),
     [
         (["gone.parquet", "--out", "x"], "gone.parquet: No such file or directory"),
-        (["in", "--out", "x"], "in: 0 files of signatures are in this folder"),
+        (["in", "--out", "x"], "in: this folder has 0 files of signatures"),
         (["pipeline.yaml", "--out", "x"], "pipeline.yaml: "),
         (["first", "--out", "in"], "Is a directory"),
         (["odd://x/y.parquet", "--out", "x"], "Protocol not known: odd"),

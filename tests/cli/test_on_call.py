@@ -133,7 +133,7 @@ def test_a_lost_output_is_restored_by_the_pages_advice(person: OnCall) -> None:
     first, *_ = person.project.list_outputs()
     (person.project.folder / "output" / first).unlink()
     assert not person.is_well()
-    assert "will be done again" in person.follow(65, "repair")
+    assert "will be processed again" in person.follow(65, "repair")
     assert person.run() == 0
     assert person.is_well()
 

@@ -168,7 +168,7 @@ def test_a_continuously_active_writer_is_reported(
     monkeypatch.setattr(faults, "reach", lambda step: steps.get(step, lambda: None)())
     result = call("push", "pipeline.yaml", "--to", table.target)
     assert result.exit_code == 73
-    assert "another writer has changed the table while it was pushed (0 files" in result.stderr
+    assert "another writer changed the table during the push (0 files" in result.stderr
 
 
 def test_a_table_created_concurrently_by_another_pipeline_is_not_changed(
@@ -181,7 +181,7 @@ def test_a_table_created_concurrently_by_another_pipeline_is_not_changed(
     monkeypatch.setattr(faults, "reach", lambda step: steps.get(step, lambda: None)())
     result = call("push", "pipeline.yaml", "--to", table.target)
     assert result.exit_code == 73
-    assert "somebody else has written this table" in result.stderr
+    assert "another writer has written this table" in result.stderr
     assert table.read_texts() == ["mine"]
 
 

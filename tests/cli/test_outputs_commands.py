@@ -30,12 +30,11 @@ def test_a_run_with_a_new_place_is_refused_until_outputs_are_moved(
     result = run()
     assert result.exit_code == 65
     assert read_errors(result) == (
-        "the pipeline is not the one that wrote this ledger:\n"
-        f"  outputs: {elsewhere.path}/old -> {elsewhere.path}/new\n"
-        "set onChange to Redo to replace what is finished, to Restart to forget it and begin "
-        "again, or to Continue to keep it\n"
-        "if you have moved the outputs there, run `strandline ledger move-outputs`\n"
-        "for example: `strandline run pipeline.yaml --set onChange=Continue`"
+        f"the pipeline is not the one that wrote this ledger:\n  outputs: {elsewhere.path}/old -> "
+        f"{elsewhere.path}/new\nset onChange to Redo to process finished sources again, to Restart "
+        "to start over, or to Continue to keep finished sources\nif you have moved the outputs "
+        "there, run `strandline ledger move-outputs`\nfor example: `strandline run pipeline.yaml "
+        "--set onChange=Continue`"
     )
     Path("old").rename("new")
     result = call("ledger", "move-outputs", "pipeline.yaml")
@@ -54,7 +53,7 @@ def test_missing_outputs_are_listed_and_the_move_is_refused(
     assert (65, "") == (result.exit_code, result.stderr)
     first, *_, last = result.stdout.splitlines()
     assert first.startswith("not verified, 3 problems")
-    assert f"the ledger stays as it was, with its outputs at {elsewhere.path}/old" == last
+    assert f"the ledger is unchanged; its outputs are at {elsewhere.path}/old" == last
     told = json.loads(call("ledger", "move-outputs", "pipeline.yaml", "--json").stdout)
     assert (told["moved"], told["from"], len(told["problems"])) == (
         False,
@@ -84,14 +83,14 @@ def test_a_change_of_more_than_the_place_is_refused(
     assert run().exit_code == 0
     result = call("ledger", "move-outputs", "pipeline.yaml", "--set", "sink.use=parquet")
     assert result.exit_code == 65
-    assert read_errors(result).startswith("the pipeline has changed otherwise too:\n")
+    assert read_errors(result).startswith("the pipeline has other changes too:\n")
 
 
 def test_verify_does_not_judge_another_place(elsewhere: Project, call: Call) -> None:
     result = call("verify", "pipeline.yaml")
     assert result.exit_code == 65
     assert read_errors(result) == (
-        f"the outputs of this ledger are at {elsewhere.path}/old, but the pipeline says "
+        f"the outputs of this ledger are at {elsewhere.path}/old, but the pipeline names "
         f"{elsewhere.path}/new; if you have moved them, run `strandline ledger move-outputs`"
     )
 

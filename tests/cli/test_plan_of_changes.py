@@ -57,7 +57,9 @@ def test_pipelines_after_a_changed_one_are_outdated(
     stays = on_change == "Continue"
     assert plan() == ([[], [], []] if stays else [[], ["notes"], ["second"]])
     shown = call("plan", *files).stdout
-    assert ("outdated by 'notes', which changes: run it, then this" in shown) != stays
+    assert (
+        "outdated because 'notes' changes: run that pipeline first, then this" in shown
+    ) != stays
 
 
 def test_nothing_is_redone_without_a_change(project: Project, run: Call, call: Call) -> None:

@@ -240,7 +240,7 @@ def test_a_target_inside_of_the_data_set_is_refused_before_any_work(
     name_target(project, "strandline-data/default/notes/output/x")
     result = run()
     assert result.exit_code == ExitCode.BAD_SPEC
-    assert "the data set itself lies there" in result.stderr
+    assert "this is the location of the data set itself" in result.stderr
     assert not project.folder.exists()
 
 

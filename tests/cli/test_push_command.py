@@ -129,7 +129,7 @@ def test_a_damaged_file_is_never_published(
     hurt.write_bytes(hurt.read_bytes()[:-2] + b"X\n")
     result = call("push", "pipeline.yaml", "--to", "out")
     assert result.exit_code == ExitCode.LEDGER_MISMATCH
-    assert "other bytes than were written" in result.stderr
+    assert "changed since it was written" in result.stderr
     assert not (tmp_path / "out/latest.json").exists()
 
 
@@ -137,7 +137,7 @@ def test_the_data_set_is_not_pushed_into_itself(project: Project, run: Call, cal
     run()
     result = call("push", "pipeline.yaml", "--to", "strandline-data/default/notes/output/x")
     assert result.exit_code == ExitCode.BAD_SPEC
-    assert "the data set itself lies there" in result.stderr
+    assert "this is the location of the data set itself" in result.stderr
 
 
 def test_without_a_run_there_is_nothing_to_push(project: Project, call: Call) -> None:
@@ -198,7 +198,7 @@ def test_the_index_is_pushed_unchanged(
     index.write_bytes(written + b" ")
     result = call("push", "pipeline.yaml", "--to", "other")
     assert result.exit_code != 0
-    assert "index.json has other bytes than were written; `verify` tells more" in result.stderr
+    assert "index.json has changed since it was written; `verify` shows details" in result.stderr
     index.unlink()
     result = call("push", "pipeline.yaml", "--to", "other")
     assert "index.json is missing; run the pipeline again" in result.stderr

@@ -169,7 +169,7 @@ def test_a_refused_upload_is_reported(project: Project, run: Call, hub: Hub, pus
     hub.faults.append(Fault("PUT /lfs/", "403", 9))
     refused = push()
     assert refused.returncode == 73
-    assert "the hub does not let us in (403)" in refused.stderr
+    assert "the hub denies access (403)" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert count_commits(hub) == 0
 
@@ -218,7 +218,7 @@ def test_a_token_without_write_access_is_reported(
     hub.faults.append(Fault("create", "403", 9))
     refused = push()
     assert refused.returncode == 73
-    assert "the hub does not let us in (403); set HF_TOKEN" in refused.stderr
+    assert "the hub denies access (403); set HF_TOKEN" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
@@ -226,7 +226,7 @@ def test_a_target_without_a_name_is_reported(project: Project, run: Call, push: 
     run()
     refused = push("hf://org/notes")
     assert refused.returncode == 64
-    assert "one is hf://datasets/ORG/NAME[@branch]" in refused.stderr
+    assert "write hf://datasets/ORG/NAME[@branch]" in refused.stderr
 
 
 def test_a_damaged_file_is_not_committed(project: Project, run: Call, hub: Hub, push: Push) -> None:

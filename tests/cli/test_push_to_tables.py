@@ -106,7 +106,7 @@ def test_a_foreign_table_is_not_changed(run: Call, call: Call, table: OwnTable) 
     table.write_mine()
     result = call("push", "pipeline.yaml", "--to", table.target)
     assert result.exit_code == 73
-    assert "somebody else has written this table" in result.stderr
+    assert "another writer has written this table" in result.stderr
     assert table.read_texts() == ["mine"]
 
 
@@ -133,7 +133,7 @@ def test_lines_cannot_be_pushed_to_a_table(
     run()
     result = call("push", "pipeline.yaml", "--to", table.target)
     assert result.exit_code == 73
-    assert "a table takes Parquet alone" in result.stderr
+    assert "tables support only Parquet" in result.stderr
 
 
 def test_another_pipeline_with_the_same_files_is_another_revision(

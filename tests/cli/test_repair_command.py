@@ -16,7 +16,7 @@ def test_one_command_and_a_run_repair_problems_found_by_verify(
     assert call("verify", "pipeline.yaml").exit_code == 65
     told = call("repair", "pipeline.yaml", "--dry-run")
     assert told.exit_code == 0
-    assert told.stdout.splitlines()[0] == "1 source would be done again by the next run:"
+    assert told.stdout.splitlines()[0] == "1 source would be processed again by the next run:"
     assert call("verify", "pipeline.yaml").exit_code == 65
     done = json.loads(call("repair", "pipeline.yaml", "--json").stdout)
     assert (len(done["again"]), done["removed"], done["foreign"]) == (1, 0, [])

@@ -219,7 +219,7 @@ def test_a_live_run_is_reported(project: Project, run: Call, call: Call) -> None
     text = report(call).text
 
     assert "running" in text
-    assert "4.5/s of late, read-files sets the pace" in text
+    assert "4.5/s recently, read-files sets the pace" in text
     assert "Stages now, over half a minute" in text
 
 
@@ -237,7 +237,7 @@ def add_gathering(project: Project, answer: str, content: str = SEEN) -> None:
         ("return None", "Numbers of moments.all.json"),
         ("raise KeyError('x')", "Its panel can't be shown: KeyError: 'x'"),
         (f"return 'x' * {MAX_PANEL + 1}", "Its panel can't be shown: it has 2,000,001 characters"),
-        ("return 5", "Its panel can't be shown: it is no text, but int"),
+        ("return 5", "Its panel can't be shown: it is int, not text"),
     ],
 )
 def test_a_stage_shows_its_own_panel_or_its_numbers(

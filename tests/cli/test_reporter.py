@@ -143,8 +143,8 @@ def test_a_summary_suggests_settings_for_fewer_files(
     details = Details(WrittenFiles(files, size), is_packable=is_packable)
     hints = [line for line in describe_outcome(outcome, details) if line.startswith("hint: ")]
     advice = (
-        "hint: 3,000 files of 2.1 kB on average; "
-        "`buckets: 32` in the source packs small sources together (and begins anew)"
+        "hint: 3,000 files of 2.1 kB on average; `buckets: 32` in the source packs small sources "
+        "together (and starts the run over)"
     )
     assert hints == ([advice] if is_advised else [])
 
@@ -164,10 +164,7 @@ def test_a_run_without_output_names_the_dropping_stages(
     standing = Standing(finished, 0, 0, 0, 0)
     outcome = AttemptResult(ExitCode.COMPLETE, "complete", 1, standing=standing, counts=counts)
     hints = [line for line in describe_outcome(outcome, Details()) if line.startswith("hint: ")]
-    told = (
-        "hint: nothing was written; quality dropped most of it, and what it has counted above "
-        "says why"
-    )
+    told = "hint: nothing was written; quality dropped most rows, and its counts above show why"
     assert hints == ([told] if is_told else [])
 
 
@@ -183,7 +180,7 @@ def test_the_whole_summary_has_the_expected_text() -> None:
     ]
     outcome = AttemptResult(
         ExitCode.SOURCES_FAILED,
-        "12 of 1500 sources failed; another attempt would try them again",
+        "12 of 1500 sources failed; another attempt would retry them",
         attempt=3,
         standing=Standing(1388, 100, 12, 0, 2),
         counts=counts,
@@ -202,8 +199,8 @@ def test_the_whole_summary_has_the_expected_text() -> None:
         for entry, where in zip(quarantined, ("OOMKilled", "ApplicationError: read"), strict=True)
     )
     assert describe_outcome(outcome, Details(WrittenFiles(1, 2000), quarantined, groups)) == [
-        "12 of 1500 sources failed; another attempt would try them again "
-        "(attempt 3, 1 min 5 s, 100 skipped, 2 no longer listed)",
+        "12 of 1500 sources failed; another attempt would retry them (attempt 3, 1 min 5 s, 100 "
+        "skipped, 2 no longer listed)",
         "",
         "in this attempt:",
         "stage     in    out  filtered  failed  rows in  rows out  seconds",
@@ -228,5 +225,8 @@ def test_the_whole_summary_has_the_expected_text() -> None:
 def test_a_rule_that_dropped_everything_is_reported_at_the_end() -> None:
     counts = {"quality": StageCounts(1, 1, 0, 0, 12, 0, 0.1, {"dropped: short words": 12})}
     outcome = AttemptResult(ExitCode.COMPLETE, "complete", 1, counts=counts)
-    told = "hint: one rule of quality took all 12 rows: short words; is it meant for these rows?"
+    told = (
+        "hint: one rule of quality dropped all 12 rows: short words; check that the rule suits "
+        "these rows"
+    )
     assert told in describe_outcome(outcome, Details())

@@ -52,7 +52,7 @@ def test_a_manual_attempt_ignores_the_retry_policy(project: Project) -> None:
 def test_without_attempts_retry_makes_the_first_and_reports_that(project: Project) -> None:
     result = project.execute("retry", "--engine", "inline", "--json")
     assert 0 == result.returncode
-    assert result.stderr == "no attempt has been made yet; this is the first\n"
+    assert result.stderr == "there is no attempt yet; this is the first\n"
     last = json.loads(result.stdout.splitlines()[-1])
     assert ("COMPLETE", 1) == (last["outcome"], last["attempt"])
     assert [Trigger.MANUAL] == list_triggers(project)

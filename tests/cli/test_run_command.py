@@ -178,7 +178,9 @@ def test_a_request_to_stop_ends_the_run_in_order(
     result = run()
     assert result.exit_code == 75
     assert result.stderr.startswith("stopping: letting work in flight finish; press again")
-    assert result.stdout.startswith("interrupted; the next attempt goes on with what is left")
+    assert result.stdout.startswith(
+        "interrupted; the next attempt continues with the remaining sources"
+    )
     project.spec["stages"].pop()
     project.save()
     assert run("--set", "onChange=Continue").exit_code == 0
@@ -194,7 +196,7 @@ def test_a_termination_while_ray_starts_is_an_interruption(
     monkeypatch.setattr("strandline.cli.commands.runs.drive.run_attempt", leave)
     result = run()
     assert result.exit_code == 75
-    sentence = "the run was ended while it started; run it again to go on"
+    sentence = "the run was stopped during its start; run it again to continue"
     assert drop_progress(result.stderr) == f"strandline: error: {sentence}\n"
     assert json.loads(run("--json").stdout)["message"] == sentence
     assert not project.folder.exists()

@@ -87,12 +87,12 @@ def test_pipelines_follow_their_dependencies_and_the_given_order() -> None:
         (
             [spell("a", after=come_after("b"))],
             "pipeline 'a' comes after 'b', which is not among the files and has not completed; "
-            "name its file too",
+            "pass its file too",
         ),
         (
             [spell("a", after=come_after("b")), spell("b", "team")],
             "pipeline 'a' comes after 'b', which is in the namespace 'team'; both must be in the "
-            "same, as 'default'",
+            "same namespace, such as 'default'",
         ),
         (
             [spell("a", after=[{"name": "b", "runId": "second"}]), spell("b")],
@@ -100,9 +100,9 @@ def test_pipelines_follow_their_dependencies_and_the_given_order() -> None:
         ),
         (
             [spell("a", after=come_after("b")), spell("b", after=come_after("a"))],
-            "'a' comes after 'b' comes after 'a': none of them can begin",
+            "'a' comes after 'b' comes after 'a': none of them can start",
         ),
-        ([spell("a"), spell("a")], "pipeline 'a' of namespace 'default' is there twice"),
+        ([spell("a"), spell("a")], "pipeline 'a' in namespace 'default' is listed twice"),
     ],
 )
 def test_unorderable_pipelines_are_refused(documents: list[dict[str, Any]], sentence: str) -> None:
@@ -123,7 +123,7 @@ def test_a_file_may_hold_several_pipelines_addressed_by_name(project: Project, c
     verified = call("verify", "all.yaml#clean")
     assert verified.exit_code == 0, verified.output
     assert read_errors(call("verify", "all.yaml")) == (
-        "all.yaml: the file holds 2 documents; name one of its pipelines, as in all.yaml#clean"
+        "all.yaml: the file has 2 documents; name one of its pipelines, as in all.yaml#clean"
     )
     assert "it holds 'clean', 'notes'" in read_errors(call("verify", "all.yaml#other"))
 
@@ -228,7 +228,7 @@ def test_a_failed_pipeline_blocks_its_dependents(project: Project, call: Call) -
     write(project, "all.yaml", read("clean"), failing, spell("free"))
     done = call("run", "all.yaml", "--engine", "inline")
     assert done.exit_code == 3
-    assert "clean: left out, since notes has not completed" in done.stderr
+    assert "clean: skipped because notes has not completed" in done.stderr
     assert (project.path / "strandline-data/default/free/latest").exists()
     assert not (project.path / "strandline-data/default/clean").exists()
     # Run alone, the pipeline is refused in the same way, whatever input exists.
@@ -263,7 +263,7 @@ def test_files_are_validated_and_planned_together(project: Project, call: Call) 
     alone = call("validate", "all.yaml#clean")
     assert read_errors(alone) == (
         "spec.source.with.paths[0]: pipeline 'notes' has not run on strandline-data yet; run it "
-        "first, or name its file too"
+        "first, or pass its file too"
     )
     # A pipeline in another file may have run elsewhere.
     write(project, "last.yaml", spell("last", after=come_after("lost")))

@@ -62,10 +62,7 @@ MISTAKES = {
     "sources that fail": (
         "def process(self, task):\n    raise ValueError('bad text')",
         3,
-        [
-            "no further attempt: mend the sources or the stage, then `strandline retry` tries what "
-            "failed"
-        ],
+        ["no further attempt: fix the sources or the stage, then run `strandline retry`"],
     ),
 }
 KILLED = "killed by signal 9 (SIGKILL)"
@@ -228,7 +225,7 @@ def test_a_source_that_always_kills_its_process_is_quarantined(project: Project)
     assert result.returncode == 4
     killed = [line for line in result.stderr.splitlines() if "ended with Killed" in line]
     assert ["attempt 1", "attempt 2", "attempt 3"] == [line[:9] for line in killed]
-    assert "1 of 3 sources are quarantined, 0 would be tolerated" in result.stdout
+    assert "1 of 3 sources are quarantined, and `quarantine.tolerate` allows 0" in result.stdout
     assert 2 == len(project.list_outputs())
     tolerant = run(project, "--set", "quarantine.tolerate=1")
     assert tolerant.returncode == 0
@@ -251,7 +248,7 @@ def check_interrupted(project: Project, process: subprocess.Popen[str]) -> None:
     (project.path / "go").touch()
     out, _ = process.communicate(timeout=300)
     assert process.returncode == 75
-    assert out.startswith("interrupted; the next attempt goes on with what is left")
+    assert out.startswith("interrupted; the next attempt continues with the remaining sources")
 
 
 def test_a_request_to_stop_lets_work_in_flight_finish(
@@ -300,7 +297,7 @@ def test_a_waiting_supervisor_refuses_others_and_stops_at_once(
     started.append(first)
     said = read_until(first, "retry 1 of")
     assert "retry 1 of 3 in 1:00:00 after Killed\n" in said
-    told = f"process {first.pid} runs this pipeline already; `strandline drain` stops it"
+    told = f"process {first.pid} is already running this pipeline; `strandline drain` stops it"
     for command in (("run",), ("run", "--no-supervise"), ("retry",)):
         second = project.execute(*command, "--engine", "inline")
         assert (69, "") == (second.returncode, second.stdout)
@@ -315,7 +312,7 @@ def test_a_waiting_supervisor_refuses_others_and_stops_at_once(
     first.send_signal(signal.SIGTERM)
     _, rest = first.communicate(timeout=300)
     assert first.returncode == 75
-    assert rest == "stopped while waiting for the next attempt; run it again to go on\n"
+    assert rest == "stopped while waiting for the next attempt; run it again to continue\n"
     assert 1 == len(list_triggers(project))
 
 

@@ -245,7 +245,7 @@ def test_a_renamed_column_of_iceberg_is_read_by_its_new_name(
     iceberg.append(pa.table({"words": ["foam"]}))
     result = run()
     assert result.exit_code == ExitCode.SOURCES_FAILED
-    assert "there is no column 'text'; there are: words" in result.output
+    assert "there is no column 'text'; the columns are: words" in result.output
     project.spec["stages"] = [{"use": "read-table", "with": {"columns": ["words"]}}]
     project.spec["onChange"] = "Restart"
     project.save()
@@ -304,7 +304,7 @@ def change_columns(table: ReadTables) -> None:
 
 COLUMN_CHANGE = (
     "columns changed since the last run: 'text' (text) was dropped or renamed, 'words' (text) is "
-    "new; sources that are not read again keep the old columns"
+    "new; sources that are not reread keep the old columns"
 )
 
 

@@ -95,10 +95,10 @@ def test_stages_sources_and_failures_are_shown() -> None:
 
 
 def test_the_last_note_is_shown() -> None:
-    note = "ask-model: it has not answered since 05:10 UTC \x1b[2J"
+    note = "ask-model: the server has not responded since 05:10 UTC \x1b[2J"
     live = live_of()._replace(note=note)
     assert parse_json(json.loads(json.dumps(render_snapshot(live)))) == live
-    assert r"ask-model: it has not answered since 05:10 UTC \x1b[2J" in show(
+    assert r"ask-model: the server has not responded since 05:10 UTC \x1b[2J" in show(
         TopFacts("default/notes", running(2), live)
     )
     assert "note" not in render_snapshot(live_of())
@@ -227,7 +227,7 @@ def test_a_driver_on_a_cluster_requires_the_uid_of_its_attempt(
     server.watch(path, lambda: 7, lambda: "")
     words = ("top", "pipeline.yaml", "--ask", f"127.0.0.1:{server.port}")
     refused = call(*words)
-    assert (refused.exit_code, "wants --attempt-uid" in refused.stderr) == (1, True)
+    assert (refused.exit_code, "requires --attempt-uid" in refused.stderr) == (1, True)
     assert "sets the pace" in call(*words, "--attempt-uid", "a-uid").stdout
     server.close()
 
@@ -237,9 +237,9 @@ def test_an_unreachable_driver_is_reported(
 ) -> None:
     server.watch(Path("nowhere"), lambda: None, lambda: "")
     result = call("top", "pipeline.yaml", "--ask", f"127.0.0.1:{server.port}")
-    assert (result.exit_code, "nothing to say yet (404)" in result.stderr) == (1, True)
+    assert (result.exit_code, "nothing to report yet (404)" in result.stderr) == (1, True)
     result = call("top", "pipeline.yaml", "--ask", "127.0.0.1:1")
-    assert (result.exit_code, "no driver answers there" in result.stderr) == (1, True)
+    assert (result.exit_code, "no driver responds there" in result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("key", [b"q", b"\x03"])

@@ -6,9 +6,9 @@ import json
 
 from cli_project import Call, Project
 
-HINT = "ask for less, or run it on a cluster that has it, with --address"
-ASKED = "spec.stages[0].resources.custom.nvdec: stage 'read-files' asks for 2 nvdec a worker"
-LACKS = f"{ASKED}, and here is no nvdec"
+HINT = "request less, or run on a larger cluster with --address"
+ASKED = "spec.stages[0].resources.custom.nvdec: stage 'read-files' requests 2 nvdec per worker"
+LACKS = f"{ASKED}, but there is no nvdec"
 
 
 def ask_for_decoders(project: Project) -> None:
@@ -29,7 +29,7 @@ def test_more_cpus_than_the_local_ray_may_have_are_refused(project: Project) -> 
     project.save()
     result = project.execute("run", "--workers", "3")
     assert 64 == result.returncode
-    assert "'parse-documents' asks for 4 CPU a worker, and here are 3 CPU; " in result.stderr
+    assert "'parse-documents' requests 4 CPU per worker, but there are 3 CPU; " in result.stderr
 
 
 def test_an_engine_that_reserves_nothing_refuses_nothing(project: Project, run: Call) -> None:
@@ -44,7 +44,7 @@ def test_a_plan_reports_that_a_run_here_would_be_refused(project: Project, call:
         "refused"
     ]
     last = call("plan", "pipeline.yaml").stdout.splitlines()[-1]
-    assert last == f"refused on this machine: {LACKS}; {HINT}"
+    assert last == f"not possible on this machine: {LACKS}; {HINT}"
 
 
 def test_doctor_reports_that_a_run_here_would_be_refused(project: Project, call: Call) -> None:

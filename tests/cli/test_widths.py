@@ -96,7 +96,7 @@ def test_a_table_of_attempts_at_80_columns(call: Call, monkeypatch: pytest.Monke
     assert lines[0].split() == HEAD.split()
     assert lines[1].strip() == "message"
     assert re.match(r"1 +first +Run +20", lines[2])
-    assert re.match(r"    3 of 3 sources failed; another attempt would try them again", lines[3])
+    assert re.match(r"    3 of 3 sources failed; another attempt would retry them", lines[3])
 
 
 @given(

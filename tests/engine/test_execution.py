@@ -273,9 +273,9 @@ def test_a_batch_of_one_may_fan_out() -> None:
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (lambda tasks: tasks[1:], "answered a batch of 2 tasks with 1"),
-        (lambda tasks: [*tasks, Task()], "answered a batch of 2 tasks with 3"),
-        (tuple, "answered a batch with tuple"),
+        (lambda tasks: tasks[1:], "returned 1 results for a batch of 2 tasks"),
+        (lambda tasks: [*tasks, Task()], "returned 3 results for a batch of 2 tasks"),
+        (tuple, "returned tuple"),
         (lambda _: [[Task()], NoneTask()], "fanned out in a batch"),
         (lambda _: ["text", NoneTask()], "answered with str"),
     ],
@@ -402,5 +402,5 @@ def test_a_failing_volume_ends_the_call(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
 
-    with pytest.raises(VolumeError, match="a file stands where a folder is needed"):
+    with pytest.raises(VolumeError, match="this is a file, but a folder is needed"):
         call_sink([make_task("hello")], blocked)

@@ -58,7 +58,7 @@ def test_law_unpicklable_data_fails_only_its_source(
     ]
     (failure,) = receipt.failures
     assert (failure.key, failure.stage) == ("k1", "stage")
-    assert failure.message.startswith(f"what it answered can't be pickled: {said}")
+    assert failure.message.startswith(f"its result can't be pickled: {said}")
     counts = receipt.counts
     assert (counts.tasks_out, counts.rows_out, counts.failed) == (2, 2, 1)
 
@@ -85,7 +85,7 @@ def test_unreadable_data_is_reported_with_its_lineage(is_local: bool) -> None:
     assert [task.data for task in tasks] == ["good", "fine"]
     ((lineage, message),) = unreadable
     assert lineage.key == "k1"
-    assert message.startswith("what it is given can't be unpickled: ValueError: no more (payload_k")
+    assert message.startswith("its input can't be unpickled: ValueError: no more (payload_k")
 
 
 PAYLOADS = [
@@ -151,7 +151,7 @@ def test_a_valid_source_keeps_its_key_and_version(key: str, version: str) -> Non
 
 
 ODD: list[tuple[Any, Any, str, str]] = [
-    ("a\udc80.txt", "1", "a\\udc80.txt", "its key holds half a character"),
+    ("a\udc80.txt", "1", "a\\udc80.txt", "its key contains an unpaired surrogate"),
     (7, "1", "7", "its key is int; it must be text"),
     ("k", None, "k", "its version is NoneType; it must be text"),
 ]

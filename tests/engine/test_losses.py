@@ -113,7 +113,7 @@ def test_law_only_the_running_call_of_an_overdue_worker_is_suspected() -> None:
     assert (failure.key, failure.cause) == ("k0", "Timeout")
     assert failure.message == "lost 3 workers; the last: too long"
     assert scene.incidents[0] == (
-        "a worker of 's0' was replaced while it worked on k0, 2 tasks are queued again: too long"
+        "a worker of 's0' was replaced while processing k0, 2 tasks are queued again: too long"
     )
 
 

@@ -137,7 +137,7 @@ def test_a_stage_that_closes_stdout_fails_its_source_and_others_can_print(
     said = (
         "ValueError (test_odd_answers.py:"
         if is_raised
-        else "it closed stdout, which others write to; lea"
+        else "it closed stdout, which other code writes to; lea"
     )
     assert failure.message.startswith(said)
     assert path.read_text() == "task 0\ntask 2\n"

@@ -155,7 +155,7 @@ def test_a_ledger_stopped_with_ray_is_abandoned_after_two_looks(
     monkeypatch.setattr(ray, "_is_answered", lambda at: at in ray.actor.looks and next(looks))
     monkeypatch.setattr(ray, "get", lambda _: 0)
     ledger = RayLedger(LOCATION, is_stopping=lambda: True)
-    with pytest.raises(LedgerLostError, match="does not answer any more"):
+    with pytest.raises(LedgerLostError, match="no longer responds"):
         ledger.drain(None, anything_died=False)
     assert next(looks, None) is None
 

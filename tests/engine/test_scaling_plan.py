@@ -35,7 +35,7 @@ def test_pools_of_unknown_speed_share_idle_resources() -> None:
 
     assert [stage.starts for stage in answer.stages] == [3, 3, 2]
     assert answer["a"].why == (
-        "3 more workers for 'a': its speed is not known yet, so it gets an equal share"
+        "3 more workers for 'a': its speed is still unknown, so it gets an equal share"
     )
     assert answer.throughput is None
     assert answer.bottleneck is None
@@ -48,7 +48,7 @@ def test_known_speeds_assign_workers_to_the_slowest_at_once() -> None:
 
     assert [stage.workers for stage in answer.stages] == [1, 6, 1]
     assert answer["b"].start == (Placement("n", 5),)
-    assert answer["b"].why == "5 more workers for 'b': it sets the pace at 1 sources a second"
+    assert answer["b"].why == "5 more workers for 'b': it sets the pace at 1 sources per second"
     assert answer.bottleneck == "b"
     assert answer.throughput == 5
 
@@ -62,8 +62,8 @@ def test_an_exchange_waits_for_patience_and_then_drains_no_more_than_needed() ->
     assert [is_idle(answer) for answer in answers] == [True, True, True, False, False, True]
     assert answers[3]["a"].drain == (Placement("n", 2),)
     assert answers[3]["a"].why == (
-        "2 fewer workers for 'a': 'b' gets the room, "
-        "and the pace rises from 3 to 5 sources a second"
+        "2 fewer workers for 'a': 'b' gets its resources, and the pace rises from 3 to 5 sources "
+        "per second"
     )
     assert answers[4]["b"].start == (Placement("n", 2),)
     assert world.count() == {"a": 1, "b": 5, "c": 2}
@@ -130,7 +130,7 @@ def test_a_floor_is_restored_without_patience_at_the_cost_of_others() -> None:
     assert sum(stage.drains for stage in answer.stages) == 2
     assert answer["a"].drain == (Placement("n", 1),)
     assert answer["a"].why == (
-        "1 fewer worker for 'a': 'c' gets the room for the least number of workers"
+        "1 fewer worker for 'a': 'c' gets its resources to reach the minimum number of workers"
     )
     assert not answer.below
 

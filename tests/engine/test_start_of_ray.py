@@ -53,7 +53,7 @@ from strandline_packs.sinks.jsonl_sink import JsonlSink
 from strandline_packs.sources.files import Files
 from strandline_packs.tables.read_files import ReadFiles
 
-ADVICE = "; `strandline doctor` looks at the machine, and --workers 1 has Ray start less"
+ADVICE = "; `strandline doctor` checks the machine, and --workers 1 makes Ray start fewer processes"
 NODE = "ab" * 28
 MODULES = "RAY_preload_python_modules"
 SLOW = "The current node timed out during startup. This could happen because some of the raylet"
@@ -88,12 +88,14 @@ def refuse(error: Exception) -> Callable[..., None]:
         (
             Exception(SLOW),
             1.0,
-            f"the local Ray did not start within 180 s, as where a machine is busy or full{ADVICE}",
+            "the local Ray did not start within 180 s, for example because the machine is busy or "
+            f"its disk is full{ADVICE}",
         ),
         (
             Exception(SLOW),
             3.0,
-            f"the local Ray did not start within 540 s, as where a machine is busy or full{ADVICE}",
+            "the local Ray did not start within 540 s, for example because the machine is busy or "
+            f"its disk is full{ADVICE}",
         ),
         (
             RuntimeError("no room in /dev/shm.\nSee its logs."),
@@ -245,8 +247,8 @@ def test_an_unwritable_folder_of_ray_fails_at_once_by_name(
         pass
     assert caught.value.is_lasting
     assert str(caught.value) == (
-        "the local Ray did not start, without the right to write /data/me/.ray; set HOME, or "
-        "TMPDIR, to a folder that may be written to"
+        "the local Ray did not start: no permission to write /data/me/.ray; set HOME, or TMPDIR, "
+        "to a writable folder"
     )
 
 
@@ -259,7 +261,8 @@ def test_an_unreadable_token_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> N
         pass
     assert caught.value.is_lasting
     assert str(caught.value) == (
-        f"the local Ray did not start: {problem}; unset RAY_AUTH_TOKEN_PATH, and Ray makes one"
+        f"the local Ray did not start: {problem}; unset RAY_AUTH_TOKEN_PATH, and Ray creates a "
+        "token"
     )
 
 
@@ -302,7 +305,7 @@ def test_a_slow_process_of_ray_is_awaited(
 def test_a_dead_process_of_ray_is_not_awaited(
     wait: tuple[ModuleType, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(local_start._ProcessDiedError, match="died as it began"):
+    with pytest.raises(local_start._ProcessDiedError, match="died at the start"):
         ask_ray(monkeypatch, wait, fails=1, seconds=600.0)
 
 
@@ -376,7 +379,7 @@ def test_a_start_of_ray_with_a_dying_process_is_tried_three_times(
     deaths: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     begun: list[subprocess.Popen[bytes]] = []
-    died = local_start._ProcessDiedError("its gcs_server died as it began")
+    died = local_start._ProcessDiedError("its gcs_server died at the start")
     own = services._build_python_executable_command_memory_profileable
     has_stand_in: list[bool] = []
 
@@ -393,7 +396,7 @@ def test_a_start_of_ray_with_a_dying_process_is_tried_three_times(
         with pytest.raises(RayStartError) as caught:
             local_start.start_local(1, tmp_path)
         assert str(caught.value) == (
-            f"the local Ray did not start: its gcs_server died as it began{ADVICE}"
+            f"the local Ray did not start: its gcs_server died at the start{ADVICE}"
         )
     assert has_stand_in == [True, False, False][: deaths + 1]
     for process in begun:
@@ -406,12 +409,12 @@ def test_a_start_of_ray_with_a_dying_process_is_tried_three_times(
     [
         (
             "",
-            "wants a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the one of the cluster",
+            "requires a token; set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the cluster's token",
         ),
         (
             "Token",
-            "wants the token of its cluster; set RAY_AUTH_TOKEN to it, or RAY_AUTH_TOKEN_PATH to "
-            "its file",
+            "requires its own token; set RAY_AUTH_TOKEN to the token, or "
+            "RAY_AUTH_TOKEN_PATH to a file with the token",
         ),
     ],
 )
@@ -422,7 +425,7 @@ def test_a_cluster_that_requires_a_token_is_reported_with_the_setting(
     monkeypatch.setattr("ray.init", refuse(AuthenticationError("token is missing")))
     with pytest.raises(ClusterRefusedError) as caught, connected("ray://head:10001", None):
         pass
-    assert str(caught.value) == f"the Ray at ray://head:10001 {sentence}"
+    assert str(caught.value) == f"the Ray cluster at ray://head:10001 {sentence}"
     assert code_of(caught.value) is ExitCode.BAD_SPEC
 
 
@@ -451,7 +454,7 @@ except RayStartError as error:
         words = [sys.executable, "-c", program, folder]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
-        "the local Ray did not start: its gcs_server died as it began; its log says: gcs_server: "
+        "the local Ray did not start: its gcs_server died at the start; its log says: gcs_server: "
         f"Received unexpected config parameter not_there{ADVICE}"
     )
 

@@ -25,7 +25,7 @@ from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.causes import Cause
 
 HAVE = {"CPU": 2.0, "memory": 8e9, "GPU": 1.0, "node:10.0.0.1": 1.0}
-HINT = "; ask for less, or run it on a cluster that has it, with --address"
+HINT = "; request less, or run on a larger cluster with --address"
 
 
 def plan_of(*asked: dict[str, Any]) -> PipelinePlan:

@@ -128,5 +128,7 @@ def test_a_slow_plain_start_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_pat
         raise TimeoutError("The current node timed out during startup.")
 
     monkeypatch.setattr("ray.init", init)
-    with pytest.raises(RayStartError, match="did not start in time, as where a machine is busy"):
+    with pytest.raises(
+        RayStartError, match="did not start in time, for example because the machine is busy"
+    ):
         start_local(1, tmp_path)

@@ -81,8 +81,8 @@ def test_each_lost_worker_is_reported_once(run: StoredRun) -> None:
     assert len(setup) == 1
     assert "RuntimeError: not yet (" in setup[0]
     assert setup[0].endswith("; another worker is tried")
-    hung = [each for each in incidents if " was replaced while it worked on " in each]
-    died = [each for each in incidents if " was lost while it worked on " in each]
+    hung = [each for each in incidents if " was replaced while processing " in each]
+    died = [each for each in incidents if " was lost while processing " in each]
     # Each of the two sources costs three workers alone, and more together with its neighbors.
     # Another worker ends once.
     assert len(hung) >= 3

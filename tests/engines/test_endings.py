@@ -79,7 +79,7 @@ CASES = {
     "shape": Case(
         lambda _: plan_stage(engine_stages.ShortBatch(), batch_size=4),
         ShapeError,
-        "'bad' answered a batch of 4 tasks with 3",
+        "'bad' returned 3 results for a batch of 4 tasks",
         is_lasting=True,
     ),
     "keys": Case(plan_twice_listed, DuplicateKeyError, "'number-0' is listed twice: as item 4 and"),

@@ -29,16 +29,16 @@ ODD_FAILURES = {
     "surrogate": ("odd", "ValueError: half \\ud800 (odd_stages.py:"),
     "exit": ("odd", "SystemExit: 3 (odd_stages.py:"),
     "generator exit": ("odd", "GeneratorExit (odd_stages.py:"),
-    "unpicklable": ("odd", "what it answered can't be pickled: SystemExit: 3"),
-    "unreadable": ("printing", "what it is given can't be unpickled: ValueError: no more"),
-    "lock": ("odd", "what it answered can't be pickled: TypeError: cannot pickle '_thread.lock'"),
+    "unpicklable": ("odd", "its result can't be pickled: SystemExit: 3"),
+    "unreadable": ("printing", "its input can't be unpickled: ValueError: no more"),
+    "lock": ("odd", "its result can't be pickled: TypeError: cannot pickle '_thread.lock'"),
     "odd failure": ("odd", "half \\ud800"),
     "deep": ("odd", "RecursionError: maximum recursion depth exceeded"),
     "late": ("odd", "ValueError: too late (odd_stages.py:"),
-    "closed": ("odd", "it closed stdout, which others write to; leave it open"),
-    "key \\ud800": ("sources", "its key holds half a character, which UTF-8 can't spell"),
-    "locked": ("sources", "what it lists can't be pickled: TypeError: cannot pickle"),
-    "unread": ("odd", "what it is given can't be unpickled: ValueError: no more"),
+    "closed": ("odd", "it closed stdout, which other code writes to; leave it open"),
+    "key \\ud800": ("sources", "its key contains an unpaired surrogate, which UTF-8 can't encode"),
+    "locked": ("sources", "the listed source can't be pickled: TypeError: cannot pickle"),
+    "unread": ("odd", "its input can't be unpickled: ValueError: no more"),
 }
 
 

@@ -146,7 +146,7 @@ def test_without_a_checkpoint_the_sinks_path_is_used_and_nothing_is_tracked(
     assert outcome.code is ExitCode.COMPLETE
     assert read_output(tmp_path / "out") == ["0", "4"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    with pytest.raises(SpecError, match=r"spec\.sink\.with\.path: required where there is no"):
+    with pytest.raises(SpecError, match=r"spec\.sink\.with\.path: required because there is no"):
         build().run(engine="inline")
 
 

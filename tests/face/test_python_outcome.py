@@ -122,6 +122,6 @@ def test_a_sink_without_a_path_requires_a_checkpoint_path(tmp_path: Path) -> Non
     with pytest.raises(SpecError) as caught:
         pipeline.run(engine="inline")
     assert str(caught.value) == (
-        "checkpoint_path: required, since the sink 'own-sink' has no parameter `path`; "
-        "its outputs go to that folder"
+        "checkpoint_path: required because the sink 'own-sink' has no parameter `path`; the "
+        "outputs are written to that folder"
     )

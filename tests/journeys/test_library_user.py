@@ -68,5 +68,5 @@ def test_a_wrong_parameter_is_named(user: Journey) -> None:
 def test_a_stage_without_its_column_is_refused_before_anything_runs(user: Journey) -> None:
     user.write("script.py", SCRIPT.replace("ReadFiles(), Moody(), ", ""))
     said = user.python("script.py")
-    assert "reads 'content', and the columns are: key, path, size, mtime_ns" in said.text
+    assert "reads 'content', but the columns are: key, path, size, mtime_ns" in said.text
     assert not (user.folder / "data").exists()

@@ -59,7 +59,7 @@ def test_an_empty_result_names_the_stage_that_dropped_the_rows(user: Journey) ->
     user.strandline("init", "documents", "--input", "docs/**/*.md")
     said = user.strandline("run", "pipeline.yaml", "--engine", "inline")
     assert (said.code, user.list_outputs()) == (0, [])
-    assert "nothing was written; filter-text-quality dropped most of it" in said.text
+    assert "nothing was written; filter-text-quality dropped most rows" in said.text
 
 
 def test_mistakes_are_reported_at_once(user: Journey) -> None:

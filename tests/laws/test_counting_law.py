@@ -145,7 +145,7 @@ def test_another_answer_for_a_settled_token_is_an_error(
         [(*event.children, stranger), event.children[1:], event.children[::-1]]
     )
     other = event._replace(children=data.draw(others.filter(lambda new: new != event.children)))
-    with pytest.raises(NonDeterministicTaskError, match="worked on twice"):
+    with pytest.raises(NonDeterministicTaskError, match="processed twice"):
         counting.count([other])
 
 

@@ -164,7 +164,9 @@ def check(path: Path, versions: Mapping[bytes, set[ListedSource]]) -> None:
 def has_leftovers(store: Store, outputs: LocalOutputs) -> bool:
     """Return whether the next attempt repairs all problems."""
     problems = verify(store, outputs).problems
-    return all(each.startswith("left over: ") or "are nobody's: " in each for each in problems)
+    return all(
+        each.startswith("left over: ") or "belong to no source: " in each for each in problems
+    )
 
 
 def check_end(path: Path, listing: Listing, suffix: str) -> None:

@@ -104,7 +104,7 @@ def test_an_impossible_page_size_is_reported(whole: bytes, tmp_path: Path, value
     for page in (0, PAGE):
         changed[page + SIZE_AT : page + SIZE_AT + 4] = value.to_bytes(4, "little")
     (tmp_path / "data.mdb").write_bytes(changed)
-    with pytest.raises(LedgerError, match="it does not begin as an LMDB file does"):
+    with pytest.raises(LedgerError, match="it does not start with the header of an LMDB file"):
         check_image(tmp_path / "data.mdb")
 
 
@@ -114,5 +114,5 @@ def test_a_root_beyond_the_file_is_reported(whole: bytes, tmp_path: Path, root: 
     for page in (0, PAGE):
         changed[page + ROOT_AT : page + ROOT_AT + 8] = root.to_bytes(8, "little")
     (tmp_path / "data.mdb").write_bytes(changed)
-    with pytest.raises(LedgerError, match="it is cut short"):
+    with pytest.raises(LedgerError, match="it is truncated"):
         check_image(tmp_path / "data.mdb")

@@ -113,7 +113,9 @@ def test_a_shortage_is_reported_with_the_required_space(
     said = explain_shortage(barn.shards, lambda _: free)
     assert is_short == (said is not None)
     if said:
-        assert said.startswith(f"{barn.shards}: merging what was gathered will take up to 1 MiB, ")
+        assert said.startswith(
+            f"{barn.shards}: merging the gathered pieces will need up to 1 MiB, "
+        )
         assert "and 0 MiB are free" in said
     assert 2 * measure_files(barn) == measure_need(barn.shards)
     assert find_free(barn.shards) > 0

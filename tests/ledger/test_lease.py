@@ -122,8 +122,8 @@ def test_a_changed_pipeline_is_refused_with_its_changes(store: Store) -> None:
         "  quality.with.minWords: 5 -> 8\n"
         '  split.use: "split" -> (none)\n'
         '  write.use: (none) -> "jsonl"\n'
-        "set onChange to Redo to replace what is finished, to Restart to forget it and begin "
-        "again, or to Continue to keep it"
+        "set onChange to Redo to process finished sources again, to Restart to start over, or to "
+        "Continue to keep finished sources"
     )
     assert caught.value.advice == Advice("run", (("onChange", "Continue"),))
     assert before == {name: store.read_meta(name) for name in before}

@@ -113,14 +113,14 @@ def test_a_truncated_file_is_reported_with_the_missing_part(image: Path, part: f
     size = image.stat().st_size
     kept = int(size * part)
     os.truncate(image, kept)
-    with pytest.raises(LedgerError, match=f"cut short: {size - kept} bytes are missing; restore"):
+    with pytest.raises(LedgerError, match=f"truncated: {size - kept} bytes are missing; restore"):
         Store(image.parent)
 
 
 @pytest.mark.parametrize("length", [1, 100, META_BYTES - 1])
 def test_a_file_that_is_no_ledger_is_reported(image: Path, length: int) -> None:
     os.truncate(image, length)
-    with pytest.raises(LedgerError, match="does not begin as an LMDB file does"):
+    with pytest.raises(LedgerError, match="does not start with the header of an LMDB file"):
         Store(image.parent)
 
 
@@ -214,7 +214,7 @@ def test_the_newer_of_the_two_first_pages_counts(image: Path) -> None:
     for whole in (content, swapped):
         assert explain_damage(read_from(whole), len(content)) is None
         said = explain_damage(read_from(whole), len(content) - 1)
-        assert said == "it is cut short: 1 bytes are missing"
+        assert said == "it is truncated: 1 bytes are missing"
 
 
 def make_history(path: Path, seed: int) -> Iterator[bytes]:
@@ -254,7 +254,7 @@ def test_a_file_that_lacks_a_used_page_is_truncated(tmp_path: Path) -> None:
             cut = content[: pages * PAGE]
             said = explain_damage(read_from(cut), len(cut))
             assert said is not None
-            assert said.startswith("it is cut short: ")
+            assert said.startswith("it is truncated: ")
 
 
 def test_a_file_that_grows_during_the_check_is_complete(
@@ -290,7 +290,7 @@ def test_an_equal_pid_in_another_container_is_reported(tmp_path: Path) -> None:
         assert namesake.stdout is not None
         namesake.stdout.readline()
         for readonly in (True, False):
-            with pytest.raises(LedgerInUseError, match=r"another container .* has the pid of this"):
+            with pytest.raises(LedgerInUseError, match=r"another container .* has the same pid"):
                 Store(tmp_path, readonly=readonly)
         namesake.communicate()
     store = Store(tmp_path, readonly=True)

@@ -111,7 +111,7 @@ def test_a_copy_without_a_lock_is_refused_if_the_ledger_was_written_meanwhile(
             await_written(writer)
 
         monkeypatch.setattr(LedgerEnvironment, "copy", copy_beside_a_writer)
-        with pytest.raises(LedgerInUseError, match="written while it was read"):
+        with pytest.raises(LedgerInUseError, match="written during a read"):
             copy_to(store, tmp_path / "second")
 
 

@@ -71,7 +71,7 @@ def test_changed_bytes_are_found(barn: Barn, find: Callable[[Barn], Path]) -> No
     path = find(barn)
     path.write_bytes(path.read_bytes()[:-2] + b"z\n")
     (problem,) = verify_pieces(barn.store, barn.shards).problems
-    assert "other bytes than were written" in problem
+    assert "changed since it was written" in problem
     assert [] == verify_pieces(barn.store, barn.shards, reads_bytes=False).problems
 
 
@@ -96,7 +96,7 @@ def test_a_piece_under_another_name_is_found(barn: Barn) -> None:
     shard(barn).write_bytes(shard(barn).read_bytes().replace(b"words", b"other"))
     problems = verify_pieces(barn.store, barn.shards).problems
     assert 2 == len(problems)
-    assert all("is not where it should be" in problem for problem in problems)
+    assert all("is not at its recorded position" in problem for problem in problems)
 
 
 def test_a_missing_piece_in_the_pack_hides_no_other_problem(barn: Barn) -> None:
@@ -112,6 +112,6 @@ def test_unmerged_pieces_are_found(barn: Barn) -> None:
     spelled = barn.state.to_json()
     spelled["merged"] = {"words": (4, *barn.state.merged["words"][1:])}
     barn.store.write(Change(meta={"gathered": spelled}))
-    assert ["stage 'words': 4 pieces are merged, of 5"] == (
+    assert ["stage 'words': 4 of 5 pieces are merged"] == (
         verify_pieces(barn.store, barn.shards).problems
     )

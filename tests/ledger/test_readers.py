@@ -174,8 +174,8 @@ def test_real_problems_are_found_despite_concurrent_writes(tmp_path: Path, store
     other.write_bytes(b"ROWS")
     problems = verify(store, outputs).problems
     assert sorted(problem.partition(":")[0] for problem in problems) == [
+        "changed since it was written",
         "missing, or recorded twice",
-        "other bytes than were written",
     ]
 
 

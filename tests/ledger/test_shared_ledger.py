@@ -158,7 +158,7 @@ class TestVerification:
         store.write(Change(finish=share(outputs, FILE, A, B)))
         name = name_shared(FILE, ".txt")
         (outputs.root / name).write_bytes(b"x" * 16)
-        assert [f"other bytes than were written: {name}"] == verify(store, outputs).problems
+        assert [f"changed since it was written: {name}"] == verify(store, outputs).problems
         (outputs.root / name).write_bytes(b"")
         assert [f"0 bytes instead of 16: {name}"] == verify(store, outputs).problems
         (outputs.root / name).unlink()
@@ -168,7 +168,7 @@ class TestVerification:
         first, second = share(outputs, FILE, A, B)
         store.write(Change(finish=[first]))
         name = name_shared(FILE, ".txt")
-        assert [f"2 rows are nobody's: {name}"] == verify(store, outputs).problems
+        assert [f"2 rows belong to no source: {name}"] == verify(store, outputs).problems
         store.write(Change(mark=[mark_of(B)]))
         assert [] == verify(store, outputs).problems
         store.write(Change(finish=[second]))
@@ -178,7 +178,7 @@ class TestVerification:
         first, second = share(outputs, FILE, A, B)
         store.write(Change(finish=[first, move(second, begin=1)]))
         name = name_shared(FILE, ".txt")
-        assert [f"rows of two sources are the same ones: {name}"] == verify(store, outputs).problems
+        assert [f"rows of two sources overlap: {name}"] == verify(store, outputs).problems
 
     def test_missing_rows_are_found(self, store: Store, outputs: LocalOutputs) -> None:
         first, second = share(outputs, FILE, A, B)
@@ -198,7 +198,7 @@ class TestVerification:
         ((_, facts),) = store.list_shared()
         with store._env.begin(write=True) as txn:
             txn.put(FILE, pack_shared(facts._replace(live=3)), db=store._dbs.shared)
-        assert [f"3 rows should be named, and 4 are: {name_shared(FILE, '.txt')}"] == (
+        assert [f"3 rows should have a record, but 4 have one: {name_shared(FILE, '.txt')}"] == (
             verify(store, outputs).problems
         )
 

@@ -97,7 +97,7 @@ def test_a_reader_reports_continuous_writes(
     writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupt_reading(monkeypatch, writer, times=1000)
-    with pytest.raises(LedgerInUseError, match="written while it was read"):
+    with pytest.raises(LedgerInUseError, match="written during a read"):
         read_keys(tmp_path)
 
 

@@ -29,7 +29,7 @@ from strandline.storage.errors import VolumeError
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 A2 = listed("a", version="2")
-WHY = "a process died while it worked on this source alone"
+WHY = "a process died while processing only this source"
 
 
 def crash(

@@ -80,7 +80,7 @@ def test_a_file_of_other_bytes(store: Store, outputs: LocalOutputs) -> None:
     (path,) = finish(store, outputs, A)
     path.write_bytes(CONTENT[::-1])
     (problem,) = verify(store, outputs).problems
-    assert problem.startswith("other bytes than were written: ")
+    assert problem.startswith("changed since it was written: ")
     assert [] == verify(store, outputs, reads_bytes=False).problems
 
 
@@ -94,13 +94,13 @@ def test_an_unrecorded_file_is_reported(
     stranger.parent.mkdir(parents=True, exist_ok=True)
     stranger.touch()
     name = str(stranger.relative_to(outputs.root))
-    assert [f"nobody's: {name}"] == verify(store, outputs).problems
+    assert [f"without a record: {name}"] == verify(store, outputs).problems
 
 
 def test_a_file_beside_the_folders_is_reported(store: Store, outputs: LocalOutputs) -> None:
     finish(store, outputs, A)
     (outputs.root / "notes.txt").touch()
-    assert ["nobody's: notes.txt"] == verify(store, outputs).problems
+    assert ["without a record: notes.txt"] == verify(store, outputs).problems
 
 
 @pytest.mark.parametrize("state", ["inflight", "failed", "quarantined"])

@@ -87,7 +87,7 @@ def test_when_the_retries_are_used_up_the_run_has_failed(cluster: SimulatedClust
 
 
 def test_final_causes_are_not_retried(cluster: SimulatedCluster) -> None:
-    cluster.finish(64, message="spec.stages[0].use: no stage is called 'x'")
+    cluster.finish(64, message="spec.stages[0].use: unknown stage 'x'")
     assert truth(cluster, ConditionType.STALLED) == ("True", "InvalidSpec")
     assert EventReason.RETRY_EXHAUSTED not in reasons(cluster)
 

@@ -191,7 +191,7 @@ def test_a_ray_without_its_required_token_ends_the_run_without_retry(
     assert status.cause == "InvalidSpec"
     assert status.message == (
         f"Ray requires a token, but head pod {HEAD} has none; set `ray.authOptions` to"
-        " {mode: token}, and `ray.version` where the image is yours, or to {mode: disabled}"
+        " {mode: token}, and `ray.version` if you use your own image, or to {mode: disabled}"
     )
     cluster.advance(10_000)
     assert list(cluster.attempts) == ["corpus-1"]

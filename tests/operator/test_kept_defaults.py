@@ -143,7 +143,7 @@ def test_each_absence_of_the_defaults_starts_a_new_wait() -> None:
 
 def test_deleted_defaults_that_were_never_readable_are_awaited_too() -> None:
     cluster = make_cluster(None)
-    cluster.defaults_digest, cluster.defaults_problem = "broken", "ray: this is no YAML"
+    cluster.defaults_digest, cluster.defaults_problem = "broken", "ray: this is not YAML"
     cluster.settle()
     assert not cluster.attempts
     cluster.defaults_digest, cluster.defaults_problem = "", ""
@@ -202,7 +202,7 @@ def test_an_attempt_ending_with_unknown_defaults_is_judged_later(
     if is_missing:
         give(cluster, None)
     else:
-        cluster.defaults_problem = "ConfigMap strandline-defaults: retry: this is no YAML"
+        cluster.defaults_problem = "ConfigMap strandline-defaults: retry: this is not YAML"
     cluster.policy = RetryPolicy(max_retries=0, disruptions=DisruptionPolicy(max_retries=0))
     if is_deleted:
         cluster.attempts.clear()
@@ -382,7 +382,7 @@ def test_no_location_is_recorded_while_defaults_can_not_be_read() -> None:
     cluster.launch()
     cluster.settle()
     cluster.status = cluster.status.model_copy(update={"defaults": None})
-    broken = "ConfigMap strandline-defaults: output: this is no YAML"
+    broken = "ConfigMap strandline-defaults: output: this is not YAML"
     give(cluster, {})
     cluster.defaults_problem = broken
     cluster.settle()

@@ -48,11 +48,14 @@ def test_an_empty_config_map_has_no_defaults(body: dict[str, object]) -> None:
     [
         ("maxRetries: many", "retry.maxRetries: must be a whole number, not 'many'"),
         ("[1, 2]", "retry: must be an object, not a list"),
-        ("a: [", "retry: this is no YAML: "),
+        ("a: [", "retry: this is not YAML: "),
         ("[" * 10_000, "retry: it is nested more than 32 levels deep"),
-        ("a: &a [x, x]\nb: [*a, *a]", "retry: line 2: aliases are not taken here; write it out"),
+        (
+            "a: &a [x, x]\nb: [*a, *a]",
+            "retry: line 2: aliases are not supported; write the value out",
+        ),
         ("a: " + "x" * 70_000, "retry: it has 70,003 bytes, and 65,536 are read"),
-        ("2026-13-45", "retry: this is no YAML: "),
+        ("2026-13-45", "retry: this is not YAML: "),
     ],
 )
 def test_a_broken_config_map_is_reported_as_unusable(text: str, said: str) -> None:
@@ -127,7 +130,7 @@ def test_defaults_with_an_unknown_field_apply_otherwise() -> None:
     assert policy.model_fields_set == {"delay", "disruptions"}
     assert (problem.what, problem.name, problem.status) == ("configmaps", NAME, 422)
     assert problem.message == (
-        "retry.disruptions.later: unknown field 'later'; known here: maxRetries; "
+        "retry.disruptions.later: unknown field 'later'; known names: maxRetries; "
         "retry.maxRetrys: unknown field 'maxRetrys'; did you mean 'maxRetries'?; the rest holds"
     )
 
@@ -208,7 +211,7 @@ def test_image_queue_and_output_are_read_beside_the_policy() -> None:
             "ray: podTemplate.spec.containers[0]",
         ),
         ("output", "{url: s3://a, claimName: b}", "output: give 'url' or 'claimName', not both"),
-        ("output", "[", "output: this is no YAML"),
+        ("output", "[", "output: this is not YAML"),
     ],
 )
 def test_an_error_in_one_key_does_not_affect_the_others(key: str, text: str, said: str) -> None:

@@ -237,7 +237,9 @@ def test_refusals_of_the_last_pass_and_broken_defaults_are_passed_on(
     refusal = Refusal("pods", "a", 403, "no")
     view = look(api, refusals=(refusal,))
     assert view.refusals == (refusal,)
-    assert view.defaults_problem.startswith("ConfigMap strandline-defaults: retry: this is no YAML")
+    assert view.defaults_problem.startswith(
+        "ConfigMap strandline-defaults: retry: this is not YAML"
+    )
 
 
 def test_the_named_claim_is_read(api: FakeApi) -> None:

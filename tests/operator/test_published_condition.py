@@ -12,7 +12,7 @@ from strandline_api.outcome.evidence import Evidence, read_exit
 from strandline_api.status.pipeline_status import Condition
 from strandline_api.status.reasons import ConditionType, Reason
 
-WHY = "not published: rows: there are 3, and at least 10 are required"
+WHY = "not published: rows: there are 3, but at least 10 are required"
 GATE: dict[str, Any] = {"require": {"rows": {"min": 10}}}
 
 

@@ -88,7 +88,7 @@ def test_the_service_waits_for_its_kinds_and_permissions(caplog: pytest.LogCaptu
         await until(lambda: len(scene.waits) >= 2)
         scene.api.unserved.clear()
         scene.api.before.append(refuse)
-        await until(lambda: "lacks rights" in caplog.text)
+        await until(lambda: "lacks permissions" in caplog.text)
         scene.api.before.clear()
         await starting
 

@@ -142,7 +142,7 @@ def test_a_failed_run_is_summarized_by_its_last_attempt() -> None:
     cluster.edit(retry={"eligibleCauses": ["Killed"]})
     cluster.finish(1)
     assert cluster.status.state == (
-        "attempt 1 ended with ApplicationError, which eligibleCauses does not list"
+        "attempt 1 ended with ApplicationError, which is missing from eligibleCauses"
     )
     assert cluster.status.summary == "attempt 1 ended with ApplicationError"
 

@@ -150,7 +150,7 @@ def test_all_sentences_are_counted_if_marked() -> None:
 
 def test_a_column_with_a_marks_name_fails_the_source() -> None:
     stage = mark("repair-text", {})
-    with pytest.raises(ValueError, match="'repair_text_keep' already, which `mark` would write"):
+    with pytest.raises(ValueError, match="'repair_text_keep', which `mark` would write"):
         stage.rows([{"text": "a", "repair_text_keep": 1}])
 
 
@@ -166,7 +166,7 @@ def test_a_column_with_a_marks_name_is_found_before_the_run() -> None:
 
 
 def test_marking_and_a_reason_column_exclude_each_other() -> None:
-    with pytest.raises(ValueError, match="`mark` and `reasonColumn` are two ways"):
+    with pytest.raises(ValueError, match="`mark` and `reasonColumn` exclude"):
         StageRun("repair-text", mark=True, reasonColumn="why")
     with pytest.raises((ValueError, SpecError)):
         StageRun("repair-text", mark="perhaps")

@@ -126,7 +126,7 @@ def test_only_chosen_fields_are_measured_and_must_hold_numbers_or_text(tmp_path:
         StageRun("measure-fields", columns=["tags"]).table(TABLES[0])
     with pytest.raises(ValueError, match="no column 'age'"):
         StageRun("measure-fields", columns=["age"]).table(TABLES[0])
-    with pytest.raises(ValueError, match="the range of 'age' must go up, not from 9 to 9"):
+    with pytest.raises(ValueError, match="the range of 'age' must be increasing, not from 9 to 9"):
         StageRun("measure-fields", ranges={"age": [9, 9]})
 
 

@@ -114,7 +114,7 @@ def test_a_removed_column_is_missing_even_if_others_are_unknown(
     with pytest.raises(SpecError) as caught:
         plan("read-jsonl", before, after, source="jsonl-files")
     (problem,) = caught.value.problems
-    assert f"reads {column!r}, and the columns are: key, " in problem.message
+    assert f"reads {column!r}, but the columns are: key, " in problem.message
     assert f"others (without {column})" in problem.message
     assert problem.suggestion == (
         f"{before!r} removes {column!r}: put {after!r} before it, or keep the column"
@@ -133,7 +133,7 @@ def test_the_stage_that_removes_a_column_is_named_if_all_columns_are_known() -> 
 
 def test_a_new_name_of_a_column_that_is_not_selected_is_refused() -> None:
     select = {"use": "select-columns", "with": {"columns": ["text"], "rename": {"txt": "body"}}}
-    with pytest.raises(SpecError, match="`rename` names 'txt', which `columns` does not"):
+    with pytest.raises(SpecError, match="`rename` names 'txt', which is not in `columns`"):
         plan("read-files", "parse-documents", select)
     twice = {"columns": ["text", "key"], "rename": {"text": "key"}}
     with pytest.raises(SpecError, match="two columns would be called 'key'"):
@@ -171,14 +171,14 @@ def test_a_stage_before_its_reader_is_rejected_and_the_reader_named() -> None:
         plan("parse-documents")
     (problem,) = caught.value.problems
     assert str(problem) == (
-        "spec.stages[0]: stage 'parse-documents' reads 'content', and the columns are: key, path, "
+        "spec.stages[0]: stage 'parse-documents' reads 'content', but the columns are: key, path, "
         "size, mtime_ns; 'read-files' or 'split-video' before it adds 'content'"
     )
 
 
 def test_parameters_declare_the_columns() -> None:
     select = {"use": "select-columns", "with": {"columns": ["text"], "rename": {"text": "body"}}}
-    with pytest.raises(SpecError, match="'normalise-text' reads 'text', and the columns are: body"):
+    with pytest.raises(SpecError, match="'normalise-text' reads 'text', but the columns are: body"):
         plan("read-files", "parse-documents", select, "normalise-text")
     plan(
         "read-files",

@@ -90,7 +90,7 @@ def test_an_unknown_name_may_belong_to_a_pack(install: Install) -> None:
     [
         ("import nowhere\n", "PACK", "can't be loaded: No module named 'nowhere'"),
         ("def broken(:\n", "PACK", "can't be loaded: invalid syntax"),
-        ("PACK = {}\n", "PACK", "own_broken:PACK is no strandline.Pack"),
+        ("PACK = {}\n", "PACK", "own_broken:PACK is not a strandline.Pack"),
         ("PACK = {}\n", "PACKS", "can't be loaded: module 'own_broken' has no attribute 'PACKS'"),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_broken_pack_is_named_and_leaves_the_others(
     ("target", "sentence"),
     [
         ("own_emoji:Nothing", "'count-emoji': own_emoji:Nothing can't be loaded"),
-        ("own_emoji:adapt", "'count-emoji': own_emoji:adapt is no stage class; derive it from"),
+        ("own_emoji:adapt", "'count-emoji': own_emoji:adapt is not a stage class; derive it from"),
         ("own_emoji.CountEmoji", "can't be loaded (write module:name, with a colon)"),
         ("nowhere:Stage", "'count-emoji': nowhere:Stage can't be loaded"),
     ],
@@ -136,8 +136,8 @@ def test_a_name_of_ours_stays_ours(install: Install) -> None:
     stages, problems = read_stages()
     assert stages["parquet"].__name__ == "ParquetSink"
     assert problems == [
-        "two stages are registered as 'parquet'; own_emoji:CountEmoji of a pack is not used: "
-        "strandline_packs.sinks.parquet_partitions:ParquetSink is"
+        "two stages are registered as 'parquet'; own_emoji:CountEmoji of a pack is ignored in "
+        "favour of strandline_packs.sinks.parquet_partitions:ParquetSink"
     ]
 
 
@@ -146,7 +146,7 @@ def test_a_pack_with_a_taken_name_is_reported(install: Install, entry: str, owne
     install("own_first", PACK.replace("own_emoji", "own_first"), entry="smileys")
     install("own_second", PACK.replace("count-emoji", "count-others"), entry=entry)
     (problem,) = load_packs().problems
-    assert f"is not used: {owner}" in problem
+    assert f"is ignored: {owner}" in problem
     assert problem.endswith("choose another name for its entry point")
     with pytest.raises(UnknownStageError) as unknown:
         find_stage("count-others")

@@ -25,8 +25,8 @@ def test_a_users_own_class_is_found() -> None:
 @pytest.mark.parametrize(
     ("use", "sentence"),
     [
-        ("parqet", "no stage is called 'parqet'; did you mean 'parquet'?"),
-        ("xyzzy", "no stage is called 'xyzzy'; see `strandline stages`"),
+        ("parqet", "unknown stage 'parqet'; did you mean 'parquet'?"),
+        ("xyzzy", "unknown stage 'xyzzy'; see `strandline stages`"),
         ("nowhere:Stage", "the module 'nowhere' can't be imported (No module named 'nowhere')"),
         ("strandline_packs.sources.files:Nothing", "has no stage class 'Nothing'"),
         ("pathlib:Path", "'pathlib' has no stage class 'Path'"),

@@ -135,7 +135,7 @@ def test_an_unreadable_annotation_declares_nothing() -> None:
     [
         ([plan(One()), plan(Text())], "spec.source", "'one' is not a source"),
         ([plan(Numbers()), plan(One())], "spec.sink", "'one' is not a sink"),
-        ([plan(Numbers())], "spec.sink", "a pipeline ends in a sink"),
+        ([plan(Numbers())], "spec.sink", "a pipeline ends with a sink"),
         (
             [plan(Numbers()), plan(Numbers(), "again"), plan(Text())],
             "spec.stages[0]",
@@ -154,24 +154,25 @@ def test_an_unreadable_annotation_declares_nothing() -> None:
         (
             [plan(Numbers()), plan(BatchedFanOut(), batch_size=2), plan(Text())],
             "spec.stages[0]",
-            "fans out in a batch of 2, so no child has one parent",
+            "fans out in a batch of 2, so a child has no single parent",
         ),
         (
             [plan(Numbers()), plan(Batch(), group=2), plan(Text())],
             "spec.stages[0]",
-            "'batch' has a group, which is joined into one task",
+            "'batch' has a group, whose children are joined into one task",
         ),
         ([plan(Numbers()), plan(Both()), plan(Text())], "spec.stages[0]", "defines both"),
         ([plan(Numbers()), plan(Neither()), plan(Text())], "spec.stages[0]", "defines neither"),
         (
             [plan(Numbers()), plan(FannedText())],
             "spec.sink",
-            "'fannedtext' is a sink, of which only `write` is called: do what its `process` does",
+            "'fannedtext' is a sink, and only its `write` is called; move the code of its "
+            "`process` to",
         ),
         (
             [plan(Numbers()), plan(BatchedText())],
             "spec.sink",
-            "what its `process_batch` does in a stage before it",
+            "only its `write` is called; move the code of its `process_batch` to a stage before it",
         ),
         (
             [plan(Numbers()), plan(One()), plan(One()), plan(Text())],
@@ -181,17 +182,18 @@ def test_an_unreadable_annotation_declares_nothing() -> None:
         (
             [plan(Numbers()), plan(One()), plan(Chunk())],
             "spec.source.with.onRemoved",
-            "must be Delete: 'chunk' makes one of sources that share storage",
+            "must be Delete: 'chunk' combines sources that share storage",
         ),
         (
             [plan(Archive()), plan(Many()), plan(Text())],
             "spec.source.with.onRemoved",
-            "must be Delete: 'archive' makes one of sources that share storage",
+            "must be Delete: 'archive' combines sources that share storage",
         ),
         (
             [plan(DELETING), plan(One()), plan(Many()), plan(Chunk())],
             "spec.stages[1]",
-            "'many' may fan out, but 'chunk' writes what shares storage in one piece; give a stage",
+            "'many' may fan out, but 'chunk' writes sources that share storage as one task; "
+            "set `group`",
         ),
         (
             [plan(DELETING), plan(Many(), group=9), plan(One()), plan(Chunk())],
@@ -207,7 +209,8 @@ def test_an_unreadable_annotation_declares_nothing() -> None:
                 plan(Text()),
             ],
             "spec.stages[1].keep",
-            "'parts' hands on is of a fan-out in a fan-out, and 'whole' joins the children of one",
+            "'parts' can't be kept: it is a fan-out within a fan-out, and 'whole' joins only one "
+            "of them",
         ),
     ],
 )

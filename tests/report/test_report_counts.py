@@ -25,7 +25,7 @@ class Fate(StrEnum):
     FINISHED_NOW = "finished by the last attempt"
     FINISHED_BEFORE = "finished before"
     FAILED_NOW = "failed in the last attempt"
-    FAILED_BEFORE = "failed before, not tried again yet"
+    FAILED_BEFORE = "failed before, not retried yet"
     QUARANTINED = "quarantined"
     RELEASED_NOW = "released by the last attempt"
     RELEASED_BEFORE = "released by an attempt before"
@@ -88,7 +88,7 @@ def test_law_each_listed_source_is_in_exactly_one_part(
     # Sources in flight of an ended attempt no longer count as in flight.
     assert parts["in flight"] == (fates[Fate.RELEASED_NOW] if is_running else 0)
     released = fates[Fate.RELEASED_NOW] + fates[Fate.RELEASED_BEFORE]
-    assert parts["in flight"] + parts["interrupted, to be done again"] == released
+    assert parts["in flight"] + parts["interrupted, to be processed again"] == released
 
 
 @given(numbers=st.lists(st.integers(0, 10**6), min_size=6, max_size=6), is_running=st.booleans())
@@ -119,7 +119,7 @@ def test_a_stopped_run_is_never_shown_as_running() -> None:
     text = Outline(render_page(facts)).text
     assert "interrupted229" in text
     assert "in flight229" not in text
-    assert "28 failed before, not tried again yet" in text
+    assert "28 failed before, not retried yet" in text
 
 
 def test_counts_of_an_attempt_without_an_outcome_come_from_the_ledger() -> None:

@@ -145,7 +145,7 @@ def test_a_failing_run_shows_all_problems() -> None:
     for words in (
         "default/notes",
         "running",
-        "2.5/s of late",
+        "2.5/s recently",
         "read sets the pace",
         "Preempted",
         "Why attempt 2 ended: OOMKilled",
@@ -237,7 +237,7 @@ def test_the_frame_of_a_panel_contains_the_unchanged_panel() -> None:
 
 
 def test_a_rule_that_dropped_all_rows_is_reported() -> None:
-    told = "one rule of filter took all 10 rows: short words"
+    told = "one rule of filter dropped all 10 rows: short words"
     assert told in read(facts_of(funnel=funnel_of(10, "short words"))).text
     assert "one rule of" not in read(facts_of(funnel=funnel_of(20, "short words"))).text
 

@@ -164,7 +164,7 @@ def test_refused_rows_and_bad_endings_are_dead_letters_and_only_they_are_retried
         "0-9": hidden,
         "1-5": "busy for no time",
         "2-7": choose("and then", "MAX_TOKENS"),
-        "2-8": NO_ANSWERS["half a character"],
+        "2-8": NO_ANSWERS["an unpaired surrogate"],
     }
     runs, model = AskingRuns(tmp_path, 40), FakeModel(choose=lambda prompt, _: faults.get(prompt))
     with serve(model) as url:
@@ -186,7 +186,7 @@ def test_refused_rows_and_bad_endings_are_dead_letters_and_only_they_are_retried
 
 def test_a_refused_key_ends_the_attempt_and_fails_no_source(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 10), FakeModel(key="another")
-    with serve(model) as url, pytest.raises(StageStoppedError, match="it refuses the key") as found:
+    with serve(model) as url, pytest.raises(StageStoppedError, match="it rejects the key") as found:
         runs.run(url)
     assert found.value.is_lasting
     assert model.asked.total() <= 16
@@ -200,7 +200,7 @@ def test_a_refused_key_ends_the_attempt_and_fails_no_source(tmp_path: Path) -> N
 def test_a_server_that_is_down_is_the_cause_of_the_end(tmp_path: Path, engine: str) -> None:
     runs = AskingRuns(tmp_path, 2)
     spec = runs.describe("http://127.0.0.1:1/v1", patience=0.001)
-    with pytest.raises(StageStoppedError, match="it has answered nothing for"):
+    with pytest.raises(StageStoppedError, match="the server has not responded for"):
         runs.passes.run(NAME, engine=engine, **spec)
     record = runs.passes.read_record(NAME)
     assert record.cause is Cause.MODEL_UNAVAILABLE

@@ -22,7 +22,7 @@ def test_a_run_ends_at_its_budget_and_resumes_after_a_raise(tmp_path: Path) -> N
     runs, model = AskingRuns(tmp_path, 20), FakeModel()
     with serve(model) as url:
         for budget in (0, 25, 40):
-            with pytest.raises(BudgetSpentError, match="raise `budget` to go on") as caught:
+            with pytest.raises(BudgetSpentError, match="raise `budget` to continue") as caught:
                 runs.run(url, budget={"requests": budget})
             assert caught.value.exit_code is ExitCode.BUDGET_SPENT
             assert caught.value.is_lasting

@@ -68,7 +68,7 @@ def test_an_archive_is_fetched_once_and_imported_by_this_process_and_its_childre
             "code.archive": archive["sha256"],
             "code.archive.path": "code-1/src",
         }
-        assert brought.hint == "the code that is brought has: mystages"
+        assert brought.hint == "the code in `code` contains: mystages"
         (tmp_path / "code.zip").unlink(missing_ok=True)
 
 
@@ -80,11 +80,11 @@ def test_an_invalid_archive_is_a_problem_of_the_spec(tmp_path: Path) -> None:
     assert said.startswith(f"spec.code.archive: the archive at {archive['url']} has the digest ")
     (said,) = refuse(Code.model_validate({"archive": archive | {"path": "src"}}), environment)
     assert said == (
-        "spec.code.archive.path: the archive has no folder 'src'; at its top are: code-1"
+        "spec.code.archive.path: the archive has no folder 'src'; its top level contains: code-1"
     )
     gone = archive | {"url": str(tmp_path / "gone.zip"), "sha256": "1" * 64}
     (said,) = refuse(Code.model_validate({"archive": gone}), environment)
-    assert said == f"spec.code.archive: {tmp_path}/gone.zip: there is no such file"
+    assert said == f"spec.code.archive: {tmp_path}/gone.zip: the file does not exist"
 
 
 def test_a_transient_download_failure_is_no_problem_of_the_spec(
@@ -101,11 +101,12 @@ def test_missing_packages_are_reported_with_the_install_command() -> None:
     code = Code(packages=(here, ABSENT, "pyyaml==0.1"), wheels="/mnt/wheels")
     first, second = refuse(code, {})
     command = f"run: pip install -f /mnt/wheels --no-index {ABSENT} pyyaml==0.1"
-    assert (
-        first == f"spec.code.packages[1]: nowhere-to-be-found 1.0 is not installed here; {command}"
+    assert first == (
+        "spec.code.packages[1]: nowhere-to-be-found 1.0 is not installed on this machine; "
+        f"{command}"
     )
     assert second.startswith("spec.code.packages[2]: pyyaml is ")
-    assert "here, not 0.1; run: " in second
+    assert "on this machine, not 0.1; run: " in second
     brought = bring_code(Code(packages=(here,)), {}, [])
     assert brought.parts == {"code.packages": [here]}
 
@@ -114,7 +115,7 @@ def test_a_laptop_expects_the_files_of_a_configmap_in_its_folder() -> None:
     path: list[str] = []
     brought = bring_code(Code(config_map="mystages"), {}, path)
     assert (brought.parts, path) == ({}, [])
-    assert "start where the files of ConfigMap 'mystages' are" in brought.hint
+    assert "start in the folder with the files of ConfigMap 'mystages'" in brought.hint
 
 
 def test_in_a_pod_mounted_files_are_digested(tmp_path: Path) -> None:
@@ -129,7 +130,7 @@ def test_in_a_pod_mounted_files_are_digested(tmp_path: Path) -> None:
     assert environment == {"STRANDLINE_CODE": str(root)}
     digest = digest_files(root / "files")
     assert brought.parts == {"code.files": digest, "code.archive": "0" * 64}
-    assert brought.hint == "the code that is brought has: lib, mystages"
+    assert brought.hint == "the code in `code` contains: lib, mystages"
 
 
 def test_the_digest_covers_names_and_contents(tmp_path: Path) -> None:

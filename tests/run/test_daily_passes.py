@@ -173,7 +173,7 @@ def test_a_missing_index_fails_the_day_instead_of_starting_over(
     if is_mounted:
         folder.mkdir()
     for _ in range(2):
-        with pytest.raises(LedgerError, match="kept-pages -> gone from there"):
+        with pytest.raises(LedgerError, match="kept-pages -> missing there"):
             run_day(second_day)
         assert read_keys(second_day) == "mt"
     shutil.rmtree(folder, ignore_errors=True)

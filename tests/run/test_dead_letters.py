@@ -194,7 +194,7 @@ def test_a_source_with_more_dead_letters_than_tolerated_fails(
     if failed:
         share = "5 of 50" if isinstance(tolerance, str) else "5"
         (group,) = numbers.outcome.failure_groups
-        assert group.example.message == f"{share} rows failed, and tolerateRows is {tolerance}"
+        assert group.example.message == f"{share} rows failed, but tolerateRows is {tolerance}"
         failing_stages.MENDED.add("threes")
         assert ExitCode.COMPLETE is numbers.run(THREES | {"tolerateRows": tolerance}, FIVES)
         assert [] == numbers.passes.find_problems(NAME)

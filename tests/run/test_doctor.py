@@ -51,7 +51,7 @@ WORK = StagesProbe(
     (Need("read", 1, 1.0, None), Need("parse", 2, 0.5, GIB)), "/data/out", is_url=False
 )
 WELL = Facts(MACHINE, VOLUME, (LEDGER,), WORK)
-SHORT = "/data/shards: merging what was gathered will take up to 9 MiB, and 1 MiB are free"
+SHORT = "/data/shards: merging the gathered pieces will need up to 9 MiB, and 1 MiB are free"
 UNSAFE = "/data: the ledger can't live on nfs4: it is not reliable; put it on a local disk"
 
 
@@ -94,14 +94,19 @@ def needing(workers: int, cpu: float, memory: int) -> Facts:
 NOTES = "ledger default/notes"
 CASES = [
     (machine(), "python", OK, "3.12.1"),
-    (machine(python=Package("3.10.9", ">=3.11")), "python", PROBLEM, "3.10.9, needed is >=3.11"),
+    (
+        machine(python=Package("3.10.9", ">=3.11")),
+        "python",
+        PROBLEM,
+        "3.10.9, but >=3.11 is required",
+    ),
     (machine(), "ray", OK, "2.51.0"),
     (machine(ray=Package(None, "<3,>=2.50")), "ray", PROBLEM, "it is not installed"),
     (
         machine(ray=Package("2.49.2", "<3,>=2.50")),
         "ray",
         PROBLEM,
-        "2.49.2, needed is <3,>=2.50",
+        "2.49.2, but <3,>=2.50 is required",
     ),
     (machine(), "memory", OK, "34.4 GB"),
     (
@@ -122,8 +127,8 @@ CASES = [
     (temporary(size=100 * GIB, free=4 * GIB), "temporary space", WARNING, "4.3 GB are free in"),
     (temporary(size=10 * GIB, free=GIB - 1), "temporary space", WARNING, "1.1 GB are free in "),
     (temporary(size=10 * GIB, free=MIB), "temporary space", PROBLEM, "1 MB are free in /scr"),
-    (machine(**TOKENS), "ray token", WARNING, "RAY_AUTH_MODE asks for one, and none"),
-    (machine(**TOKENS, has_token=True), "ray token", OK, "there is one"),
+    (machine(**TOKENS), "ray token", WARNING, "RAY_AUTH_MODE requires a token, and none"),
+    (machine(**TOKENS, has_token=True), "ray token", OK, "a token is set"),
     (
         stages(lacks=("spec.sink.use: needs zarr; pip it",)),
         "packages",
@@ -145,10 +150,10 @@ CASES = [
     (machine(open_files=4096), "open files", OK, "at most 4,096 a process"),
     (machine(open_files=1024), "open files", WARNING, "at most 1,024 a process"),
     (machine(), "clock", OK, "2027-01-15"),
-    (machine(time=1_704_067_199.0), "clock", PROBLEM, "it says 2023-12-31"),
-    (machine(time=0.0), "clock", PROBLEM, "it says 1970-01-01"),
+    (machine(time=1_704_067_199.0), "clock", PROBLEM, "it shows 2023-12-31"),
+    (machine(time=0.0), "clock", PROBLEM, "it shows 1970-01-01"),
     (volume(), "volume", OK, "/data"),
-    (volume(location="/"), "volume", WARNING, "/data is not there; looked at / instead"),
+    (volume(location="/"), "volume", WARNING, "/data does not exist; checked / instead"),
     (volume(blocked="/data: a file stands"), "volume", PROBLEM, "/data: a file stands"),
     (volume(), "file system", OK, "ext4"),
     (volume(unsafe=UNSAFE), "file system", PROBLEM, UNSAFE.partition("; ")[0]),
@@ -156,7 +161,7 @@ CASES = [
         volume(filesystem="newfs"),
         "file system",
         WARNING,
-        "newfs, which nobody has judged",
+        "newfs, which is untested",
     ),
     (disk(), "space", OK, "53.7 GB of 107.4 GB are free"),
     (disk(free=10 * GIB), "space", OK, "10.7 GB of 107.4 GB are free"),
@@ -165,7 +170,7 @@ CASES = [
     (disk(size=2 * GIB, free=GIB), "space", OK, "1.1 GB of 2.1 GB are free"),
     (disk(free=64 * MIB), "space", WARNING, "67 MB of"),
     (disk(free=64 * MIB - 1), "space", PROBLEM, "67 MB of"),
-    (disk(size=0, free=0), "space", OK, "the file system does not say"),
+    (disk(size=0, free=0), "space", OK, "the file system does not report its size"),
     (disk(), "inodes", OK, "900,000 of 1,000,000 are free"),
     (disk(inodes=0, free_inodes=0), "inodes", OK, "the file system does not count them"),
     (disk(free_inodes=99_999), "inodes", WARNING, "99,999 of 1,000,000 are free"),
@@ -175,7 +180,7 @@ CASES = [
     (volume(writing="/data: it is read-only"), "rights", PROBLEM, "/data: it is read-only"),
     (volume(), "lmdb", OK, "a small ledger was written and read"),
     (volume(lmdb="/data: no locks available"), "lmdb", PROBLEM, "/data: no locks available"),
-    (volume(lag=-5.0), "file times", OK, "they agree with the clock"),
+    (volume(lag=-5.0), "file times", OK, "file times agree with the clock"),
     (volume(lag=61.4), "file times", WARNING, "a new file is 61 s ahead of the clock"),
     (volume(lag=-5.2), "file times", WARNING, "a new file is 5 s behind the clock"),
     (ledger(), NOTES, OK, "attempt 3 has ended; 120 finished"),
@@ -184,42 +189,52 @@ CASES = [
         lease(has_ended=False, is_alive=True),
         NOTES,
         OK,
-        "attempt 3 runs as process 4711; 120 finished",
+        "attempt 3 is running as process 4711; 120 finished",
     ),
     (lease(has_ended=False), NOTES, WARNING, "attempt 3 was killed: process 4711 is gone"),
     (
         lease(has_ended=False, is_alive=None, age=-3.0),
         NOTES,
         OK,
-        "attempt 3 of another host, container or boot was heard of 0 s ago",
+        "attempt 3 on another host, container or boot last reported 0 s ago",
     ),
     (
         lease(has_ended=False, is_alive=None),
         NOTES,
         WARNING,
-        "attempt 3 of another host, container or boot was heard of 900 s ago",
+        "attempt 3 on another host, container or boot last reported 900 s ago",
     ),
     (
         ledger(stale=(7, 9)),
         NOTES,
         WARNING,
-        "attempt 3 has ended; 120 finished; readers that died: 7, 9",
+        "attempt 3 has ended; 120 finished; dead readers: 7, 9",
     ),
     (ledger(shortage=f"{SHORT}; give it more"), "gathering default/notes", PROBLEM, SHORT),
     (ledger(failure="/l: it is cut short; restore it"), NOTES, PROBLEM, "/l: it is cut short"),
-    (stages(), "cpus", OK, "4 for stages that ask for 2 at least"),
+    (stages(), "cpus", OK, "4 for stages that request at least 2"),
     (
         needing(9, 0.5, 0),
         "cpus",
         OK,
-        "4 for stages that ask for 4.5 at least; all reserve less and share",
+        "4 for stages that request at least 4.5; the stages share them",
     ),
-    (stages(), "reservations", OK, "stages reserve 2.1 GB of 34.4 GB at least"),
-    (needing(3, 1.0, 8 * GIB), "reservations", WARNING, "stages reserve 25.8 GB of 34.4 GB"),
-    (needing(5, 1.0, 8 * GIB), "reservations", PROBLEM, "stages reserve 42.9 GB of 34.4 GB"),
+    (stages(), "reservations", OK, "stages reserve at least 2.1 GB of 34.4 GB"),
+    (
+        needing(3, 1.0, 8 * GIB),
+        "reservations",
+        WARNING,
+        "stages reserve at least 25.8 GB of 34.4 GB",
+    ),
+    (
+        needing(5, 1.0, 8 * GIB),
+        "reservations",
+        PROBLEM,
+        "stages reserve at least 42.9 GB of 34.4 GB",
+    ),
     (stages(), "output", OK, "/data/out"),
     (stages(output="s3://b/x", is_url=True), "output", OK, "s3://b/x (a URL, not tried)"),
-    (stages(failure="/out: no right to write there"), "output", PROBLEM, "/out: no right"),
+    (stages(failure="/out: no permission to write"), "output", PROBLEM, "/out: no permission"),
 ]
 
 

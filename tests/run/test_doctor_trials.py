@@ -100,7 +100,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path, kind: str) -> None:
     else:
         way.touch()
     seen = look_at_volume(way / "data" if kind == "file above" else way)
-    assert seen.blocked == f"{way}: a file stands where a folder is needed"
+    assert seen.blocked == f"{way}: this is a file, but a folder is needed"
 
 
 def test_the_nearest_folder_is_found(tmp_path: Path) -> None:
@@ -122,14 +122,30 @@ def raise_for(name: str, number: int) -> Callable[..., Any]:
     ("function", "number", "sentence"),
     [
         ("os.mkdir", errno.EROFS, "the volume is mounted read-only"),
-        ("os.mkdir", errno.EACCES, "no right to write there; check owner and mode of the folder"),
-        ("os.write", errno.ENOSPC, "no space is left on the volume; free some or give it more"),
+        (
+            "os.mkdir",
+            errno.EACCES,
+            "no permission to write; check the owner and mode of the folder",
+        ),
+        (
+            "os.write",
+            errno.ENOSPC,
+            "no space is left on the volume; free some space or enlarge the volume",
+        ),
         ("os.fsync", errno.EIO, "the volume reports an input/output error; check the disk"),
-        ("os.rename", errno.EPERM, "no right to write there; check owner and mode of the folder"),
-        ("os.symlink", errno.EPERM, "no right to write there; check owner and mode of the folder"),
+        (
+            "os.rename",
+            errno.EPERM,
+            "no permission to write; check the owner and mode of the folder",
+        ),
+        (
+            "os.symlink",
+            errno.EPERM,
+            "no permission to write; check the owner and mode of the folder",
+        ),
         ("fcntl.flock", errno.ENOLCK, "No locks available"),
         ("strandline.run.insight.doctor.probes.hold_alone", errno.ENOLCK, "No locks available"),
-        ("os.rmdir", errno.EPERM, "no right to write there; check owner and mode of the folder"),
+        ("os.rmdir", errno.EPERM, "no permission to write; check the owner and mode of the folder"),
     ],
 )
 def test_failures_are_reported_for_the_volume(
@@ -148,7 +164,9 @@ def test_bytes_that_change_on_the_disk_are_detected(
 ) -> None:
     monkeypatch.setattr(Path, "read_bytes", lambda path: b"other")
     failure, _ = try_writing(tmp_path, time.time)
-    assert failure == f"{tmp_path}: what was written is not what was read; check the disk"
+    assert failure == (
+        f"{tmp_path}: the content read differs from the content written; check the disk"
+    )
 
 
 def test_file_times_are_compared_with_the_clock(tmp_path: Path) -> None:
@@ -170,8 +188,8 @@ def test_a_ledger_that_can_not_be_created_is_reported(
     monkeypatch.setattr(
         Store, "read_meta", lambda store, name: read(store, name) if name == "format" else None
     )
-    assert (
-        try_ledger(tmp_path) == f"{tmp_path}: what was written is not what was read; check the disk"
+    assert try_ledger(tmp_path) == (
+        f"{tmp_path}: the content read differs from the content written; check the disk"
     )
     assert list_all(tmp_path) == []
 
@@ -243,7 +261,7 @@ def test_a_ledger_of_another_user_is_reported(
     data = folder.ledger / "data.mdb"
     monkeypatch.setattr(os, "access", lambda path, mode: path != data)
     [seen] = look_at_ledgers(tmp_path, None)
-    assert seen.failure == f"{data}: no right to write there; check owner and mode of the folder"
+    assert seen.failure == f"{data}: no permission to write; check the owner and mode of the folder"
 
 
 def test_readers_are_read_from_their_table() -> None:

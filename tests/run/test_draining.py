@@ -118,7 +118,7 @@ def test_a_program_that_outlives_its_pipeline_is_not_stopped() -> None:
 
 
 def test_a_supervisor_on_another_host_cannot_be_stopped() -> None:
-    told = "a process on another host or in another container runs this; drain it there"
+    told = "a process on another host or in another container runs this pipeline; drain it there"
     with pytest.raises(DrainError, match=told):
         decide(FolderView(Holder(None), lease_of(), record_of(3)), DRIVER)
 
@@ -126,7 +126,7 @@ def test_a_supervisor_on_another_host_cannot_be_stopped() -> None:
 @pytest.mark.parametrize(("time", "ago"), [(NOW - 40.0, 40), (NOW - 600.0, 600), (NOW + 9.0, 0)])
 def test_a_driver_on_another_host_cannot_be_stopped(time: float, ago: int) -> None:
     view = FolderView(None, lease_of(boot="boot-2", time=time), record_of(3, boot="boot-2"))
-    told = f"attempt 3 was alive {ago} s ago on another host or in another container; drain it"
+    told = f"attempt 3 was running {ago} s ago on another host or in another container; drain it"
     with pytest.raises(DrainError, match=told):
         decide(view, DRIVER)
     assert 1 == DrainError.exit_code

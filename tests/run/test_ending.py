@@ -47,7 +47,7 @@ def test_a_crash_while_ray_is_loaded_names_its_variables() -> None:
     before = conclude(None, end, None)
     assert before.exit_code == 139
     assert before.message.endswith(
-        "Ray crashes so over a variable that it can't read, and these are set: " + ", ".join(names)
+        "Ray crashes like this if it can't read a variable, and these are set: " + ", ".join(names)
     )
     for other in (
         conclude(record_of(1), end, None),  # The attempt had begun, so Ray was loaded.
@@ -107,7 +107,7 @@ CASES = {
         ended_with(-9)._replace(words="no room"), None, 137, Cause.KILLED, SIGKILL
     ),
     "left without a word": Case(ended_with(7), None, 7, Cause.APPLICATION_ERROR, "exit code 7"),
-    "complete without a word": Case(ended_with(0), None, 0, None, "it ended without a word"),
+    "complete without a word": Case(ended_with(0), None, 0, None, "it ended without a message"),
     "killed after its last word": Case(ended_with(-9), COMPLETE, 137, Cause.KILLED, SIGKILL),
     "killed for memory, by the cgroup": Case(
         ended_with(-9, None, 1),

@@ -55,8 +55,8 @@ def test_a_misspelled_column_ends_the_run_at_its_first_task(
         rows.run(engine=engine, onError=on_error)
     words = str(caught.value)
     assert words.startswith("stage 'normalise-text' failed all 30 rows of its first task, of ")
-    assert "there is no column 'txt'; there are: key, text" in words
-    assert "correct the stage, or the columns that come to it, and run again" in words
+    assert "there is no column 'txt'; the columns are: key, text" in words
+    assert "correct the stage or its input columns, and run again" in words
     assert caught.value.is_lasting
     assert rows.count_dead() == 0
     outcome = rows.run("text", engine, onError=on_error)
@@ -71,7 +71,7 @@ def test_a_source_without_the_column_is_reported_at_once_and_skipped_later(
 ) -> None:
     rows = Rows(tmp_path, files=0)
     rows.write(0, "body", 2)
-    with pytest.raises(StageBrokenError, match="run again: the others are worked on then"):
+    with pytest.raises(StageBrokenError, match="run again: the other sources are then processed"):
         rows.run("text")
     rows.write(1, "text", 30)
     outcome = rows.run("text", engine)

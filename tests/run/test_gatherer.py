@@ -364,7 +364,7 @@ def test_failures_in_the_thread_are_noted_or_raised(ground: Ground) -> None:
     assert notes == []  # that stage has no data
     gatherer = ground.gatherer({"letters": Letters()}, notes.append)
     wait_for(gatherer)
-    assert ["stage 'letters' can't merge what it has gathered: ValueError: no merging today"] == (
+    assert ["stage 'letters' can't merge its gathered pieces: ValueError: no merging today"] == (
         notes
     )
     another = LedgerSession(ground.folder.ledger, 9, "another")
@@ -422,7 +422,7 @@ def test_by_hand_another_pipeline_is_refused(ground: Ground) -> None:
 def test_by_hand_a_pipeline_to_be_restarted_is_refused(ground: Ground) -> None:
     ground.run()
     plan = ground.plan_of(Kept())
-    with pytest.raises(LedgerError, match=r"has changed, .* made anew; run it"):
+    with pytest.raises(LedgerError, match=r"has changed, .* gathered again; run"):
         gather_by_hand(plan, ground.folder, OnChange.RESTART, 3, lambda: 1e9)
     assert ["letters.json", "letters.table.csv"] == ground.names()
 

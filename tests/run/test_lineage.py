@@ -198,14 +198,17 @@ def test_a_slow_listener_delays_an_end_only_briefly(
     reporter.begin(1, str(letters.folder.output))
     reporter.end()
     release.set()
-    assert notes == ["lineage: nobody answers; the next attempt reports this one's end"]
+    assert notes == [
+        "lineage: the lineage system does not respond; the next attempt reports the "
+        "end of this attempt"
+    ]
 
 
 @pytest.mark.parametrize(
     ("error", "words"),
     [
         (ModuleNotFoundError("no"), "install strandline[lineage]"),
-        (TimeoutError("no answer"), "it can't be reported: TimeoutError: no answer"),
+        (TimeoutError("no answer"), "reporting failed: TimeoutError: no answer"),
     ],
 )
 def test_failed_reports_are_noted(

@@ -176,7 +176,7 @@ def test_outputs_without_a_list_are_reported(tmp_path: Path) -> None:
     output = shutil.copytree(passes.find_output(NAME), tmp_path / "copy")
     assert read_rows(list_outputs(output)) == expect([1])
     (output / MANIFEST).unlink()
-    with pytest.raises(FileNotFoundError, match="no _manifest is there, which is written when"):
+    with pytest.raises(FileNotFoundError, match="_manifest is missing; it is written when"):
         list_outputs(output)
 
 

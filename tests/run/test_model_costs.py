@@ -83,4 +83,6 @@ def test_no_request_is_made_without_a_stage_that_calls_a_model(tmp_path: Path) -
     runs = AskingRuns(tmp_path, 2)
     spec = runs.describe("http://127.0.0.1:9/v1")
     del spec["stages"][1]
-    assert "no stage of this pipeline asks a model" in plan(runs, spec, "--sample", "3", code=1)
+    assert "no stage of this pipeline sends requests to a model" in plan(
+        runs, spec, "--sample", "3", code=1
+    )

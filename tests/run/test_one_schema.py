@@ -83,7 +83,7 @@ def test_a_value_that_does_not_fit_fails_only_its_source(passes: Passes) -> None
     result = run(passes, {"infer": 1})
     assert result.code is ExitCode.SOURCES_FAILED
     (failure,) = result.failures
-    assert "b.jsonl#L1: the column 'note' has int, where the schema has text" in failure.message
+    assert "b.jsonl#L1: the column 'note' has int, but the schema has text" in failure.message
     assert list_notes(passes) == {"x"}
 
 
@@ -94,7 +94,7 @@ def test_a_schema_binds_only_after_a_source_is_finished(
     put(passes, "b.jsonl", {"note": 7})
     with pytest.raises(StrandlineError) as caught:
         run(passes, {"infer": 2})
-    words = r"column 'note' is int in \S*b\.jsonl and text before; declare it under `schema`"
+    words = r"column 'note' is int in \S*b\.jsonl and text in earlier sources; declare it under"
     assert re.search(words, str(caught.value))
     put(passes, "a.jsonl", {"note": 6})
     assert run(passes, {"infer": 2}).code is ExitCode.COMPLETE
@@ -144,7 +144,7 @@ def test_a_run_without_a_ledger_infers_too(tmp_path: Path) -> None:
 def test_an_inferring_reader_must_be_the_first_stage(passes: Passes) -> None:
     put(passes, "a.jsonl", {"note": "x"})
     reader = {"use": "read-jsonl", "with": {"schema": {"infer": 1}}}
-    with pytest.raises(ValueError, match=r"infers its schema .* has to come first"):
+    with pytest.raises(ValueError, match=r"infers its schema .* must be the first"):
         passes.run(
             NAME,
             source={"use": "files", "with": {"paths": [f"{passes.folder}/in/*.jsonl"]}},

@@ -70,8 +70,8 @@ def test_a_place_belongs_to_who_came_first(first: Letters, second: Letters, plac
         second.run(url=place)
     assert str(caught.value) == (
         f"the outputs at {place} belong to default/first (ledger {read_id(first)[:12]}), and would "
-        "be overwritten; name another place, or, where that ledger is gone for good, take this one "
-        "with `strandline ledger own-outputs`"
+        "be overwritten; name another location, or, if that ledger no longer exists, take over "
+        "this one with `strandline ledger own-outputs`"
     )
     assert ExitCode.BAD_SPEC == code_of(caught.value)
     assert before == read_all(place)
@@ -96,7 +96,7 @@ def test_an_owners_file_is_plain_json(first: Letters, place: str) -> None:
 
 def test_a_run_without_a_ledger_overwrites_no_owned_outputs(first: Letters, place: str) -> None:
     first.run(url=place)
-    with pytest.raises(PlaceTakenError, match="a run without a volume needs a place of its own"):
+    with pytest.raises(PlaceTakenError, match="a run without a volume needs its own location"):
         run_attempt(AttemptConfig(first.plan(url=place), None, engine="inline"))
     for _ in range(2):  # and does not become an owner
         run_attempt(AttemptConfig(first.plan(url=f"{place}-free"), None, engine="inline"))
@@ -184,7 +184,7 @@ def test_an_unreadable_owners_file_is_refused(
 ) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / OWNER).write_bytes(content)
-    with pytest.raises(PlaceTakenError, match="does not say whose these outputs are; remove it"):
+    with pytest.raises(PlaceTakenError, match="names no owner of these outputs; remove it"):
         first.run(path=str(tmp_path / "out"))
     assert seize_outputs(first.plan(path=str(tmp_path / "out")), first.folder) is None
     assert 3 == first.run(path=str(tmp_path / "out")).standing.finished
@@ -225,7 +225,7 @@ class TestOutputsThatAreGone:
     def test_a_run_does_not_accept_an_empty_place(self, first: Letters, emptied: str) -> None:
         with pytest.raises(LedgerError) as caught:
             first.run(url=emptied)
-        assert f"outputs: {emptied} -> gone from there, and {OWNER} with them" in str(caught.value)
+        assert (f"outputs: {emptied} -> missing there, including {OWNER}") in str(caught.value)
 
     def test_restart_makes_the_outputs_again(self, first: Letters, emptied: str) -> None:
         outcome = first.run(url=emptied, on_change=OnChange.RESTART)
@@ -254,7 +254,7 @@ class TestOutputsThatAreGone:
         first.run(url=place)
         filesystem, root = fsspec.core.url_to_fs(place)
         filesystem.rm_file(f"{root}/{OWNER}")
-        with pytest.raises(LedgerError, match="gone from there"):
+        with pytest.raises(LedgerError, match="missing there"):
             first.run(url=place)
         assert [] == move_outputs(first.plan(url=place), first.folder).verdict.problems
         assert 3 == first.run(url=place).standing.skipped

@@ -195,7 +195,7 @@ class TestMoving:
         one.unlink()
         two.write_bytes(bytes(two.stat().st_size))
         moved = move_outputs(letters.plan(path="new"), letters.folder)
-        assert ["missing, or recorded twice", "other bytes than were written"] == sorted(
+        assert ["changed since it was written", "missing, or recorded twice"] == sorted(
             problem.partition(":")[0] for problem in moved.verdict.problems
         )
         with pytest.raises(LedgerError, match="outputs: "):
@@ -212,7 +212,7 @@ class TestMoving:
 
     def test_a_move_refuses_other_changes(self, letters: Letters) -> None:
         letters.run(path="old")
-        with pytest.raises(LedgerError, match=r"changed otherwise too:\n  jsonl\.use: ") as caught:
+        with pytest.raises(LedgerError, match=r"has other changes too:\n  jsonl\.use: ") as caught:
             move_outputs(letters.plan(path="new", sink="text", name="jsonl"), letters.folder)
         assert ExitCode.LEDGER_MISMATCH == caught.value.exit_code
 

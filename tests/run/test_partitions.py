@@ -142,9 +142,9 @@ def fail_to_list(plan: PipelinePlan) -> str:
 def test_a_group_above_max_group_is_refused_by_a_chain() -> None:
     borders_apart = plan_steps(range(4, 16), per_file=8, max_group=10)
     assert fail_to_list(borders_apart) == (
-        "spec.source.with.maxGroup: 12 sources share storage and would be worked on as one, more "
-        "than 10: 'step 004' - step 00 (tens) - 'step 008' - file 1 (steps) - 'step 010'; raise "
-        "maxGroup, or let the borders of what is shared meet"
+        "spec.source.with.maxGroup: 12 sources share storage and would form one group; the limit "
+        "is 10: 'step 004' - step 00 (tens) - 'step 008' - file 1 (steps) - 'step 010'; raise "
+        "maxGroup, or align the boundaries of sources and shared storage"
     )
     assert len(list_groups(plan_steps(range(4, 16), per_file=8, max_group=12))) == 1
 
@@ -209,8 +209,8 @@ def test_invalid_partition_names_are_refused(answer: Any) -> None:
         list_groups(replace_source(Steps(steps=(1,)), Odd(by="x")))
     assert code_of(caught.value) is ExitCode.BAD_SPEC
     assert str(caught.value).startswith(
-        "stage 'tens' can't say what source 'step 001' shares: TypeError: partition_indices must "
-        "answer with a list of names"
+        "stage 'tens' can't determine the partitions of source 'step 001': TypeError: "
+        "partition_indices must return a list of names"
     )
 
 
@@ -219,7 +219,10 @@ def test_an_error_in_partition_indices_is_reported_with_its_source() -> None:
         def partition_indices(self, source: Source) -> list[str]:
             raise KeyError(source.data)
 
-    with pytest.raises(PartitionError, match="'steps' can't say what source 'step 001' shares: K"):
+    with pytest.raises(
+        PartitionError,
+        match="'steps' can't determine the partitions of source 'step 001': K",
+    ):
         list_groups(replace_source(Broken(steps=(1,))))
 
 
@@ -299,7 +302,7 @@ def test_the_first_sources_show_a_chain_that_is_too_long_whatever_follows() -> N
     plan = chain(7, 10_000, per_file=6, max_group=10)
     assert look(plan) == Chaining(LargestGroup(21, 21, True), False, FIELD, 6, 6)
     assert fail_to_list(plan).endswith(
-        f"let the borders of what is shared meet, as with {FIELD}: 6"
+        f"align the boundaries of sources and shared storage, as with {FIELD}: 6"
     )
 
 
@@ -338,5 +341,5 @@ def test_two_sources_of_one_step_are_refused() -> None:
             positions = {"a.nc": 3, "b.nc": 4, "c.nc": 3}
             return (Source(key, "1", [], {"time": at}) for key, at in positions.items())
 
-    with pytest.raises(PartitionError, match=r"'a\.nc' and 'c\.nc' are both at time 3"):
+    with pytest.raises(PartitionError, match=r"'a\.nc' and 'c\.nc' have the same position, time 3"):
         list_groups(replace_source(Placed(steps=[1]), ZarrSink(chunk=2)))

@@ -83,13 +83,13 @@ def test_a_run_that_meets_all_requirements_is_published(root: Path) -> None:
 @pytest.mark.parametrize(
     ("require", "sentence"),
     [
-        ({"rows": {"min": 1000}}, "rows: there are 6, and at least 1,000 are required"),
-        ({"rows": {"max": 5}}, "rows: there are 6, and at most 5 are allowed"),
+        ({"rows": {"min": 1000}}, "rows: there are 6, but at least 1,000 are required"),
+        ({"rows": {"max": 5}}, "rows: there are 6, but at most 5 are allowed"),
         ({"columns": {"language": "string"}}, "columns: 'language' is not in "),
         ({"columns": {"score": "integer"}}, "columns: 'score' is number in "),
         (
             {"expectations": [MEASURED | {"measure": "nullShare", "max": 0.01}]},
-            "expectations[0]: nullShare of 'text' by measure-fields is 0.166667, and at most 0.01",
+            "expectations[0]: nullShare of 'text' by measure-fields is 0.166667, but at most 0.01",
         ),
         (
             {"expectations": [MEASURED | {"column": "date", "measure": "distinct", "min": 1}]},
@@ -121,7 +121,7 @@ def test_a_damaged_file_is_found_before_publishing(root: Path) -> None:
     hurt.write_bytes(hurt.read_bytes()[:-1] + b"X")
     result = run(root, {"verified": True})
     assert result.code is ExitCode.REQUIREMENTS_NOT_MET
-    assert "verified: ledger and files do not agree: other bytes" in result.message
+    assert "verified: ledger and files do not agree: changed since" in result.message
     assert find_latest(root) == "0001/p0001"
 
 
@@ -176,7 +176,7 @@ def test_mixed_recipes_are_not_published_if_one_is_required(root: Path) -> None:
     (root / "2.jsonl").write_text('{"text": "wave", "score": 1.0}\n')
     mixed = run_over(1, OnChange.CONTINUE)
     assert mixed.code is ExitCode.REQUIREMENTS_NOT_MET
-    assert "oneRecipe: 2 sources are as an older recipe made them" in mixed.message
+    assert "oneRecipe: 2 sources were made with an older recipe" in mixed.message
     assert find_latest(root) == "0001/p0001"
     assert run_over(1, OnChange.REDO).code is ExitCode.COMPLETE
     assert find_latest(root) == "0003/p0001"

@@ -211,7 +211,7 @@ def test_a_killed_server_is_replaced_and_the_run_continues(engine: str, tmp_path
     runs = KilledRuns(tmp_path, engine, serve=serve_here())
     assert runs.run_and_kill(find_served) == ExitCode.COMPLETE, runs.job.read_log(runs.volume)
     log = (runs.volume / "run.log").read_text()
-    assert "its server ended with code 137; it is started again" in log
+    assert "its server ended with code 137; restarting it" in log
     runs.check()
     assert set(Counter(runs.list_logged()).values()) == {1}
 

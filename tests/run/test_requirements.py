@@ -75,7 +75,7 @@ def test_all_missing_packages_are_reported_at_once_with_their_place() -> None:
 def test_the_pipelines_own_output_is_checked_too() -> None:
     plan = replace(make_plan(("in/*",)), output="s4://out")
 
-    assert find_problems(plan)[0].startswith("spec.storage.output.url: nothing here knows")
+    assert find_problems(plan)[0].startswith("spec.storage.output.url: unknown protocol")
 
 
 def test_installed_packages_are_no_problem() -> None:
@@ -143,7 +143,7 @@ def test_an_installed_module_is_loaded() -> None:
 def test_an_unknown_package_is_named_by_its_module() -> None:
     assert importlib.util.find_spec(NOT_HERE) is None
     assert packages.advise("torch.nn") == (
-        "install the package that has the module 'torch.nn' wherever the pipeline runs"
+        "install the package with the module 'torch.nn' wherever the pipeline runs"
     )
     assert packages.name_package("PIL.Image") == "pillow"
 

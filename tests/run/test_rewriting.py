@@ -110,15 +110,15 @@ def test_a_sink_that_cannot_rewrite_a_file_keeps_it(
 ) -> None:
     before = outputs.list_shared()
     (note,) = tidy(store, outputs, sink)
-    assert note.startswith(f"{before[0]} still has 2 rows of sources that changed or went: {why}")
+    assert note.startswith(f"{before[0]} still has 2 rows of changed or removed sources: {why}")
     assert outputs.list_shared() == before
     store.write(Change(forget=[B.source]))
-    assert verify(store, outputs).problems == [f"2 rows are nobody's: {before[0]}"]
+    assert verify(store, outputs).problems == [f"2 rows belong to no source: {before[0]}"]
 
 
 def test_a_file_at_a_former_place_is_not_rewritten(store: Store, tmp_path: Path) -> None:
     (note,) = tidy(store, LocalOutputs(tmp_path / "elsewhere"), JsonlSink())
-    assert note.endswith("changed or went: it is not there")
+    assert note.endswith("changed or removed sources: the file is missing")
 
 
 def test_a_source_with_rows_in_two_shared_files_is_removed_from_both(

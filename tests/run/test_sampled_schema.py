@@ -134,7 +134,7 @@ def test_a_value_that_does_not_fit_fails_its_source_with_a_remedy(passes: Passes
     result = run(passes)
     assert result.code is ExitCode.SOURCES_FAILED
     first, second = sorted(failure.message for failure in result.failures)
-    assert "b.jsonl#L1: the column 'note' has text, where the schema has int" in first
+    assert "b.jsonl#L1: the column 'note' has text, but the schema has int" in first
     assert "c.jsonl#L1: the column 'other' has values, and is not in the schema" in second
     for message in (first, second):
         assert "inferred from a sample of the sources" in message
@@ -147,7 +147,7 @@ def test_one_text_among_the_numbers_of_a_file_fails_that_file(passes: Passes) ->
     result = run(passes)
     assert result.code is ExitCode.SOURCES_FAILED
     (failure,) = result.failures
-    assert "a.jsonl#L151: the column 'note' has text, where the schema has int" in failure.message
+    assert "a.jsonl#L151: the column 'note' has text, but the schema has int" in failure.message
 
 
 def test_a_line_that_does_not_fit_is_dropped_and_counted(passes: Passes) -> None:
@@ -165,7 +165,7 @@ def test_incompatible_types_end_the_run_before_it_begins(
 ) -> None:
     put(passes, "a.jsonl", {"note": "x"})
     put(passes, "b.jsonl", {"note": 7})
-    words = r"column 'note' is int in \S*b\.jsonl and text before; declare it .*perTask"
+    words = r"column 'note' is int in \S*b\.jsonl and text in earlier sources; declare it .*perTask"
     with pytest.raises(StrandlineError) as caught:
         run(passes)
     assert re.search(words, str(caught.value))

@@ -124,7 +124,7 @@ def test_a_ledger_held_by_another_driver_is_not_awaited() -> None:
     assert [Trigger.RUN] == stage.triggers
     (told,) = stage.told
     assert isinstance(told, GiveUp)
-    assert told.why == "another driver has the ledger, and ends by itself or is stopped"
+    assert told.why == "another driver holds the ledger; wait until it ends, or stop it"
     assert not told.is_exhausted
 
 
@@ -140,7 +140,7 @@ def test_failed_sources_are_not_retried_by_default() -> None:
     assert [Trigger.RUN] == stage.triggers
     (told,) = stage.told
     assert isinstance(told, GiveUp)
-    assert told.why == "mend the sources or the stage, then `strandline retry` tries what failed"
+    assert told.why == "fix the sources or the stage, then run `strandline retry`"
 
 
 def test_failed_sources_are_retried_if_the_pipeline_enables_retries() -> None:

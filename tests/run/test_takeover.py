@@ -192,7 +192,7 @@ def test_an_unrecorded_end_is_written_by_the_next_attempt(
     assert (cause, Witness.SUCCESSOR) == (record.cause, record.witness)
     assert record.outcome is not None
     assert (4, 9) == (record.outcome.sources.finished, record.outcome.remaining)
-    assert "attempt 1 was gone without a word when the next one began" == record.outcome.message
+    assert "attempt 1 ended without a report before the next one began" == record.outcome.message
     assert record.ended is not None
     assert place.read(2).started == record.ended
 

@@ -81,9 +81,9 @@ def test_an_unreachable_server_is_reported_while_the_run_waits(tmp_path: Path) -
         outcome = run_attempt(AttemptConfig(plan, tmp_path / "volume", engine="ray"), report=report)
     assert outcome.code is ExitCode.COMPLETE
     down, up = notes  # the first note was sent during the outage
-    assert f"ask-model: the server {url}: it has not answered since " in down
-    assert "(503 Service Unavailable); it is asked again until " in down
-    assert "it answers again at " in up
+    assert f"ask-model: the server {url}: the server has not responded since " in down
+    assert "(503 Service Unavailable); retrying until " in down
+    assert "the server responds again since " in up
 
 
 # In the first tier, tests/packs/models/test_own_servers.py has dying servers, in one process.

@@ -103,7 +103,7 @@ def test_law_a_run_whose_processes_are_killed_leaves_nothing(victim: str, tmp_pa
     _, alive = psutil.wait_procs([parent, *workers], timeout=PATIENCE)
     assert alive == []
     if victim == "forker":
-        assert b"the process that starts workers was killed; run again to go on" in errors
+        assert b"the process that starts workers was killed; run again to continue" in errors
 
 
 def test_law_forked_workers_draw_different_numbers(tmp_path: Path) -> None:
@@ -198,8 +198,8 @@ def await_workers(folder: Path, driver: subprocess.Popen[bytes]) -> list[int]:
     [
         ({"gpu": 1}, "GPU"),
         ({"memory": 1_000_000}, "memory to reserve"),
-        ({"custom": {"spot": 1}}, "resources of a kind of your own"),
-        ({"runtime_env": {"env_vars": {"A": "b"}}}, "environment of their own"),
+        ({"custom": {"spot": 1}}, "custom resources"),
+        ({"runtime_env": {"env_vars": {"A": "b"}}}, "their own environment"),
         ({"cpu": 2}, "more than one core"),
     ],
 )
@@ -208,7 +208,7 @@ def test_features_that_need_ray_are_refused_before_any_work(
 ) -> None:
     plan = make_plan(forked.Inside())
     plan = replace(plan, stages=(replace(plan.stages[0], **more), *plan.stages[1:]))  # type: ignore[arg-type]
-    message = f"the engine processes has no {asked} for workers; use --engine ray"
+    message = f"the engine `processes` does not support {asked} for workers; use --engine ray"
     with pytest.raises(SpecError, match=message):
         run(plan, tmp_path / "volume")
     assert not (tmp_path / "volume").exists()
@@ -218,7 +218,7 @@ def test_a_cluster_is_refused(tmp_path: Path) -> None:
     config = AttemptConfig(
         make_plan(forked.Inside()), tmp_path / "volume", engine="processes", address="auto"
     )
-    with pytest.raises(SpecError, match="works on this machine alone; leave --address auto out"):
+    with pytest.raises(SpecError, match="runs only on this machine; omit --address auto"):
         run_attempt(config)
 
 

@@ -53,7 +53,7 @@ def test_law_all_sources_finish_once_whatever_nodes_do(seen: dict[str, Any], nam
 
 def test_law_data_lost_with_a_node_is_recomputed(seen: dict[str, Any]) -> None:
     trial = seen["dies"]
-    assert "data was lost with a node; the sources that it was of begin anew" in trial["notes"]
+    assert "data was lost with a node; the affected sources start again" in trial["notes"]
     assert trial["finished"] == SOURCES
 
 

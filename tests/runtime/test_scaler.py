@@ -130,7 +130,9 @@ def test_law_a_worker_without_room_is_withdrawn_and_blocks_no_other() -> None:
         assert bench.pools.look()[0].workers == 2
         bench.look(PENDING_SECONDS)
         assert [worker.is_ready for worker in bench.pools.list_workers()] == [True]
-        assert bench.notes == ["a worker of 'told' found no room and is not waited for"]
+        assert bench.notes == [
+            "a worker of 'told' can't be scheduled; the run continues without it"
+        ]
 
 
 def test_law_the_worker_with_the_least_to_lose_is_drained() -> None:

@@ -97,7 +97,7 @@ def test_another_process_may_finish_first(tmp_path: Path, monkeypatch: pytest.Mo
 def test_nothing_of_an_archive_with_another_digest_is_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "code.zip"
     found = write_zip(path)
-    said = f"the archive at {path} has the digest {found}, not the one that was asked for"
+    said = f"the archive at {path} has the digest {found}, not the requested one"
     assert refuse(path, "0" * 64) == said
 
 
@@ -108,7 +108,7 @@ def test_nothing_is_written_outside(
 ) -> None:
     path = tmp_path / "code"
     wanted = write(path, {"a.py": b"", name: b"bad"})
-    assert "would be written outside of its folder" in refuse(path, wanted)
+    assert "would be written outside its folder" in refuse(path, wanted)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["code", "into"]
 
 
@@ -124,7 +124,9 @@ def test_nothing_is_written_outside(
 )
 def test_links_and_devices_are_refused(tmp_path: Path, write: Write) -> None:
     path = tmp_path / "code"
-    assert "'odd' is no plain file; pack files alone, without links" in refuse(path, write(path))
+    assert ("'odd' is not a regular file; pack only regular files, without links") in refuse(
+        path, write(path)
+    )
 
 
 @pytest.mark.parametrize("write", [write_zip, write_tar])
@@ -191,14 +193,14 @@ def test_damage_is_reported_for_the_archive_and_not_the_disk(
     content = bytearray(path.read_bytes())
     spoil(content)
     path.write_bytes(content)
-    assert "is no archive that can be read" in refuse(path, digest(path))
+    assert "is not a readable archive" in refuse(path, digest(path))
 
 
 @pytest.mark.parametrize("content", [b"", b"import os\n", b"PK\x03\x04", os.urandom(2000)])
 def test_other_files_than_archives_are_reported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "code.zip"
     path.write_bytes(content)
-    assert "is no archive that can be read" in refuse(path, digest(path))
+    assert "is not a readable archive" in refuse(path, digest(path))
 
 
 def test_a_repeated_name_is_refused(tmp_path: Path) -> None:

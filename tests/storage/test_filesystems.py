@@ -165,7 +165,7 @@ def test_a_file_system_is_synced_as_a_whole_if_errors_are_reported(
 
 @pytest.mark.parametrize(
     ("flags", "told"),
-    [(os.ST_RDONLY, "the volume is mounted read-only"), (0, "no right to write there")],
+    [(os.ST_RDONLY, "the volume is mounted read-only"), (0, "no permission to write")],
 )
 def test_a_read_only_volume_is_distinguished_from_missing_rights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int, told: str

@@ -327,7 +327,7 @@ def test_a_missing_choice_is_refused_with_the_existing_ones(
     before = list_tree(folder.path)
     with pytest.raises(ChoiceError) as caught:
         pin(folder, name)
-    assert f"{name!r} names no complete publication; there are 0001/p0002, 0001/p0001" == str(
+    assert f"{name!r} is not a complete publication; choose one of 0001/p0002, 0001/p0001" == str(
         caught.value
     )
     assert ExitCode.BAD_SPEC == caught.value.exit_code
@@ -336,7 +336,7 @@ def test_a_missing_choice_is_refused_with_the_existing_ones(
 
 def test_a_long_list_of_choices_is_truncated(folder: PipelineFolder) -> None:
     make(folder, *[(1, number) for number in range(1, 13)])
-    with pytest.raises(ChoiceError, match=r"there are 0001/p0012, .*, 0001/p0003 and 2 older$"):
+    with pytest.raises(ChoiceError, match=r"choose one of 0001/p0012, .*, 0001/p0003 and 2 older$"):
         pin(folder, "x")
 
 
@@ -369,7 +369,7 @@ def test_a_file_in_a_links_place_stops_a_choice_and_stays(
     (folder.path / name).unlink(missing_ok=True)
     (folder.path / name).write_text("mine")
     before = list_tree(folder.path)
-    with pytest.raises(VolumeError, match=f"^{folder.path / name}: this is no link"):
+    with pytest.raises(VolumeError, match=f"^{folder.path / name}: this must be a link"):
         act(folder)
     assert before == list_tree(folder.path)
 

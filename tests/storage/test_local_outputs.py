@@ -28,7 +28,7 @@ from strandline.storage.outputs.ports import GROUP_FILES, SYNCED_WHOLE_FROM
 SOURCE = bytes.fromhex("abcdef0123456789abcdef0123456789")
 FOLDER = "abc/abcdef0123456789abcdef0123456789"
 CONTENT = b"some rows\n"
-FULL = "no space is left on the volume; free some or give it more"
+FULL = "no space is left on the volume; free some space or enlarge the volume"
 
 
 @pytest.fixture
@@ -154,13 +154,16 @@ def test_errors_of_the_sink_itself_are_unchanged(outputs: LocalOutputs) -> None:
     ("number", "sentence"),
     [
         (errno.ENOSPC, FULL),
-        (errno.EDQUOT, "the disk quota of the volume is used up; free some or raise it"),
-        (errno.EACCES, "no right to write there; check owner and mode of the folder"),
-        (errno.EPERM, "no right to write there; check owner and mode of the folder"),
+        (
+            errno.EDQUOT,
+            "the disk quota of the volume is used up; free some space or raise the quota",
+        ),
+        (errno.EACCES, "no permission to write; check the owner and mode of the folder"),
+        (errno.EPERM, "no permission to write; check the owner and mode of the folder"),
         (errno.EROFS, "the volume is mounted read-only"),
         (errno.EIO, "the volume reports an input/output error; check the disk"),
-        (errno.ENOTDIR, "a file stands where a folder is needed"),
-        (errno.EEXIST, "a file stands where a folder is needed"),
+        (errno.ENOTDIR, "this is a file, but a folder is needed"),
+        (errno.EEXIST, "this is a file, but a folder is needed"),
         (errno.EMFILE, "Too many open files"),
     ],
 )
@@ -182,13 +185,13 @@ def test_a_file_in_place_of_a_folder_is_reported(
     path = tmp_path / at
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("in the way")
-    with pytest.raises(VolumeError, match="a file stands where a folder is needed"):
+    with pytest.raises(VolumeError, match="this is a file, but a folder is needed"):
         write_output(outputs, SOURCE, "t.txt", spell(CONTENT))
 
 
 def test_an_unwritable_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(VolumeError, match="no right to write there"):
+    with pytest.raises(VolumeError, match="no permission to write"):
         make_folder(tmp_path / "ledger")
 
 

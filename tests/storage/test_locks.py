@@ -130,7 +130,7 @@ def test_the_second_new_attempt_waits_for_the_first(lock: Path) -> None:
 def test_a_wait_for_a_lock_has_a_limit(lock: Path) -> None:
     handle = hold_shared(lock)  # this process is never killed, so the wait must end in an error
     slept: list[float] = []
-    told = "writers.lock: a writer that can't be seen from here still holds the lock"
+    told = "writers.lock: a writer that is not visible here still holds the lock"
     with pytest.raises(VolumeError, match=told), hold_exclusive(lock, 2.0, slept.append):
         pass
     assert 2.0 < sum(slept) < 10.0
@@ -316,7 +316,7 @@ def test_an_error_releases_a_lock(lock: Path) -> None:
 def test_a_second_one_is_refused_and_told_who_is_first(lock: Path, start: Start) -> None:
     first = start(lock, SUPERVISOR)
     slept: list[float] = []
-    told = f"process {first.pid} runs this pipeline already; `strandline drain` stops it"
+    told = f"process {first.pid} is already running this pipeline; `strandline drain` stops it"
     with pytest.raises(HeldError, match=told), hold_alone(lock, slept.append):
         pytest.fail("it must not be had twice")
     assert 69 == HeldError.exit_code
@@ -378,7 +378,7 @@ def test_a_holder_in_another_namespace_is_unnamed(lock: Path, signature: str) ->
     handle = handle_of(lock)
     fcntl.flock(handle, fcntl.LOCK_EX)
     assert Holder(None) == find_holder(lock)
-    told = "a process that can't be seen from here runs this pipeline already"
+    told = "a process that is not visible here is already running this pipeline"
     with pytest.raises(HeldError, match=told), hold_alone(lock, do_nothing):
         pytest.fail("it must not be had twice")
     os.close(handle)

@@ -73,7 +73,7 @@ def test_a_protocol_of_a_package_that_is_not_ours(monkeypatch: pytest.MonkeyPatc
 )
 def test_an_unknown_protocol(url: str, hint: str) -> None:
     protocol = url.partition(":")[0]
-    message = f"nothing here knows the protocol {protocol}://"
+    message = f"unknown protocol {protocol}://"
     assert find_lack(url) == Lack(message, hint)
 
 

@@ -227,7 +227,7 @@ def test_files_and_folders_in_place_of_links_are_not_replaced(
     if name == "pinned":
         assert (1, 2) == publish(folder, 1, {}, {}).identity  # the name does not count
         return
-    sentence = f"^{spot}: this is no link, and a link is needed here; move it away and run again$"
+    sentence = f"^{spot}: this must be a link, but is not; move it away and run again$"
     with pytest.raises(VolumeError, match=sentence):
         publish(folder, 1, {}, {})
     assert before == list_tree(folder.path)
@@ -242,7 +242,7 @@ def test_a_link_in_place_of_a_folder_is_not_written_through(
     (outside / "0001").mkdir(parents=True)
     (folder.path / name).parent.mkdir(exist_ok=True)
     (folder.path / name).symlink_to(outside)
-    with pytest.raises(VolumeError, match=f"{name}: a link stands where a folder is needed"):
+    with pytest.raises(VolumeError, match=f"{name}: this is a link, but a folder is needed"):
         publish(folder, 1, FILES, {})
     assert {"0001": None} == list_tree(outside)
 
@@ -251,7 +251,7 @@ def test_a_link_in_place_of_a_folder_is_not_written_through(
 def test_a_file_in_place_of_a_folder_is_named(name: str, folder: PipelineFolder) -> None:
     (folder.path / name).parent.mkdir(exist_ok=True)
     (folder.path / name).touch()
-    with pytest.raises(VolumeError, match="a file stands where a folder is needed"):
+    with pytest.raises(VolumeError, match="this is a file, but a folder is needed"):
         publish(folder, 1, FILES, {})
 
 
@@ -288,7 +288,7 @@ def test_without_write_access_nothing_changes_and_reading_works() -> None:
         folder.path.chmod(0o755)
         assert told.splitlines() == [
             "0001/p0001",
-            f"{place}: no right to write there; check owner and mode of the folder",
+            f"{place}: no permission to write; check the owner and mode of the folder",
         ]
         assert before == list_tree(folder.path)
 

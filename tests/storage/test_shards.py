@@ -84,5 +84,5 @@ def test_a_damaged_size_is_not_trusted(pack: Path, which: int) -> None:
             reader.find(title(KEYS[which]), 5)
     with open_frames(pack, is_read_on=False) as file:
         at = which * (len(content) // 3)
-        with pytest.raises(DamagedFileError, match="is not where it should be"):
+        with pytest.raises(DamagedFileError, match="is not at its recorded position"):
             read_frame(file, at, title(KEYS[which]), 5)

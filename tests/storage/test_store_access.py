@@ -54,19 +54,19 @@ def test_options_are_named_as_in_the_stores_library(
 @pytest.mark.parametrize(
     ("url", "options", "sentence"),
     [
-        ("abfs://c/*", {"requesterPays": True}, "abfs:// has no requesterPays"),
-        ("az://c/*", {"endpoint": "http://h"}, "az:// takes no endpoint"),
-        ("http://h/*", {"anonymous": True}, "http:// takes no storageOptions"),
-        ("memory://h/*", {}, "memory:// takes no storageOptions"),
+        ("abfs://c/*", {"requesterPays": True}, "abfs:// does not support requesterPays"),
+        ("az://c/*", {"endpoint": "http://h"}, "az:// does not support an endpoint"),
+        ("http://h/*", {"anonymous": True}, "http:// does not support storageOptions"),
+        ("memory://h/*", {}, "memory:// does not support storageOptions"),
         (
             "s3://b/*",
             {"anonymous": True, "credentials": {"accessKeyId": "A"}},
             "anonymous and credentials exclude each other",
         ),
         ("gs://b/*", {"credentials": {"accessKeyId": "A"}}, "gs:// has no credentials.accessKeyId"),
-        ("s3://b/*", {"credentials": {"secretAccessKey": LITERAL}}, "never the secret itself"),
-        ("s3://b/*", {"credentials": {"accessKeyId": "AKIAIOSFODNN7EXAMPLE"}}, "never the secret"),
-        ("s3://b/*", {"credentials": {"secretAccessKey": ""}}, "never the secret itself"),
+        ("s3://b/*", {"credentials": {"secretAccessKey": LITERAL}}, "not the secret itself"),
+        ("s3://b/*", {"credentials": {"accessKeyId": "AKIAIOSFODNN7EXAMPLE"}}, "not the secret"),
+        ("s3://b/*", {"credentials": {"secretAccessKey": ""}}, "not the secret itself"),
         ("s3://b/*", {"key": "x"}, "Extra inputs are not permitted"),
     ],
 )
@@ -84,7 +84,7 @@ def test_unsupported_options_of_a_store_are_refused_by_name(
 @pytest.mark.parametrize("literal", [LITERAL, "AKIAIOSFODNN7EXAMPLE", "two words"])
 def test_a_refused_secret_is_not_shown(literal: str) -> None:
     options = {"credentials": {"secretAccessKey": literal}}
-    with pytest.raises(ValueError, match="never the secret itself") as caught:
+    with pytest.raises(ValueError, match="not the secret itself") as caught:
         Files(paths=["s3://b/*"], storage_options=options)
     assert literal not in str(caught.value)
 
@@ -113,7 +113,7 @@ def test_every_stage_accesses_the_sources_files_with_its_options() -> None:
 def test_options_of_a_data_set_apply_to_its_store() -> None:
     stage = DatasetFolder(path="gs://b/set", storage_options={"requester_pays": True})
     assert stage.params.list_stores() == {"gs://b/set": StoreAccess(requester_pays=True)}
-    with pytest.raises(ValueError, match="abfs:// has no requesterPays"):
+    with pytest.raises(ValueError, match="abfs:// does not support requesterPays"):
         DatasetFolder(path="abfs://b/set", storage_options={"requester_pays": True})
 
 

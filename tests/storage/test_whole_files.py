@@ -142,7 +142,7 @@ def test_indistinguishable_files_do_not_cause_an_endless_wait(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os.path, "samestat", lambda one, other: False)
-    with pytest.raises(VolumeError, match="file system can't tell files apart"):
+    with pytest.raises(VolumeError, match="file system can't distinguish files"):
         write_whole(path, b"new")
     assert not path.exists()
 
@@ -151,7 +151,7 @@ def test_indistinguishable_files_do_not_cause_an_endless_wait(
     ("spot", "sentence"),
     [
         ("gone/x", "No such file"),
-        ("file/x", "a file stands where a folder is needed"),
+        ("file/x", "this is a file, but a folder is needed"),
         ("in", "dir"),
     ],
 )

@@ -46,9 +46,9 @@ def assert_refused(done: CompletedProcess[str], place: str, said: str) -> None:
     (error,) = list_errors(done)
     assert place in error
     assert said in error
-    assert "give the run credentials that are valid now" in error
+    assert "provide valid credentials" in error
     assert not re.search(r"retry (in|\d+ of) ", done.stderr)
-    assert "mend the sources" not in done.stderr
+    assert "fix the sources" not in done.stderr
 
 
 @pytest.mark.parametrize(

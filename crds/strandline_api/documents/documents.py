@@ -61,7 +61,9 @@ def _find_unknown_kind(document: Mapping[Any, Any]) -> tuple[Problem, ...]:
         return ()
     message = f"must be '{API_VERSION}', not {show(version)}"
     other = isinstance(version, str) and version.startswith(f"{GROUP}/")
-    return (Problem("apiVersion", message, "this program knows no other version" if other else ""),)
+    return (
+        Problem("apiVersion", message, "this program supports no other version" if other else ""),
+    )
 
 
 def _complete(problem: Problem) -> Problem:

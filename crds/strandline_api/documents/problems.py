@@ -113,7 +113,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     close = get_close_matches(_folded(word), folded, n=1, cutoff=0.6)
     if close:
         return f"did you mean '{folded[close[0]]}'?"
-    return f"known here: {', '.join(names)}" if 0 < len(names) <= _FEW else ""
+    return f"known names: {', '.join(names)}" if 0 < len(names) <= _FEW else ""
 
 
 def show(value: object) -> str:

@@ -264,7 +264,7 @@ def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
     if cause.treatment is Treatment.NEVER:
         return "which is never retried"
     if cause not in policy.eligible_causes:
-        return "which eligibleCauses does not list"
+        return "which is missing from eligibleCauses"
     # The attempt did not start, so limits on attempts or retries do not apply.
     if cause.treatment is Treatment.WAITED:
         return ""

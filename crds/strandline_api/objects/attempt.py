@@ -84,7 +84,7 @@ class AttemptSpec(Record):
 
     pipeline: ObjectName = Field(description="Name of the CurationPipeline.")
     pipeline_uid: Annotated[str, Field(min_length=1, max_length=128)] = Field(
-        description="Uid of the pipeline, which tells it apart from a later one of the same name."
+        description="Uid of the pipeline. A later pipeline of the same name has another one."
     )
     run: Label = Field(description="Name of the run that the attempt belongs to.")
     number: Number = Field(
@@ -105,8 +105,8 @@ class AttemptSpec(Record):
     memory: MemoryByGroup = Field(
         default={},
         description=(
-            "Raised memory per pod, by 'head' or name of a worker group, such as 'gpu: 24Gi'. "
-            "Only what was killed for memory is listed."
+            "Raised memory per pod, by 'head' or name of a worker group, such as 'gpu: 24Gi'. Only "
+            "groups with pods that ran out of memory are listed."
         ),
     )
 
@@ -114,8 +114,8 @@ class AttemptSpec(Record):
         Field(
             default=(),
             description=(
-                "What uses nodes on demand instead of spot nodes: 'head', or names of "
-                "worker groups."
+                "Pods that use on-demand nodes instead of spot nodes: 'head', or names of worker "
+                "groups."
             ),
         )
     )
@@ -169,8 +169,8 @@ class EvidenceRecord(Record):
     absorbed_time: Time | None = Field(
         default=None,
         description=(
-            "Time at which the run was first seen to go on after it. Such a loss explains no later "
-            "end. Absent if the run was not seen to go on."
+            "Time at which the run was first seen to continue after the loss. Such a loss explains "
+            "no later end. Absent if the run was not seen to continue."
         ),
     )
 
@@ -216,10 +216,11 @@ class AttemptOutcome(Record):
         description="Number of unfinished sources when the attempt began. Absent if unknown.",
     )
     work_seconds: Seconds | None = Field(
-        default=None, description="Seconds that its workers worked. Absent if unknown."
+        default=None,
+        description="Seconds of work done by the attempt's workers. Absent if unknown.",
     )
     work_lost: LostWork | None = Field(
-        default=None, description="Seconds of these that are done again. Absent if unknown."
+        default=None, description="Seconds of that work that must be repeated. Absent if unknown."
     )
     lineage: bool | None = Field(
         default=None,
@@ -236,8 +237,8 @@ class AttemptStatus(Record):
         default=None, description="The metadata.generation that this status describes."
     )
     conditions: Conditions = list_conditions(
-        "Conditions, for programs to read. 'Succeeded' sums up the attempt, and 'Frozen' "
-        "means that its cause is final."
+        "Conditions, for programs to read. 'Succeeded' summarizes the attempt, and 'Frozen' means "
+        "that its cause is final."
     )
     phase: AttemptPhaseField = Field(
         default=AttemptPhase.PENDING,
@@ -254,15 +255,15 @@ class AttemptStatus(Record):
     start_time: Time | None = Field(
         default=None,
         description=(
-            "Time at which the RayJob was created or left its queue, moved on by the time for "
-            "which it found no room."
+            "Time at which the RayJob was created or left its queue, plus the time for which no "
+            "node had room for its pods."
         ),
     )
     no_room_since: TimesByGroup = Field(
         default={},
         description=(
-            "Time since which no node has room, by 'head' or name of a worker group. Absent where "
-            "all pods have nodes, or wait for something else."
+            "Time since which no node has room, by 'head' or name of a worker group. Absent if all "
+            "pods have nodes, or wait for something else."
         ),
     )
     start_losses: Count | None = Field(
@@ -280,8 +281,8 @@ class AttemptStatus(Record):
     job_start_time: Time | None = Field(
         default=None,
         description=(
-            "Start time of the Ray job as first reported by the RayJob. Another time later shows "
-            "that KubeRay ran the driver twice."
+            "Start time of the Ray job as first reported by the RayJob. If it changes later, "
+            "KubeRay ran the driver twice."
         ),
     )
     end_time: Time | None = Field(
@@ -297,8 +298,8 @@ class AttemptStatus(Record):
     held_until: Time | None = Field(
         default=None,
         description=(
-            "Time until which the pods of a failed attempt are kept for somebody to look, or were. "
-            "Absent where they were not."
+            "Time until which the pods of a failed attempt are or were kept for inspection. Absent "
+            "if they were not kept."
         ),
     )
     cause: CauseField | None = Field(
@@ -331,7 +332,7 @@ class AttemptStatus(Record):
     latest: Annotated[str, Field(max_length=253)] = Field(
         default="",
         description=(
-            "Target of the link 'latest', which is the newest publication, such as "
+            "Target of the link 'latest', that is, the newest publication, such as "
             "'attempts/0003/p0007'."
         ),
     )
@@ -344,15 +345,15 @@ class AttemptStatus(Record):
     log_file: LogFile = Field(
         default="",
         description=(
-            "The driver's whole log on the ledger's volume, in the folder of the pipeline, such "
-            "as 'logs/20251125T071100.123Z.log'. Empty where none is known."
+            "The driver's complete log on the ledger's volume, in the folder of the pipeline, such "
+            "as 'logs/20251125T071100.123Z.log'. Empty if unknown."
         ),
     )
     config: ConfigRecord | None = Field(
         default=None,
         description=(
-            "The ConfigMap that the operator made for the attempt. `kubectl strandline` takes a "
-            "pod from no other."
+            "The ConfigMap that the operator created for the attempt. `kubectl strandline` builds "
+            "pods from no other ConfigMap."
         ),
     )
     is_frozen: bool = Field(

@@ -45,7 +45,9 @@ from strandline_api.status.pipeline_status import (
 )
 
 AFTER_ITSELF: Final = "a pipeline can't come after itself; name another one"
-_TWO_RUNS = "is of run '{run}' of a pipeline of which run '{known}' is named too; name one of them"
+_TWO_RUNS = (
+    "names run '{run}' of a pipeline whose run '{known}' is also named; name only one of them"
+)
 
 
 def _refuse_removed(engine: object) -> object:
@@ -70,8 +72,8 @@ class ObjectMeta(ApiModel):
 
     name: ObjectName = Field(description="Name of the pipeline, unique in its namespace.")
     namespace: Label = Field(default="default", description="Namespace of the pipeline.")
-    labels: dict[str, str] = Field(default={}, description="Labels, handed on to attempts.")
-    annotations: dict[str, str] = Field(default={}, description="Notes of other programs.")
+    labels: dict[str, str] = Field(default={}, description="Labels, which are copied to attempts.")
+    annotations: dict[str, str] = Field(default={}, description="Annotations of other programs.")
 
 
 class PipelineSpec(ApiModel):
@@ -90,7 +92,7 @@ class PipelineSpec(ApiModel):
     code: Code = Field(
         default_factory=Code,
         description=(
-            "Python modules and packages to bring into the pods, which the image does not have."
+            "Python modules and packages that the image lacks and that are added to the pods."
         ),
     )
     storage: Storage = Field(
@@ -108,15 +110,13 @@ class PipelineSpec(ApiModel):
     publish: Publishing | None = Field(
         default=None,
         description=(
-            "When readers are led to what a run has made. When unset, 'latest' follows each "
-            "publication."
+            "Requirements that a run must meet before 'latest' points to its results. When unset, "
+            "'latest' follows each publication."
         ),
     )
     retry: RetryPolicy = Field(
         default_factory=RetryPolicy,
-        description=(
-            "The retry policy: whether another attempt follows one that ended badly, and when."
-        ),
+        description="The retry policy: whether and when another attempt follows a failed one.",
     )
     quarantine: Quarantine = Field(
         default_factory=Quarantine,
@@ -132,26 +132,26 @@ class PipelineSpec(ApiModel):
     on_change: OnChange = Field(
         default="Fail",
         description=(
-            "What to do when the pipeline was changed in a way that changes its output, so that "
-            "it no longer matches the ledger. 'Fail' refuses to run, 'Restart' starts from "
-            "scratch, 'Continue' keeps what is finished, and 'Redo' replaces it source by source, "
-            "from the last item with 'keep' above the change."
+            "What to do when the pipeline was changed in a way that changes its output, so that it "
+            "no longer matches the ledger. 'Fail' refuses to run, 'Restart' starts from scratch, "
+            "'Continue' keeps finished sources as they are, and 'Redo' processes them again one by "
+            "one, starting at the last item with 'keep' before the change."
         ),
     )
     # No defaults are stored, so older readers see these fields only if they are used.
     keep: Literal["auto"] | None = Field(
         default=None,
         description=(
-            "Whether more is kept than items with 'keep' ask for: 'auto' keeps what items hand on "
-            "where that saves most work for its bytes. The first sources are measured for that. "
-            "Nothing more is kept when unset."
+            "Whether the output of more items is kept than of those with 'keep': 'auto' keeps the "
+            "output of the items that saves the most work per byte, as measured on the first "
+            "sources. When unset, only items with 'keep' are kept."
         ),
     )
     keep_at_most: Quantity | None = Field(
         default=None,
         description=(
-            "Bytes that all that is kept may have, such as '200Gi'; 'keep: auto' needs it. What "
-            "saves least is not kept. No limit when unset."
+            "Largest total size of kept output, such as '200Gi'. 'keep: auto' requires it. The "
+            "output that saves the least work is not kept. No limit when unset."
         ),
     )
     engine: Engine = Field(
@@ -175,8 +175,8 @@ class PipelineSpec(ApiModel):
         max_length=MAX_PREDECESSORS,
         json_schema_extra=keyed_by("name"),
         description=(
-            "Pipelines of the same namespace that must have succeeded before a run begins. Those "
-            "that are read by '{pipeline: NAME}' among the parameters are waited for without it."
+            "Pipelines of the same namespace that must have succeeded before a run begins. "
+            "Pipelines that parameters read with '{pipeline: NAME}' need not be listed."
         ),
     )
     suspend: bool = Field(
@@ -195,8 +195,8 @@ class PipelineSpec(ApiModel):
     schedule: RunSchedule | None = Field(
         default=None,
         description=(
-            "When further runs begin by the clock, each with a 'runId' of its own in the status. "
-            "The first one begins at once. None begins by the clock when unset."
+            "Schedule of further runs, each with its own 'runId' in the status. The first run "
+            "begins at once. No runs are scheduled when unset."
         ),
     )
     attempt_history_limit: int = Field(
@@ -216,16 +216,17 @@ class PipelineSpec(ApiModel):
         default=None,
         description=(
             "Whether a short Job of the runtime image checks stages and parameters before a Ray "
-            "cluster is made, so that a misspelt parameter takes seconds. It is done once for each "
-            "image and spec. As the installation has it when unset."
+            "cluster is created, so that a misspelt parameter is reported within seconds. It runs "
+            "once for each image and spec. When unset, the operator's setting applies."
         ),
     )
     hold_on_failure: PositiveDuration | None = Field(
         default=None,
         description=(
-            "Time for which the pods of the attempt with which a run fails are kept for somebody "
-            "to look, such as '30m'. No attempt waits for that: what is to be retried is not held, "
-            "and a cancel, a retry, 'suspend' or another run ends it. Not kept when unset."
+            "Time for which the pods of a run's last, failed attempt are kept for inspection, such "
+            "as '30m'. This never delays an attempt: pods of an attempt that is retried are not "
+            "kept, and a cancel, a retry, 'suspend' or another run ends the time. Not kept when "
+            "unset."
         ),
     )
     on_worker_loss: WorkerLoss = Field(
@@ -283,7 +284,8 @@ class PipelineSpec(ApiModel):
         if self.keep is not None and self.keep_at_most is None:
             raise PydanticCustomError(
                 "no_bound",
-                "'keep: auto' needs 'keepAtMost'; write how many bytes may be kept, such as 200Gi",
+                "'keep: auto' needs 'keepAtMost'; set it to the largest total size to keep, such "
+                "as 200Gi",
                 {"below": "keepAtMost"},
             )
         return self
@@ -296,7 +298,7 @@ class PipelineSpec(ApiModel):
             if expectation.stage not in names:
                 raise PydanticCustomError(
                     "no_such_stage",
-                    "'{stage}' is no stage of this pipeline; name one that measures",
+                    "'{stage}' is not a stage of this pipeline; name a stage that measures",
                     {
                         "stage": expectation.stage,
                         "below": f"publish.require.expectations[{at}].stage",
@@ -310,7 +312,7 @@ class PipelineSpec(ApiModel):
         if conflict:
             raise PydanticCustomError(
                 "name_taken",
-                "'{name}' is the name of {first} already; give this one another 'name'",
+                "'{name}' is already the name of {first}; give this item another 'name'",
                 {**conflict, "below": f"{conflict['second']}.name"},
             )
         return self

@@ -165,17 +165,17 @@ _ROWS = {
         Treatment.RETRIED,
         "The driver did not answer for `deadlines.stall`.",
         (
-            "Look in the last log lines for what the driver did: a merge, or a disk that does not "
-            "answer. If that may take so long, raise `deadlines.stall`. A worker that hangs does "
-            "not silence the driver: `timeout` of the stage ends it."
+            "The last log lines show what the driver did, such as a merge, or waiting for a disk "
+            "that does not respond. If that may take so long, raise `deadlines.stall`. A worker "
+            "that hangs does not silence the driver: `timeout` of the stage ends it."
         ),
     ),
     Cause.MODEL_UNAVAILABLE: _Row(
         Treatment.RETRIED,
         "A model server that a stage sends requests to was down for longer than `patience`.",
         (
-            "Start the server in the message, or correct `url` of the stage. Answers so far are "
-            "kept. If the server may be down for so long, raise `patience`."
+            "Start the server named in the message, or correct `url` of the stage. Answers so far "
+            "are kept. If the server may be down for so long, raise `patience`."
         ),
     ),
     Cause.SOURCES_FAILED: _Row(
@@ -203,7 +203,7 @@ _ROWS = {
     Cause.USER_CANCELLED: _Row(
         Treatment.NEVER,
         "A user cancelled the run.",
-        "Nothing. A new `runId` starts another run, which skips what is finished.",
+        "Nothing. A new `runId` starts another run, which skips finished sources.",
     ),
     Cause.INVALID_SPEC: _Row(
         Treatment.NEVER,

@@ -149,8 +149,8 @@ _ROWS = {
         "{node} was taken out for maintenance",
         (
             "Node: taint `aws-node-termination-handler/scheduled-maintenance`; condition "
-            "`RebootScheduled`, `RedeployScheduled` or `TerminateScheduled`; on a node that is no "
-            "spot node `cloud.google.com/impending-node-termination`, "
+            "`RebootScheduled`, `RedeployScheduled` or `TerminateScheduled`; on a node that is not "
+            "a spot node `cloud.google.com/impending-node-termination`, "
             "`remediator.aks.microsoft.com/unschedulable` or "
             "`remediator.kubernetes.azure.com/unschedulable`."
         ),

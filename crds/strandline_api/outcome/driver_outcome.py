@@ -53,14 +53,16 @@ class SourceCounts(_OutcomePart):
     """Counts of the sources at the end of an attempt."""
 
     total: _Count | None = Field(
-        default=None, description="Sources listed; null where the listing did not end."
+        default=None, description="Sources listed; null if the listing did not end."
     )
     finished: _Count = Field(default=0, description="Newly finished by this attempt.")
     failed: _Count = Field(default=0, description="Failed in this attempt.")
     quarantined: _Count = Field(default=0, description="Parked.")
     skipped: _Count = Field(default=0, description="Finished by earlier attempts.")
     unfinished: _Count = Field(default=0, description="Neither finished nor failed.")
-    redone: _Count = Field(default=0, description="Of an older recipe, which it was to replace.")
+    redone: _Count = Field(
+        default=0, description="Finished with an older recipe, and due to be processed again."
+    )
 
 
 class DriverOutcome(_OutcomePart):
@@ -84,26 +86,33 @@ class DriverOutcome(_OutcomePart):
         default_factory=SourceCounts, description="Counts of the sources at the end."
     )
     remaining: _Count | None = Field(
-        default=None, description="Unfinished sources when it began; null where unknown."
+        default=None, description="Unfinished sources when the attempt began; null if unknown."
     )
     evidence: tuple[_Seen, ...] = Field(
-        default=(), strict=False, description="What was seen of its end, most telling first."
+        default=(),
+        strict=False,
+        description="Observations about the attempt's end, the most conclusive first.",
     )
     memory_kills: _Count = Field(
-        default=0, description="Processes that the kernel killed for memory in its time."
+        default=0, description="Processes that the kernel killed for memory during the attempt."
     )
     latest: Annotated[_Text, Field(max_length=253)] = Field(
-        default="", description="The publication that 'latest' led to at its end; empty: none."
+        default="",
+        description=(
+            "The publication that 'latest' pointed to at the attempt's end; empty if there is none."
+        ),
     )
     log_file: LogFile = Field(
-        default="", description="The driver's log, below the pipeline's folder; empty: none."
+        default="",
+        description="The driver's log, below the pipeline's folder; empty if there is none.",
     )
     work_seconds: Annotated[float, Field(ge=0, le=1e15)] = Field(
-        default=0.0, description="Seconds that its workers worked; 0 where the engine does not say."
+        default=0.0,
+        description="Seconds of work done by the workers; 0 if the engine does not report it.",
     )
     work_lost: WorkLost = Field(
         default_factory=WorkLost,
-        description="Those of them that are done again, by what they were lost to.",
+        description="Seconds of that work that must be repeated, by cause of the loss.",
     )
     lineage: bool = Field(
         default=False,

@@ -117,7 +117,7 @@ def name_cause(evidence: Iterable[Evidence]) -> Evidence:
     Then come disruptions, out-of-memory kills, other kills, failed submissions, and application
     errors. Without evidence, the cause is Unknown.
     """
-    nothing = Evidence(Cause.UNKNOWN, "nothing tells why the attempt ended", "")
+    nothing = Evidence(Cause.UNKNOWN, "no evidence explains why the attempt ended", "")
     return min(evidence, key=lambda seen: PRECEDENCE.index(seen.cause), default=nothing)
 
 

@@ -42,48 +42,51 @@ _MEANINGS = {
     ExitCode.REQUIREMENTS_NOT_MET: (
         "The run is complete, but does not meet what the pipeline requires before publishing."
     ),
-    ExitCode.BUDGET_SPENT: "A stage that asks a model has spent its budget.",
+    ExitCode.BUDGET_SPENT: "A stage that sends requests to a model has spent its budget.",
     ExitCode.BAD_SPEC: "The command line or the pipeline file is wrong.",
     ExitCode.LEDGER_MISMATCH: (
         "The ledger belongs to another pipeline or format, or it is damaged."
     ),
-    ExitCode.LEDGER_IN_USE: "Another driver has the ledger; run it again when that one has ended.",
+    ExitCode.LEDGER_IN_USE: "Another driver holds the ledger; run again after that driver has "
+    "ended.",
     ExitCode.NOT_DETERMINISTIC: "A stage gave different results for the same input.",
     ExitCode.VOLUME_UNUSABLE: (
-        "The volume cannot be used: its file system, its space or its permissions."
+        "The volume cannot be used because of its file system, space or permissions."
     ),
     ExitCode.INTERRUPTED: (
-        "The run was interrupted and has saved its work; the next attempt goes on there."
+        "The run was interrupted and has saved its work; the next attempt continues from there."
     ),
 }
 _ADVICE = {
     ExitCode.COMPLETE: "Nothing. `strandline verify FILE` proves it.",
     ExitCode.APPLICATION_ERROR: (
-        "Mend what the last sentence names, and run again. "
-        "`strandline run FILE --engine inline --debug` shows the traceback."
+        "Fix the error that the last sentence names, and run again. `strandline run FILE --engine "
+        "inline --debug` shows the traceback."
     ),
     ExitCode.SOURCES_FAILED: (
-        "`strandline failures FILE` groups them by reason. Mend the sources, and the same `run` "
-        "tries what has failed; after an edit of a stage, add `--set onChange=Continue`."
+        "`strandline failures FILE` groups them by reason. Fix the sources and repeat the same "
+        "`run`, which retries the failed sources. If you edited a stage, add `--set "
+        "onChange=Continue`."
     ),
     ExitCode.QUARANTINE_EXCEEDED: (
-        "`strandline ledger quarantine list FILE` says which and why. Mend them, then "
+        "`strandline ledger quarantine list FILE` lists them with the reasons. Fix them, then "
         "`strandline ledger quarantine release FILE --all`, or raise `quarantine.tolerate`."
     ),
     ExitCode.REQUIREMENTS_NOT_MET: (
-        "The last sentence names each requirement. `latest` still leads to what was published "
-        "before. Mend the data or the stages, or change `publish.require`, and run again."
+        "The last sentence names each requirement. `latest` still points to the previous "
+        "publication. Fix the data or the stages, or change `publish.require`, and run again."
     ),
     ExitCode.BUDGET_SPENT: (
-        "Raise `budget` of the stage, and run again: what was answered is not asked for again."
+        "Raise `budget` of the stage, and run again: requests that have answers are not repeated."
     ),
     ExitCode.BAD_SPEC: (
-        "Correct what the sentence names. `strandline validate FILE` reads the file, and no more."
+        "Correct the error that the sentence names. `strandline validate FILE` only checks the "
+        "file."
     ),
     ExitCode.LEDGER_MISMATCH: (
-        "Of `run`: undo the change, or say what becomes of what is finished "
-        "(`--set onChange=Redo`, `Restart` or `Continue`); where the ledger is damaged, restore a "
-        "copy. Of `verify`: `strandline repair FILE`, then run again."
+        "After `run`: undo the change, or choose what happens to finished sources (`--set "
+        "onChange=Redo`, `Restart` or `Continue`). If the ledger is damaged, restore a copy. After "
+        "`verify`: `strandline repair FILE`, then run again."
     ),
     ExitCode.LEDGER_IN_USE: (
         "Wait for the other run, or end it: `strandline drain FILE --wait`. Then run again."
@@ -93,7 +96,8 @@ _ADVICE = {
         "Then run with `--set onChange=Restart`."
     ),
     ExitCode.VOLUME_UNUSABLE: (
-        "Free space, or correct the rights; `strandline doctor FILE` looks at both. Then run again."
+        "Free space, or correct the permissions; `strandline doctor FILE` checks both. Then run "
+        "again."
     ),
-    ExitCode.INTERRUPTED: "Run again: it goes on there.",
+    ExitCode.INTERRUPTED: "Run again: it continues from there.",
 }

@@ -17,7 +17,9 @@ class WorkLost(ApiModel):
     node: _Seconds = Field(default=0.0, description="Lost with nodes.")
     memory: _Seconds = Field(default=0.0, description="Lost with workers killed for memory.")
     kill: _Seconds = Field(default=0.0, description="Lost with workers that died otherwise.")
-    timeout: _Seconds = Field(default=0.0, description="Lost with workers that took too long.")
+    timeout: _Seconds = Field(
+        default=0.0, description="Lost with workers that exceeded a time limit."
+    )
     stop: _Seconds = Field(default=0.0, description="Not finished when the attempt was ended.")
 
     @property

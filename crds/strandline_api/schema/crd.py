@@ -27,12 +27,12 @@ class Column(NamedTuple):
 
 # A future time must be text: a date column shows it as invalid.
 PIPELINE_COLUMNS = (
-    Column("Phase", "string", ".status.phase", "Where it stands."),
+    Column("Phase", "string", ".status.phase", "Current phase."),
     Column("Attempt", "integer", ".status.attempt", "Number of the latest attempt."),
-    Column("Progress", "string", ".status.progress.text", "Finished sources of all."),
+    Column("Progress", "string", ".status.progress.text", "Finished sources out of all."),
     Column("Next", "string", ".status.nextStartTime", "When the next attempt starts."),
     Column("State", "string", ".status.summary", "The current activity, in short."),
-    Column("Age", "date", ".metadata.creationTimestamp", "Time since it was made."),
+    Column("Age", "date", ".metadata.creationTimestamp", "Time since creation."),
 )
 PIPELINE_WIDE_COLUMNS = (
     Column("Cause", "string", ".status.retries.cause", "Why the last attempt ended."),
@@ -41,24 +41,29 @@ PIPELINE_WIDE_COLUMNS = (
     Column("Failed", "integer", ".status.progress.failed", "Failed sources."),
     Column("Quarantined", "integer", ".status.progress.quarantined", "Quarantined sources."),
     Column("Retries", "integer", ".status.retries.retries", "Retries since progress."),
-    Column("Redone", "integer", ".status.progress.redone", "Sources that an edit does again."),
+    Column(
+        "Redone",
+        "integer",
+        ".status.progress.redone",
+        "Sources reprocessed after an edit.",
+    ),
     Column("Details", "string", ".status.state", "The current activity, in full."),
 )
 ATTEMPT_COLUMNS = (
     Column("Pipeline", "string", ".spec.pipeline", "Name of the pipeline."),
     Column("Number", "integer", ".spec.number", "Number of the attempt."),
-    Column("Phase", "string", ".status.phase", "Where it stands."),
-    Column("Cause", "string", ".status.cause", "Why it ended badly."),
-    Column("Finished", "string", ".status.progress.text", "Finished sources of all."),
-    Column("Started", "date", ".status.startTime", "Time since its RayJob was made."),
-    Column("Age", "date", ".metadata.creationTimestamp", "Time since it was made."),
+    Column("Phase", "string", ".status.phase", "Current phase."),
+    Column("Cause", "string", ".status.cause", "Why the attempt failed."),
+    Column("Finished", "string", ".status.progress.text", "Finished sources out of all."),
+    Column("Started", "date", ".status.startTime", "Time since the RayJob was created."),
+    Column("Age", "date", ".metadata.creationTimestamp", "Time since creation."),
 )
 ATTEMPT_WIDE_COLUMNS = (
-    Column("RayJob", "string", ".status.rayJob.name", "RayJob that carries it out."),
+    Column("RayJob", "string", ".status.rayJob.name", "RayJob that runs the attempt."),
     Column("Exit", "integer", ".status.outcome.exitCode", "Exit code of the driver."),
-    Column("Trigger", "string", ".spec.trigger", "Why it was made."),
-    Column("Previous", "integer", ".spec.previous", "Number of the attempt before."),
-    Column("Message", "string", ".status.message", "The obstacle, and after the end the cause."),
+    Column("Trigger", "string", ".spec.trigger", "Why the attempt was created."),
+    Column("Previous", "integer", ".spec.previous", "Number of the previous attempt."),
+    Column("Message", "string", ".status.message", "The obstacle, or the cause of the end."),
 )
 UNSEEN = {"observedGeneration": -1}
 PIPELINE_FIELDS = (".spec.runId", ".spec.suspend", ".status.phase")

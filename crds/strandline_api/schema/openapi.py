@@ -139,4 +139,4 @@ def _refuse_unknown_keys(node: Schema, path: str) -> None:
     if unknown:
         raise UnstructuralError(f"{path}: a structural schema has no {', '.join(unknown)}")
     if node.get("additionalProperties") is True:
-        raise UnstructuralError(f"{path}: a free object must be marked as one")
+        raise UnstructuralError(f"{path}: a free-form object must be marked as such")

@@ -29,9 +29,9 @@ _PACKAGE_PATTERN = (
 )
 _PACKAGE_LIKE = "a name and its one version, such as 'langdetect==1.0.9'"
 _FOLDER_PATTERN = r"[A-Za-z0-9_][^/\\]*(/[A-Za-z0-9_][^/\\]*)*"
-_FOLDER_LIKE = "a folder inside of the archive, such as 'corpus-1.2/src'"
+_FOLDER_LIKE = "a folder inside the archive, such as 'corpus-1.2/src'"
 _MOST_PACKAGES = 64
-NO_PACKAGES = "'index' and 'wheels' say where 'packages' come from; name some"
+NO_PACKAGES = "'index' and 'wheels' configure where 'packages' come from; list 'packages' too"
 
 _PathOrUrl = Annotated[str, Matching(_PATH_PATTERN, _PATH_FORMAT, longest=2048)]
 Package = Annotated[str, Matching(_PACKAGE_PATTERN, _PACKAGE_LIKE)]
@@ -56,7 +56,7 @@ class CodeArchive(ApiModel):
         Field(
             description=(
                 "SHA-256 digest of the archive in 64 hexadecimal digits. An archive with another "
-                "digest is refused."
+                "digest is rejected."
             )
         )
     )

@@ -25,10 +25,13 @@ class RayDefaults(ApiModel):
         default=None, description="Ray version in that image."
     )
     image_pull_secrets: tuple[PullSecret, ...] = Field(
-        default=(), strict=False, max_length=16, description="Secrets that nodes pull it with."
+        default=(),
+        strict=False,
+        max_length=16,
+        description="Secrets that nodes use to pull the image.",
     )
     pod_template: FreeObject = Field(
-        default={}, description="Pod template; a pipeline's own is merged over it."
+        default={}, description="Pod template. The pipeline's own template is merged over it."
     )
     auth_options: FreeObject = Field(
         default={}, description="KubeRay's 'authOptions', such as 'mode: token'."
@@ -60,5 +63,5 @@ class SpecDefaults(ApiModel):
     )
     output: OutputStorage = Field(
         default_factory=OutputStorage,
-        description="Where results go, each pipeline's in a folder of its own.",
+        description="Location of results, with a folder for each pipeline.",
     )

@@ -127,8 +127,8 @@ class RetryPolicy(ApiModel):
     backoff: Literal["fixed", "exponential"] = Field(
         default="exponential",
         description=(
-            "How the wait develops: 'fixed' is the same before each retry, 'exponential' grows by"
-            " 'multiplier'. Defaults to exponential."
+            "How the wait changes: 'fixed' is the same before each retry, 'exponential' grows by "
+            "'multiplier'. Defaults to exponential."
         ),
     )
     delay: Duration = Field(
@@ -147,8 +147,8 @@ class RetryPolicy(ApiModel):
         default="3600s",
         json_schema_extra={"nullable": True},
         description=(
-            "Longest wait, before jitter is added, such as '1h'. At most 24h, which null stands "
-            "for. Defaults to 3600s."
+            "Longest wait, before jitter is added, such as '1h'. At most 24h, which is also the "
+            "meaning of null. Defaults to 3600s."
         ),
     )
     jitter: Literal["none", "deterministic", "random"] = Field(
@@ -193,7 +193,7 @@ class RetryPolicy(ApiModel):
         default=1000,
         ge=1,
         description=(
-            "Largest number of attempts of one run, whatever they ended with. Attempts that a "
+            "Largest number of attempts of one run, regardless of how they ended. Attempts that a "
             "quota kept from starting are not counted. Defaults to 1000."
         ),
     )
@@ -226,8 +226,8 @@ class Quarantine(ApiModel):
     tolerate: Tolerance = Field(
         default=0,
         description=(
-            "Number of quarantined sources with which a run still succeeds, such as 10, or a "
-            "percentage of all sources, such as '1%'."
+            "Largest number of quarantined sources with which a run still succeeds, such as 10, or "
+            "a percentage of all sources, such as '1%'."
         ),
     )
 
@@ -249,9 +249,9 @@ class OomPolicy(ApiModel):
     max_memory: Quantity | None = Field(
         default=None,
         description=(
-            "Largest memory that a pod may grow to, such as '64Gi'. When unset, it is 90% of what"
-            " the largest node offers that the pod may use, or 8 times the requested memory if the"
-            " operator finds no such node or may not list nodes."
+            "Largest memory that a pod may grow to, such as '64Gi'. When unset, it is 90% of the "
+            "memory of the largest node that the pod may use, or 8 times the requested memory if "
+            "the operator finds no such node or may not list nodes."
         ),
     )
 
@@ -296,14 +296,14 @@ class VoluntaryDisruptions(ApiModel):
     workers: OnDisruption = Field(
         default="Allow",
         description=(
-            "The same of the nodes of workers, which can be made good for. Defaults to Allow."
+            "The same for the nodes of workers, which can be replaced. Defaults to Allow."
         ),
     )
     pod_disruption_budget: bool = Field(
         default=False,
         description=(
-            "Whether a PodDisruptionBudget holds up evictions as well, such as those of 'kubectl "
-            "drain', of pods that are waited for. Defaults to false."
+            "Whether a PodDisruptionBudget also delays evictions of the pods set to 'Wait', such "
+            "as those of 'kubectl drain'. Defaults to false."
         ),
     )
 
@@ -325,8 +325,8 @@ class Checkpoint(ApiModel):
         default="30s",
         description=(
             "Time to finish and save work after a request to stop, such as '30s'. Work that cannot "
-            "end in time is not waited for. Unless this is set, only what ends within 5 seconds "
-            "is, since a node that goes may give no more than 15."
+            "finish in time is abandoned. When unset, only work that finishes within 5 seconds is "
+            "awaited, because a node that is removed may leave only 15 seconds."
         ),
     )
     source_metrics: bool = Field(
@@ -358,10 +358,10 @@ class Deadlines(ApiModel):
     pre_running: PositiveDuration | None = Field(
         default=None,
         description=(
-            "Longest time until the driver of an attempt runs, such as '30m', time without room "
-            "for its pods included. The operator's setting applies when unset, and does not count "
-            "that time. By hand with `--address`: until a stage with work has a worker; no limit "
-            "when unset."
+            "Longest time until the driver of an attempt runs, such as '30m'. It includes time "
+            "without room for the attempt's pods. When unset, the operator's setting applies, "
+            "which excludes that time. For runs with `--address`: longest time until a stage with "
+            "work has a worker; no limit when unset."
         ),
     )
     run: PositiveDuration | None = Field(

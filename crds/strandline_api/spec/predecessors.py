@@ -25,7 +25,8 @@ class Predecessor(ApiModel):
     run_id: Label | None = Field(
         default=None,
         description=(
-            "The run of it that must have succeeded, such as 'second'. When unset, its latest run."
+            "The pipeline's run that must have succeeded, such as 'second'. When unset, its latest "
+            "run."
         ),
     )
 

@@ -68,7 +68,10 @@ _OF_COLUMNS = frozenset(
 _SHARES = frozenset(
     {MeasureName.NULL_SHARE, MeasureName.DUPLICATE_SHARE, MeasureName.LANGUAGE_SHARE}
 )
-_ORDERED = ("!has(self.min) || !has(self.max) || self.max >= self.min", "'max' must reach 'min'")
+_ORDERED = (
+    "!has(self.min) || !has(self.max) || self.max >= self.min",
+    "'max' must be at least 'min'",
+)
 _BOUNDED = ("has(self.min) || has(self.max)", "needs 'min' or 'max', or both")
 
 _ColumnKind = Annotated[
@@ -115,9 +118,10 @@ class Expectation(ApiModel):
     )
     measure: _Measure = Field(
         description=(
-            "What is bounded. Of a column: 'nullShare', 'duplicateShare' (rows whose value another "
-            "row has, estimated), 'distinct', 'least', 'greatest' or 'mean', of text those of its "
-            "length. Of the corpus: 'languageShare', 'documents' or 'tokens'."
+            "Measure to bound. For a column: 'nullShare', 'duplicateShare' (estimated share of "
+            "rows whose value occurs in another row), 'distinct', 'least', 'greatest' or 'mean'; "
+            "for text, the last three apply to its length. For the corpus: 'languageShare', "
+            "'documents' or 'tokens'."
         )
     )
     column: _Column | None = Field(default=None, description="The column, for measures of columns.")
@@ -150,44 +154,44 @@ class Requirements(ApiModel):
     verified: bool | None = Field(
         default=None,
         description=(
-            "Whether ledger and files must agree, byte for byte, as 'strandline verify' proves. "
-            "All files are read for that."
+            "Whether ledger and files must agree, byte for byte, as in 'strandline verify'. This "
+            "reads all files."
         ),
     )
     one_recipe: bool | None = Field(
         default=None,
         description=(
-            "Whether all finished sources must be made by the pipeline as it is now. With "
-            "'onChange: Redo' or 'Continue' some may be of an older one."
+            "Whether all finished sources must come from the current version of the pipeline. With "
+            "'onChange: Redo' or 'Continue', some may come from an older one."
         ),
     )
     dead_letters: Tolerance | None = Field(
         default=None,
         description=(
-            "Number of rows, or percentage such as '0.1%', that may be dead letters. Percentages "
-            "are of the rows written and the dead letters together."
+            "Largest number of dead letters, or percentage such as '0.1%'. Percentages refer to "
+            "the rows written and the dead letters together."
         ),
     )
     quarantined: Tolerance | None = Field(
         default=None,
-        description="Number or percentage of the listed sources that may be quarantined.",
+        description="Largest number or percentage of the listed sources that may be quarantined.",
     )
     rows: RowBounds | None = Field(
-        default=None, description="How many rows the files must have together."
+        default=None, description="Number of rows that all files together must have."
     )
     columns: dict[str, _ColumnKind] = Field(
         default_factory=dict,
         max_length=MAX_COLUMNS,
         description=(
-            "Columns that every Parquet file must have, each with what it holds: 'any', 'binary', "
-            "'boolean', 'integer', 'number', 'string', 'time', 'list' or 'struct'."
+            "Columns that every Parquet file must have, each with its kind of values: 'any', "
+            "'binary', 'boolean', 'integer', 'number', 'string', 'time', 'list' or 'struct'."
         ),
     )
     expectations: tuple[Expectation, ...] = Field(
         default_factory=tuple,
         strict=False,
         max_length=MAX_EXPECTATIONS,
-        description="Bounds of what stages have measured over the whole run.",
+        description="Bounds of the measurements of stages over the whole run.",
     )
 
 
@@ -197,17 +201,16 @@ class Publishing(ApiModel):
     require: Requirements = Field(
         default_factory=Requirements,
         description=(
-            "What must hold. Where something does not, 'latest' stays where it was, and the run "
+            "Requirements of a publication. If one is not met, 'latest' is unchanged, and the run "
             "fails with 'RequirementsNotMet'."
         ),
     )
     to: Annotated[str, Field(min_length=1, max_length=1024)] | None = Field(
         default=None,
         description=(
-            "Where a complete run that meets all of it hands its files over in one piece, as "
-            "'strandline push --to' does: a folder, a URL of a store, "
-            "hf://datasets/ORG/NAME[@branch], delta:TABLE, iceberg:CATALOG/NAMESPACE.TABLE or "
-            "lance:TABLE."
+            "Target that receives all files of a complete run that meets the requirements, as with "
+            "'strandline push --to': a folder, a URL of a store, hf://datasets/ORG/NAME[@branch], "
+            "delta:TABLE, iceberg:CATALOG/NAMESPACE.TABLE or lance:TABLE."
         ),
     )
 

@@ -67,8 +67,8 @@ class RayNode(ApiModel):
     spot: Spot | None = Field(
         default=None,
         description=(
-            "Spot nodes for such pods, and when to leave them. Any node when unset, but for the "
-            "head: nodes on demand where a worker group has spot nodes."
+            "Spot nodes for such pods, and when to use on-demand nodes instead. When unset, pods "
+            "run on any node, but the head uses on-demand nodes if a worker group has spot nodes."
         ),
     )
 
@@ -139,8 +139,8 @@ class PodSecurity(ApiModel):
     fs_group_change_policy: Literal["Always", "OnRootMismatch"] | None = Field(
         default=None,
         description=(
-            "When the files of a volume are given to 'fsGroup': always, or only if the top folder"
-            " belongs to another group."
+            "When the files of a volume are assigned to 'fsGroup': always, or only if the top "
+            "folder belongs to another group."
         ),
     )
     supplemental_groups: tuple[_Id, ...] | None = Field(
@@ -180,7 +180,7 @@ class RayCluster(ApiModel):
     version: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None,
         description=(
-            "Ray version in the image, such as '2.60.0', which KubeRay is told. Not needed for "
+            "Ray version in the image, such as '2.60.0', which KubeRay requires. Not needed for "
             "the operator's runtime image."
         ),
     )
@@ -237,34 +237,34 @@ class RayCluster(ApiModel):
     pod_template: FreeObject = Field(
         default={},
         description=(
-            "Kubernetes pod template for all Ray pods. Those of the head and of a worker group "
-            "are merged over it."
+            "Kubernetes pod template for all Ray pods. The templates of the head and of worker "
+            "groups are merged over it."
         ),
     )
     # No defaults are stored for these KubeRay fields either, because some versions lack them.
     auth_options: FreeObject = Field(
         default_factory=dict,
         description=(
-            "KubeRay's 'authOptions' of the RayCluster, such as 'mode: token': Ray answers who"
-            " has the cluster's token."
+            "KubeRay's 'authOptions' of the RayCluster, such as 'mode: token': Ray accepts only "
+            "clients with the cluster's token."
         ),
     )
     tls_options: FreeObject = Field(
         default_factory=dict,
-        description=("KubeRay's 'tlsOptions' of the RayCluster: Ray's own traffic is encrypted."),
+        description="KubeRay's 'tlsOptions' of the RayCluster: Ray's own traffic is encrypted.",
     )
     gcs_fault_tolerance_options: FreeObject = Field(
         default_factory=dict,
         description=(
-            "KubeRay's 'gcsFaultToleranceOptions' of the RayCluster: where Ray keeps what its"
-            " head knows."
+            "KubeRay's 'gcsFaultToleranceOptions' of the RayCluster: where Ray stores the state of "
+            "its head."
         ),
     )
     voluntary_disruptions: VoluntaryDisruptions | None = Field(
         default=None,
         description=(
-            "Whether drains and consolidations wait for pods. They wait for the head, and not for "
-            "workers, when unset."
+            "Whether drains and consolidations wait for pods. When unset, they wait for the head, "
+            "but not for workers."
         ),
     )
     queue_name: ObjectName | None = Field(

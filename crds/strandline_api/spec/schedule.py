@@ -41,7 +41,7 @@ def _check_cron(text: str) -> str:
             span, _, step = part.partition("/")
             bounds = [_read(word, least, words) for word in span.split("-")] if span != "*" else []
             if any(bound is None or not least <= bound <= greatest for bound in bounds):
-                raise ValueError(f"{part!r} is no {name}, which is {least} to {greatest}")
+                raise ValueError(f"{part!r} is not a valid {name}, which is {least} to {greatest}")
             if any(later < earlier for earlier, later in pairwise(filter(None, bounds))):
                 raise ValueError(f"{part!r} ends before it begins")
             if step and not int(step):
@@ -62,7 +62,7 @@ def _check_zone(name: str) -> str:
         # A machine without the time zone database can't check names, and runs no schedules.
         if zoneinfo.available_timezones():
             raise ValueError(
-                f"there is no time zone {name!r}; it is like 'Europe/Berlin'"
+                f"unknown time zone {name!r}; write a name such as 'Europe/Berlin'"
             ) from None
     return name
 
@@ -72,7 +72,7 @@ class RunSchedule(ApiModel):
 
     cron: Annotated[
         str, Matching(_CRON_PATTERN, _CRON_LIKE, longest=128), AfterValidator(_check_cron)
-    ] = Field(description="When a run begins, as five fields of cron, such as '0 3 * * 1'.")
+    ] = Field(description="Start times of runs, as five fields of cron, such as '0 3 * * 1'.")
     time_zone: (
         Annotated[str, Matching(_ZONE_PATTERN, _ZONE_LIKE, longest=64), AfterValidator(_check_zone)]
         | None
@@ -83,8 +83,8 @@ class RunSchedule(ApiModel):
     starting_deadline: PositiveDuration | None = Field(
         default=None,
         description=(
-            "How late a run may begin where the operator was not there at its time, such as '1h'. "
-            "After that it is left out. No limit when unset."
+            "Longest delay of a run whose start the operator missed, such as '1h'. After that, the "
+            "run is skipped. No limit when unset."
         ),
     )
 

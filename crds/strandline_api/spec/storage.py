@@ -21,8 +21,8 @@ class LedgerStorage(ApiModel):
         (
             "!has(self.claimName) || (!has(self.size) && !has(self.storageClassName))",
             (
-                "give 'claimName' for a claim that exists, or 'size' and 'storageClassName' for "
-                "one to make"
+                "give 'claimName' for a claim that exists, or 'size' and 'storageClassName' for a "
+                "new one"
             ),
         ),
         (
@@ -31,7 +31,7 @@ class LedgerStorage(ApiModel):
                 f"(!has(self.{name}) || self.{name} == oldSelf.{name})"
                 for name in ("claimName", "storageClassName", "accessMode")
             ),
-            "the ledger stays where it is, and only 'size' may change; make another pipeline",
+            "the ledger cannot be moved, and only 'size' may change; create another pipeline",
         ),
     )
 
@@ -44,9 +44,8 @@ class LedgerStorage(ApiModel):
     size: Quantity | None = Field(
         default=None,
         description=(
-            "Size of the claim that the operator creates, such as '100Gi'. "
-            f"{DEFAULT_CLAIM_SIZE} when unset. A larger one makes the claim grow, where its "
-            "storage class allows that."
+            f"Size of the claim that the operator creates, such as '100Gi'. {DEFAULT_CLAIM_SIZE} "
+            "when unset. A larger size expands the claim if its storage class allows it."
         ),
     )
     storage_class_name: ObjectName | None = Field(

@@ -128,7 +128,7 @@ class SourceWork(ApiModel):
 
     use: Use = Field(
         description=(
-            "What to run: a registered name such as 'min-words', or 'package.module:Class' for a "
+            "Stage to run: a registered name such as 'min-words', or 'package.module:Class' for a "
             "class of your own."
         )
     )
@@ -136,16 +136,16 @@ class SourceWork(ApiModel):
         default=None,
         alias="name",
         description=(
-            "Name in logs, metrics and reports, unique in the pipeline. Defaults to 'use', "
-            "for a class to its name in kebab-case."
+            "Name in logs, metrics and reports, unique in the pipeline. Defaults to 'use', or for "
+            "a class to its name in kebab-case."
         ),
     )
     with_: FreeObject = Field(
         default={},
         alias="with",
         description=(
-            "Parameters of what 'use' names. 'strandline stages' lists those of the registered "
-            "names."
+            "Parameters of the stage that 'use' names. 'strandline stages' lists those of the "
+            "registered names."
         ),
     )
     resources: Resources = Field(
@@ -178,17 +178,17 @@ class SinkWork(SourceWork):
         default=None,
         description=(
             "Longest time that one task may take, such as '10m'. A batch may take that long for "
-            "each of its tasks. After that the worker is replaced, and the source is tried again "
-            "apart from others. No limit when unset."
+            "each of its tasks. After that the worker is replaced, and the source is retried "
+            "alone. No limit when unset."
         ),
     )
 
     isolate: bool = Field(
         default=False,
         description=(
-            "Keep this item in workers of its own. Otherwise neighbours that ask for the same "
-            "resources, environment and limits run in one worker, one after the other, which "
-            "saves processes and copies. Set it where a worker's memory allows for one item only."
+            "Keep this item in workers of its own. Otherwise neighbouring items with the same "
+            "resources, environment and limits run in one worker, one after the other, which saves "
+            "processes and copies. Set it if a worker has memory for only one item."
         ),
     )
 
@@ -215,24 +215,24 @@ class StageWork(SinkWork):
     on_error: OnError = Field(
         default="fail",
         description=(
-            "What follows when a row raises an error: 'fail' fails its source, 'drop' leaves the "
-            "row out and counts it, 'deadLetter' writes it with the error to the dead letters of "
-            "the output. The other rows of the source go on."
+            "Treatment of rows that raise an error: 'fail' fails the source, 'drop' drops and "
+            "counts the row, 'deadLetter' writes the row and the error to the dead letters of the "
+            "output. With the last two, the other rows of the source continue."
         ),
     )
     tolerate_rows: Tolerance | None = Field(
         default=None,
         description=(
-            "Number of dead letters of this item with which a source still finishes, such as 10, "
-            "or a percentage of the rows of the source that came to it, such as '0.1%'. No limit "
-            "when unset."
+            "Largest number of dead letters of this item with which a source still finishes, such "
+            "as 10, or a percentage of the source's rows that reached the item, such as '0.1%'. No "
+            "limit when unset."
         ),
     )
     keep: bool = Field(
         default=False,
         description=(
-            "Keep what this item hands on of each source, beside the outputs, so that 'onChange: "
-            "Redo' begins there when only items after it have changed."
+            "Keep this item's output of each source, next to the results, so that 'onChange: Redo' "
+            "starts there if only later items have changed."
         ),
     )
 

@@ -26,8 +26,8 @@ class DefaultOutput(Record):
     url: Annotated[str, Field(max_length=_MAX_URL)] = Field(
         default="",
         description=(
-            "Folder or URL that the namespace gives, such as 's3://team/clean'. The outputs are in "
-            "its folder '<namespace>/<name>'."
+            "Folder or URL from the namespace's defaults, such as 's3://team/clean'. The outputs "
+            "are in its folder '<namespace>/<name>'."
         ),
     )
     claim_name: Name = Field(
@@ -41,22 +41,22 @@ class DefaultsRecord(Record):
     digest: Annotated[str, Field(max_length=64)] = Field(
         default="",
         description=(
-            "Digest of the namespace's defaults that were found last. Absent if there were none."
+            "Digest of the namespace's defaults that were last found. Absent if there were none."
         ),
     )
     missing_since: Time | None = Field(
         default=None,
         description=(
-            "Time since which the ConfigMap of those defaults is missing. No attempt is made for "
-            "five minutes from then. Absent while it exists."
+            "Time since which the ConfigMap of those defaults is missing. No attempt is created "
+            "for five minutes from then. Absent while it exists."
         ),
     )
     output: DefaultOutput | None = Field(
         default=None,
         description=(
-            "Output location that the first attempt was given because the pipeline names none. "
-            "It is empty for the ledger's claim. Later defaults do not change it. Absent before "
-            "the first attempt, and if the pipeline names its own."
+            "Output location of the first attempt, used because the pipeline names none. It is "
+            "empty for the ledger's claim. Later defaults do not change it. Absent before the "
+            "first attempt, and if the pipeline names its own."
         ),
     )
 

@@ -70,6 +70,6 @@ _EVENTS = {
     ),
     EventReason.SCHEDULE_MISSED: "A scheduled run was skipped; the message gives the reason.",
     EventReason.DEFAULTS_GONE: (
-        "The namespace's defaults did not return, and attempts are made without them."
+        "The namespace's defaults are still missing, and attempts are created without them."
     ),
 }

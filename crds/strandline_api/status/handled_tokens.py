@@ -29,8 +29,8 @@ class HandledTokens(Record):
     retry: Annotated[str, Field(max_length=_MAX_TOKEN)] = Field(
         default="",
         description=(
-            "Last value of the annotation 'strandline.dev/retry' that was handled. Any other "
-            "text, such as '2', asks for an attempt."
+            "Last value of the annotation 'strandline.dev/retry' that was handled. Any other text, "
+            "such as '2', requests an attempt."
         ),
     )
     cancel: Annotated[str, Field(max_length=_MAX_TOKEN)] = Field(
@@ -44,7 +44,7 @@ class HandledTokens(Record):
         default="",
         description=(
             "Last value of the annotation 'strandline.dev/repair' that was handled. Any other "
-            "text, such as '2', asks for an attempt that does again what is missing or hurt."
+            "text, such as '2', requests an attempt that restores missing or damaged outputs."
         ),
     )
 

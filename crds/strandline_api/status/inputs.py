@@ -25,10 +25,13 @@ class InputRecord(Record):
 
     pipeline: Name = Field(description="Name of the pipeline.")
     uid: Annotated[str, Field(max_length=128)] = Field(
-        default="", description="Uid of the pipeline, which tells it apart from a later one."
+        default="",
+        description="Uid of the pipeline. A later pipeline of the same name has another one.",
     )
-    run: Name = Field(default="", description="Name of its run that was the latest.")
-    generation: Count | None = Field(default=None, description="The metadata.generation of it.")
+    run: Name = Field(default="", description="Name of its latest run at that time.")
+    generation: Count | None = Field(
+        default=None, description="The metadata.generation of the pipeline."
+    )
     published: Annotated[str, Field(max_length=253)] = Field(
         default="",
         description="Its newest publication, such as 'attempts/0003/p0007'. Absent if unknown.",
@@ -36,8 +39,8 @@ class InputRecord(Record):
     output: Annotated[str, Field(max_length=_MAX_LOCATION)] = Field(
         default="",
         description=(
-            "Folder or URL of its outputs, as pods of this pipeline find them. Absent where they "
-            "can't."
+            "Folder or URL of its outputs, as seen by pods of this pipeline. Absent if the pods "
+            "cannot reach them."
         ),
     )
     output_claim: Name = Field(

@@ -81,12 +81,13 @@ class Condition(Record):
     reason: Annotated[str, Field(min_length=1, max_length=256)] = Field(
         default="Unknown",
         description=(
-            "Reason for the last change in one word, such as 'OOMKilled'. Programs can rely on "
-            "it: a word keeps its meaning between versions."
+            "Reason for the last change in one word, such as 'OOMKilled'. Programs can rely on it: "
+            "a reason keeps its meaning between versions."
         ),
     )
     message: Sentence = Field(
-        default="", description="Explanation for people: what is the case, and what to do about it."
+        default="",
+        description="Explanation for people: the current situation, and what to do about it.",
     )
 
 
@@ -100,7 +101,7 @@ class ProgressCounts(Record):
     failed: Count = Field(default=0, description="Number of sources that failed in the attempt.")
     quarantined: Count = Field(
         default=0,
-        description="Number of sources that are quarantined, which are not tried any more.",
+        description="Number of quarantined sources, which are no longer processed.",
     )
     skipped: Count = Field(
         default=0,
@@ -115,7 +116,7 @@ class ProgressCounts(Record):
         default=None,
         description=(
             "Number of sources that were finished before the pipeline was edited, and that the "
-            "attempt does again, since 'onChange' is 'Redo'. Absent where there are none."
+            "attempt processes again because 'onChange' is 'Redo'. Absent if there are none."
         ),
     )
 
@@ -137,7 +138,7 @@ class Progress(ProgressCounts):
 
     rate_per_second: Annotated[float, Field(ge=0)] | None = Field(
         default=None,
-        description="Number of sources finished per second, averaged over the last while.",
+        description="Number of sources finished per second, averaged over recent time.",
     )
     seconds_left: Annotated[float, Field(ge=0)] | None = Field(
         default=None, description="Estimated number of seconds until the end. Absent if unknown."
@@ -183,7 +184,7 @@ class PastAttemptRecord(Record):
     lineage: LineageField | None = Field(
         default=None,
         description=(
-            "What became of the operator's report of this end to a lineage system. Absent if the "
+            "State of the operator's report of this end to a lineage system. Absent if the "
             f"operator does not report it. {LINEAGE_STATES}"
         ),
     )
@@ -198,21 +199,26 @@ class SpotGroup(Record):
     disruptions: Count = Field(
         default=0,
         description=(
-            "Number of attempts that ended since such a pod was taken from a spot node, and of "
-            "heads that lost theirs before the driver ran."
+            "Number of attempts that ended because such a pod was taken from a spot node, plus "
+            "heads that lost their spot node before the driver ran."
         ),
     )
     on_demand_since: Time | None = Field(
         default=None,
-        description="Time since which attempts use nodes on demand instead. Absent before.",
+        description=(
+            "Time since which attempts use on-demand nodes instead. Absent while they use spot "
+            "nodes."
+        ),
     )
-    reason: Sentence = Field(default="", description="Why they do, such as 'no room for 20m'.")
+    reason: Sentence = Field(
+        default="", description="Why attempts use on-demand nodes, such as 'no room for 20m'."
+    )
     no_room_since: Time | None = Field(
         default=None,
         description=(
-            "Time since which such pods find no spot node to work on. A node that goes before the "
-            "driver and the pod have run for five minutes leaves it as it is, and so does an "
-            "attempt that ends before. Absent once the pods work."
+            "Time since which no spot node has room for such pods. It does not change if a node is "
+            "lost, or the attempt ends, before the driver and the pod have run for five minutes. "
+            "Absent once the pods work."
         ),
     )
 
@@ -230,10 +236,10 @@ class ScheduleStatus(Record):
         default=None, description="Time at which a run is due next. Absent if there is none."
     )
     missed: Count = Field(
-        default=0, description="Number of starts that were left out, over the pipeline's life."
+        default=0, description="Number of starts that were skipped over the pipeline's life."
     )
     last_missed_time: Time | None = Field(
-        default=None, description="Time of the last start that was left out."
+        default=None, description="Time of the last start that was skipped."
     )
 
 
@@ -248,8 +254,8 @@ class PipelineStatus(Record):
         ),
     )
     conditions: Conditions = list_conditions(
-        "Conditions, for programs to read. 'Succeeded' sums up the run, and 'Stalled' means "
-        "that nothing continues without help."
+        "Conditions, for programs to read. 'Succeeded' summarizes the run, and 'Stalled' means "
+        "that a user must act."
     )
     phase: PipelinePhaseField = Field(
         default=PipelinePhase.PENDING,
@@ -264,25 +270,25 @@ class PipelineStatus(Record):
     requested_run: Name = Field(
         default="",
         description=(
-            "The 'spec.runId' that was last acted upon, where that is not the current run's name."
+            "The last 'spec.runId' that was handled, if it is not the current run's name."
         ),
     )
     schedule: ScheduleStatus | None = Field(
-        default=None, description="Runs by the clock, where 'spec.schedule' has some."
+        default=None, description="Scheduled runs, if 'spec.schedule' is set."
     )
     run_start_time: Time | None = Field(default=None, description="Time at which the run began.")
     run_clock: RunClock | None = Field(
         default=None,
         description=(
-            "How long the run was suspended or queued, or waited for room or other pipelines, "
-            "which 'deadlines.run' does not count."
+            "Time for which the run was suspended or queued, or waited for room or other "
+            "pipelines. 'deadlines.run' does not count it."
         ),
     )
     preflight: Preflight | None = Field(
         default=None,
         description=(
-            "The last check of stages and parameters before a Ray cluster was made. Absent where "
-            "none was made."
+            "The last check of stages and parameters before a Ray cluster was created. Absent if "
+            "there was none."
         ),
     )
     attempt: Count = Field(
@@ -291,7 +297,7 @@ class PipelineStatus(Record):
     state: Sentence = Field(
         default="",
         description=(
-            "What is going on, for people, such as 'retry 1 of 3 at 10:31:05 after OOMKilled'."
+            "Current activity, for people, such as 'retry 1 of 3 at 10:31:05 after OOMKilled'."
         ),
     )
     summary: Summary = Field(
@@ -319,7 +325,7 @@ class PipelineStatus(Record):
     )
     retry_cause: CauseField | None = Field(
         default=None,
-        description=f"Why the last attempt ended badly, so that another one is due: {A_CAUSE}",
+        description=f"Why the last attempt failed, so that another one is due: {A_CAUSE}",
     )
     retry_trigger: TriggerField | None = Field(
         default=None, description=f"Why the next attempt is due. {TRIGGERS}"
@@ -327,15 +333,15 @@ class PipelineStatus(Record):
     memory: MemoryByGroup = Field(
         default={},
         description=(
-            "Raised memory per pod, by 'head' or name of a worker group, such as 'gpu: 24Gi'. "
-            "Only what was killed for memory is listed."
+            "Raised memory per pod, by 'head' or name of a worker group, such as 'gpu: 24Gi'. Only "
+            "groups with pods that ran out of memory are listed."
         ),
     )
     memory_requested: MemoryByGroup = Field(
         default={},
         description=(
-            "Memory that the pipeline asked for when it was raised, by 'head' or name of a worker"
-            " group. Another request there replaces what was raised."
+            "Memory that the pipeline requested when its memory was raised, by 'head' or name of a "
+            "worker group. If the request changes later, it replaces the raised memory."
         ),
     )
     spot: Annotated[tuple[SpotGroup, ...], Field(max_length=MAX_GROUPS), keep_first(MAX_GROUPS)] = (
@@ -344,7 +350,7 @@ class PipelineStatus(Record):
             json_schema_extra=keyed_by("name"),
             description=(
                 "Head and worker groups that have lost spot nodes in this run, or found none, and "
-                "whether they use nodes on demand by now."
+                "whether they now use on-demand nodes."
             ),
         )
     )
@@ -354,7 +360,7 @@ class PipelineStatus(Record):
     latest: Annotated[str, Field(max_length=253)] = Field(
         default="",
         description=(
-            "Target of the link 'latest', which is the newest publication, such as "
+            "Target of the link 'latest', that is, the newest publication, such as "
             "'attempts/0003/p0007'."
         ),
     )
@@ -366,22 +372,20 @@ class PipelineStatus(Record):
     ] = Field(
         default=(),
         json_schema_extra=keyed_by("number"),
-        description=(
-            "Ended attempts, the newest last. 'attemptHistoryLimit' says how many are kept."
-        ),
+        description="Ended attempts, the newest last. 'attemptHistoryLimit' limits their number.",
     )
     completed_runs: Annotated[tuple[Name, ...], Field(max_length=MAX_RUNS), keep_last(MAX_RUNS)] = (
         Field(
             default=(),
             description=(
                 "Names of completed runs whose attempts are no longer listed, the newest last, for "
-                "pipelines that come after one of them."
+                "pipelines that depend on one of them."
             ),
         )
     )
     inputs: Inputs = list_inputs(
-        "Other pipelines that the latest begun run comes after, as they were when its first "
-        "attempt was made. Its retries read the same."
+        "Other pipelines that the latest run comes after, as they were when its first attempt was "
+        "created. Retries read the same outputs."
     )
     handled: HandledTokens | None = Field(
         default=None, description="Requests by annotation that were handled."

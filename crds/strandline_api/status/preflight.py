@@ -32,7 +32,7 @@ class Preflight(Record):
     """The last preflight check."""
 
     key: Annotated[str, Field(max_length=64)] = Field(
-        default="", description="Digest of what is checked: the pipeline, its code, its image."
+        default="", description="Digest of the checked pipeline, its code, and its image."
     )
     verdict: Annotated[
         PreflightVerdict,
@@ -41,17 +41,19 @@ class Preflight(Record):
     ] = Field(
         default=PreflightVerdict.UNKNOWN,
         description=(
-            "One of Pending, Passed, Failed or Unknown. After Unknown the run goes on, and its "
-            "attempt tells."
+            "One of Pending, Passed, Failed or Unknown. After Unknown, the run continues, and its "
+            "attempt reports errors."
         ),
     )
-    message: Sentence = Field(default="", description="What is wrong, or why nothing was learned.")
+    message: Sentence = Field(
+        default="", description="The error found, or the reason that the check gave no result."
+    )
     image: Annotated[str, Field(max_length=MAX_IMAGE), BeforeValidator(fitting(MAX_IMAGE))] = Field(
-        default="", description="The image that checked it, by its digest, if known."
+        default="", description="Digest of the image that ran the check, if known."
     )
     generation: Count = Field(
         default=0, description="The metadata.generation of the pipeline that was checked."
     )
     time: Time | None = Field(
-        default=None, description="Time of the verdict, or of the beginning of the check."
+        default=None, description="Time of the result, or start of the check."
     )

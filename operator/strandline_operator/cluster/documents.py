@@ -84,7 +84,7 @@ def read_plain_yaml(text: str) -> object:
         problem = _find_trick(yaml.parse(text, Loader=_LOADER))
         value: object = None if problem else yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ValueError(f"this is no YAML: {' '.join(str(error).split())}") from None
+        raise ValueError(f"this is not YAML: {' '.join(str(error).split())}") from None
     if problem:
         raise ValueError(problem)
     return value
@@ -96,7 +96,7 @@ def _find_trick(events: Iterator[Any]) -> str:
     for event in events:
         if type(event) is yaml.AliasEvent:
             where = f"line {event.start_mark.line + 1}: " if event.start_mark else ""
-            return f"{where}aliases are not taken here; write it out"
+            return f"{where}aliases are not supported; write the value out"
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > _MOST_YAML_LEVELS:

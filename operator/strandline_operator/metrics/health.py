@@ -31,7 +31,7 @@ def make_health_page(check: Check, loop: asyncio.AbstractEventLoop) -> Page:
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
         if environ.get("PATH_INFO") != PATH:
-            return _render(start, HTTPStatus.NOT_FOUND, {"error": f"ask {PATH}"})
+            return _render(start, HTTPStatus.NOT_FOUND, {"error": f"request {PATH}"})
         future: Future[Mapping[str, float]] = Future()
         loop.call_soon_threadsafe(_carry_out, check, future)
         try:

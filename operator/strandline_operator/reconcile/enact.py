@@ -212,7 +212,7 @@ class _Hand:
         except Conflict:
             return
         except ApiError as error:
-            line = f"event {event.reason} was not made: {error}"
+            line = f"event {event.reason} was not created: {error}"
             _LOGGER.info("%s", line, extra={"pipeline": self.key, "attempt": event.attempt})
 
     async def _write(self, resource: Resource, name: str, body: Body) -> Body | None:

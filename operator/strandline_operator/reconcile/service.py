@@ -370,7 +370,7 @@ def _explain(error: ApiError) -> str:
     if isinstance(error, NotFound):
         return "the cluster does not know CurationPipelines: apply the files in crds/"
     if isinstance(error, Forbidden):
-        return f"the operator lacks rights: {error.message}"
+        return f"the operator lacks permissions: {error.message}"
     return f"pipelines could not be listed: {error}"
 
 

@@ -132,7 +132,7 @@ def find_move(store: Store, location: OutputRoot) -> str | None:
         return f"outputs: {name_old(store, location)} -> {location.name}"
     # An unmounted or different disk may have the same path, but none of the outputs.
     if location.is_marked is False and store.count()["finished"]:
-        return f"outputs: {location.name} -> gone from there, and {OWNER} with them"
+        return f"outputs: {location.name} -> missing there, including {OWNER}"
     return None
 
 

@@ -133,5 +133,5 @@ def find_excess(
         rows = efforts[stage].rows_in if stage in efforts else count
         if count > count_tolerated(tolerance, rows):
             of = f" of {rows}" if isinstance(tolerance, str) else ""
-            return stage, f"{count}{of} rows failed, and tolerateRows is {tolerance}"
+            return stage, f"{count}{of} rows failed, but tolerateRows is {tolerance}"
     return None

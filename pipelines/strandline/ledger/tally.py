@@ -205,9 +205,9 @@ def _count_event(
         elif abs(state) != digest:
             # Children of both tries are on their way, and no count could distinguish them.
             msg = (
-                f"source {source.hex()}: the task {token.hex()} was worked on twice and became "
-                f"{len(children)} other tasks than the first time; stages must be functions of "
-                "their input"
+                f"source {source.hex()}: the task {token.hex()} was processed twice and produced "
+                f"{len(children)} tasks that differ from the first time; a stage's output may "
+                "depend only on its input"
             )
             raise NonDeterministicTaskError(msg)
     if is_new:

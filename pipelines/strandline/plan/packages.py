@@ -53,7 +53,7 @@ def name_package(module: str) -> str:
 def advise(module: str) -> str:
     """Return how to install a missing module."""
     if (package := find_package(module)) is None:
-        return f"install the package that has the module {module!r} wherever the pipeline runs"
+        return f"install the package with the module {module!r} wherever the pipeline runs"
     needs = f", which needs {package.needs}" if package.needs else ""
     return f"pip install '{package.install}'{needs}"
 

@@ -106,7 +106,7 @@ def check_plan(
         if plan.name in names[:index]
     ]
     if not stages:
-        problems.append(Problem("spec.sink", "required: a pipeline ends in a sink"))
+        problems.append(Problem("spec.sink", "required: a pipeline ends with a sink"))
     problems += [] if problems else _find_partition_faults(source, stages)
     problems += [] if problems else _find_cut_faults(named)
     problems += [] if problems else _find_missing_columns(named)
@@ -168,7 +168,10 @@ def _find_faults(at: str, plan: StagePlan) -> Iterator[str]:
     elif at not in {"spec.source", "spec.sink"} and is_sink:
         yield f"stage {name!r} is a sink; only the last stage may write the output"
     elif is_source and plan.gathers:
-        yield f"stage {name!r} lists sources, and no task passes it; gather in a stage of its own"
+        yield (
+            f"stage {name!r} lists sources, and no tasks pass through it; gather in a separate "
+            "stage"
+        )
     elif is_sink:
         yield from _find_sink_faults(plan)
     elif not is_source:
@@ -180,8 +183,8 @@ def _find_sink_faults(plan: StagePlan) -> Iterator[str]:
     for method in ("process", "process_batch"):
         if plan.overrides(method):
             yield (
-                f"stage {plan.name!r} is a sink, of which only `write` is called: do what its "
-                f"`{method}` does in a stage before it"
+                f"stage {plan.name!r} is a sink, and only its `write` is called; move the code of "
+                f"its `{method}` to a stage before it"
             )
 
 
@@ -190,18 +193,22 @@ def _find_shape_faults(plan: StagePlan) -> Iterator[str]:
     batched = plan.overrides("process_batch")
     if plan.stage.mixes_sources:
         yield (
-            f"stage {plan.name!r} mixes rows of several sources, so no source could be resumed by "
-            "itself; do it within a source, or as a second pipeline over this one's output"
+            f"stage {plan.name!r} mixes rows of several sources, so no source could be resumed "
+            "alone; mix rows only within a source, or in a second pipeline that reads this "
+            "pipeline's output"
         )
     elif single == batched:
         which = "both `process` and" if single else "neither `process` nor"
         yield f"stage {plan.name!r} defines {which} `process_batch`; it needs exactly one"
     elif batched and plan.group is not None:
-        yield f"stage {plan.name!r} has a group, which is joined into one task; write `process`"
+        yield (
+            f"stage {plan.name!r} has a group, whose children are joined into one task; define "
+            "`process`"
+        )
     elif batched and plan.stage.fans_out_in_batch() and plan.batch_size > 1:
         yield (
-            f"stage {plan.name!r} fans out in a batch of {plan.batch_size}, so no child has one "
-            "parent; set batchSize to 1 or fan out in `process`"
+            f"stage {plan.name!r} fans out in a batch of {plan.batch_size}, so a child has no "
+            "single parent; set batchSize to 1 or fan out in `process`"
         )
 
 
@@ -211,10 +218,10 @@ def _find_cut_faults(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem
         at, plan = named[index]
         if plan.has_cut:
             message = (
-                f"what {plan.name!r} hands on is of a fan-out in a fan-out, and {joining.name!r} "
-                "joins the children of one"
+                f"the output of {plan.name!r} can't be kept: it is a fan-out within a fan-out, and "
+                f"{joining.name!r} joins only one of them"
             )
-            yield Problem(f"{at}.keep", message, f"keep what {joining.name!r} hands on instead")
+            yield Problem(f"{at}.keep", message, f"keep the output of {joining.name!r} instead")
 
 
 def list_uncuttable(stages: Sequence[StagePlan]) -> Iterator[tuple[int, StagePlan]]:
@@ -258,8 +265,8 @@ def _find_partition_faults(source: StagePlan, stages: Sequence[StagePlan]) -> It
         return
     if not getattr(source.stage, "deletes_removed", False):
         message = (
-            f"must be Delete: {ends[-1].name!r} makes one of sources that share storage, so none "
-            "of them can be kept by itself"
+            f"must be Delete: {ends[-1].name!r} combines sources that share storage, so no single "
+            "source can be kept"
         )
         yield Problem("spec.source.with.onRemoved", message, "write `onRemoved: Delete`")
     if ends[-1] is not stages[-1]:
@@ -267,9 +274,9 @@ def _find_partition_faults(source: StagePlan, stages: Sequence[StagePlan]) -> It
     for index, plan in reversed(list(enumerate(stages[:-1]))):
         if plan.may_fan_out:
             message = (
-                f"stage {plan.name!r} may fan out, but {stages[-1].name!r} writes what shares "
-                "storage in one piece"
+                f"stage {plan.name!r} may fan out, but {stages[-1].name!r} writes sources that "
+                "share storage as one task"
             )
-            yield Problem(f"spec.stages[{index}]", message, "give a stage after it a `group`")
+            yield Problem(f"spec.stages[{index}]", message, "set `group` on a stage after it")
         if plan.may_fan_out or plan.group is not None:
             return

@@ -89,7 +89,7 @@ def fetch_archive(
         file, files = aside / "archive", aside / "files"
         found = download(url, file, sleep)
         if found != digest:
-            msg = f"the archive at {url} has the digest {found}, not the one that was asked for"
+            msg = f"the archive at {url} has the digest {found}, not the requested one"
             raise ArchiveError(msg)
         with naming_volume(folder):
             _unpack(file, files, url, is_kept=is_kept)
@@ -117,7 +117,7 @@ def _unpack(file: Path, folder: Path, url: str, *, is_kept: bool) -> None:
             if number >= MOST_FILES:
                 raise ArchiveError(f"the archive at {url} holds more than {MOST_FILES:,} files")
             if not member.is_plain:
-                what = "is no plain file; pack files alone, without links"
+                what = "is not a regular file; pack only regular files, without links"
                 raise ArchiveError(f"the archive at {url}: {member.name!r} {what}")
             if member.is_folder:
                 (folder / path).mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ def _find_path(name: str, url: str) -> PurePosixPath:
     """
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
-        msg = f"the archive at {url}: {name!r} would be written outside of its folder"
+        msg = f"the archive at {url}: {name!r} would be written outside its folder"
         raise ArchiveError(msg)
     return path
 
@@ -186,7 +186,7 @@ def _listing(file: Path, url: str) -> Iterator[Iterator[Member]]:
 
 
 def _describe_damage(url: str, error: Exception) -> ArchiveError:
-    what = "is no archive that can be read (.zip, .whl, .tar, .tar.gz)"
+    what = "is not a readable archive (.zip, .whl, .tar, .tar.gz)"
     return ArchiveError(f"{url} {what}: {error}")
 
 

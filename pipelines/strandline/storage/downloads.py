@@ -81,7 +81,10 @@ def _copy(url: str, target: Path) -> str:
             digest.update(block)
             size += len(block)
             if size > MOST_BYTES:
-                msg = f"{url}: it has more than {MOST_BYTES >> 20} MiB; bring less, or an image"
+                msg = (
+                    f"{url}: it has more than {MOST_BYTES >> 20} MiB; make it smaller, or build an "
+                    "image that contains it"
+                )
                 raise NothingThereError(msg)
             file.write(block)
     return digest.hexdigest()
@@ -114,10 +117,10 @@ def _explaining(url: str) -> Iterator[None]:
         is_final = error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code not in _PASSING
         kind = NothingThereError if is_final else UnreachableError
         error.close()  # the error holds the connection open
-        msg = f"{url}: the server answers {error.code} {error.reason}"
+        msg = f"{url}: the server returned {error.code} {error.reason}"
         raise kind(msg) from error
     except FileNotFoundError as error:
-        msg = f"{url}: there is no such file"
+        msg = f"{url}: the file does not exist"
         raise NothingThereError(msg) from error
     except CredentialsRefusedError:
         raise

@@ -10,14 +10,14 @@ from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.exit_codes import ExitCode
 
 _SENTENCES = {
-    errno.ENOSPC: "no space is left on the volume; free some or give it more",
-    errno.EDQUOT: "the disk quota of the volume is used up; free some or raise it",
-    errno.EACCES: "no right to write there; check owner and mode of the folder",
-    errno.EPERM: "no right to write there; check owner and mode of the folder",
+    errno.ENOSPC: "no space is left on the volume; free some space or enlarge the volume",
+    errno.EDQUOT: "the disk quota of the volume is used up; free some space or raise the quota",
+    errno.EACCES: "no permission to write; check the owner and mode of the folder",
+    errno.EPERM: "no permission to write; check the owner and mode of the folder",
     errno.EROFS: "the volume is mounted read-only",
     errno.EIO: "the volume reports an input/output error; check the disk",
-    errno.ENOTDIR: "a file stands where a folder is needed",
-    errno.EEXIST: "a file stands where a folder is needed",
+    errno.ENOTDIR: "this is a file, but a folder is needed",
+    errno.EEXIST: "this is a file, but a folder is needed",
 }
 
 

@@ -34,63 +34,65 @@ JUDGEMENTS = (
         "a local disk or block volume",
         ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs"),
         is_safe=True,
-        reason="one kernel keeps map, locks and disk in step",
+        reason="one kernel keeps memory map, locks and disk consistent",
     ),
     Judgement(
         "memory",
         ("tmpfs", "ramfs"),
         is_safe=True,
-        reason="as a disk, but all of it is gone with the machine",
+        reason="like a disk, but its content is lost with the machine",
     ),
     Judgement(
         "a container's own layer",
         ("overlay", "aufs"),
         is_safe=True,
-        reason="as the disk below it, but gone with the container",
+        reason="like the disk below it, but its content is lost with the container",
     ),
     Judgement(
         "NFS",
         ("nfs", "nfs4"),
         is_safe=False,
-        reason="each host maps pages of its own, and locks are lost with the server's connection",
+        reason="each host maps its own pages, and locks are lost with the connection to the server",
     ),
     Judgement(
         "SMB",
         ("cifs", "smb", "smb3", "smbfs"),
         is_safe=False,
-        reason="each host maps pages of its own, and locks are not those of other processes",
+        reason="each host maps its own pages, and locks do not exclude other processes",
     ),
     Judgement(
         "AFS",
         ("afs", "openafs", "coda"),
         is_safe=False,
-        reason="files are written back when they are closed, and a map never is",
+        reason="files are written back only when they are closed, and memory maps never are",
     ),
     Judgement(
         "CephFS",
         ("ceph",),
         is_safe=False,
-        reason="a map is not kept in step with other hosts, and an evicted client loses its locks; "
-        "Ceph's block volumes (RBD) are fine",
+        reason="memory maps are not kept consistent with other hosts, and an evicted client loses "
+        "its locks; Ceph's block volumes (RBD) are fine",
     ),
     Judgement(
         "Lustre",
         ("lustre", "lustre_lite"),
         is_safe=False,
-        reason="flock is off or of one host alone unless each client is mounted with it",
+        reason="flock is off or limited to one host unless each client is mounted with it",
     ),
     Judgement(
         "BeeGFS",
         ("beegfs", "beegfs_nodev"),
         is_safe=False,
-        reason="maps are cached by each client, and locks are of one host alone by default",
+        reason=(
+            "memory maps are cached by each client, and locks are limited to one host by default"
+        ),
     ),
     Judgement(
         "GPFS (IBM Storage Scale)",
         ("gpfs", "mmfs"),
         is_safe=False,
-        reason="files are kept in step, but the lock that processes share in memory is not one "
-        "across hosts",
+        reason="files are kept consistent, but the lock that processes share in memory does not "
+        "work across hosts",
     ),
     Judgement(
         "GlusterFS",
@@ -102,33 +104,33 @@ JUDGEMENTS = (
         "OCFS2, GFS2",
         ("ocfs2", "gfs2"),
         is_safe=False,
-        reason="files are kept in step, but the lock that processes share in memory is not one "
-        "across hosts",
+        reason="files are kept consistent, but the lock that processes share in memory does not "
+        "work across hosts",
     ),
     Judgement(
         "WekaFS, PanFS, OrangeFS",
         ("wekafs", "panfs", "pvfs2", "orangefs"),
         is_safe=False,
-        reason="maps and locks of several hosts are not kept in step by default",
+        reason="memory maps and locks are not kept consistent across hosts by default",
     ),
     Judgement(
         "a folder of the host in a virtual machine (virtiofs, 9p and others)",
         ("virtiofs", "9p", "vboxsf", "vmhgfs", "prl_fs"),
         is_safe=False,
-        reason="the host and other machines have it too, and locks end at this machine",
+        reason="the host and other machines use it too, but locks are limited to this machine",
     ),
     Judgement(
         "FUSE",
         ("fuse", "fuseblk", "fuse."),
         is_safe=False,
-        reason="a program that may be killed stands between the map and the disk",
+        reason="a program that may be killed is between the memory map and the disk",
     ),
 )
 UNKNOWN = Judgement(
     "any other",
     (),
     is_safe=True,
-    reason="`strandline doctor` says that nobody has judged it, and tries locks and a map",
+    reason="`strandline doctor` reports it as untested, and tries locks and a memory map",
 )
 # Other file systems may forward a sync to a server or to a lower disk, or ignore it.
 _SYNCED_WHOLE = frozenset({"ext4", "xfs", "btrfs"})

@@ -39,7 +39,7 @@ class ExtractFunctions(Stage):
     class Params(Stage.Params):
         """Which functions."""
 
-        nested: bool = Field(default=False, description="Take functions inside functions too.")
+        nested: bool = Field(default=False, description="Also extract functions inside functions.")
 
     params: Params
     keeps_columns = False

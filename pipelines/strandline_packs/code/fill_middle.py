@@ -46,22 +46,24 @@ class FillMiddle(Stage):
         middle: str = Field(default="<fim_middle>", description="Token before the middle.")
         end: str | None = Field(
             default=None,
-            description="Token that ends texts, as `append` of `tokenise-text`; it stays last.",
+            description="Token that ends texts, as in `append` of `tokenise-text`; it stays last.",
         )
         rate: float = Field(
-            default=0.5, ge=0, le=1, description="Share of the rows that are cut, about."
+            default=0.5, ge=0, le=1, description="Approximate share of rows that are cut."
         )
         suffix_first: float = Field(
             default=0.5,
             ge=0,
             le=1,
-            description="Share of these in which the end comes first and the beginning stands "
-            "before the middle (SPM); in the others the beginning comes first (PSM).",
+            description="Share of the cut rows with the order end, beginning, middle (SPM); the "
+            "others have the order beginning, end, middle (PSM).",
         )
-        seed: int = Field(default=0, description="Draws rows, forms and cuts.")
+        seed: int = Field(default=0, description="Seed for the choice of rows, orders and cuts.")
         column: str = Field(default="tokens", min_length=1, description="Column with the tokens.")
         key: str = Field(
-            default="key", min_length=1, description="Column with what decides beside the seed."
+            default="key",
+            min_length=1,
+            description="Column that determines the choice together with the seed.",
         )
         _digest: str = PrivateAttr(default="")
 

@@ -22,18 +22,20 @@ class FilterCodeQuality(RowFilter):
         """The bounds."""
 
         column: str = Field(default="source", description="Column with the code.")
-        min_lines: int = Field(default=3, ge=0, description="Fewest lines.")
-        max_lines: int = Field(default=300, ge=1, description="Most lines.")
-        min_characters: int = Field(default=40, ge=0, description="Fewest characters.")
-        max_characters: int = Field(default=20_000, ge=1, description="Most characters.")
+        min_lines: int = Field(default=3, ge=0, description="Minimum number of lines.")
+        max_lines: int = Field(default=300, ge=1, description="Maximum number of lines.")
+        min_characters: int = Field(default=40, ge=0, description="Minimum number of characters.")
+        max_characters: int = Field(
+            default=20_000, ge=1, description="Maximum number of characters."
+        )
         max_mean_line_length: float = Field(
-            default=100.0, gt=0, description="Highest mean line length in characters."
+            default=100.0, gt=0, description="Maximum mean line length in characters."
         )
         min_alphanumeric_ratio: float = Field(
-            default=0.25, ge=0, le=1, description="Lowest share of letters and digits."
+            default=0.25, ge=0, le=1, description="Minimum share of letters and digits."
         )
         max_comment_ratio: float = Field(
-            default=0.5, ge=0, le=1, description="Highest share of lines that are comments."
+            default=0.5, ge=0, le=1, description="Maximum share of lines that are comments."
         )
 
     params: Params

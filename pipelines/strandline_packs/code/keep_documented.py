@@ -21,7 +21,9 @@ class KeepDocumented(RowFilter):
         """How much documentation."""
 
         column: str = Field(default="docstring", description="Column with the documentation.")
-        min_words: int = Field(default=3, ge=1, description="Fewest words, split at white space.")
+        min_words: int = Field(
+            default=3, ge=1, description="Minimum number of words, split at white space."
+        )
 
     params: Params
     added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}

@@ -35,10 +35,16 @@ class RedactSecrets(RedactingStage):
         emails: bool = Field(default=True, description="Redact e-mail addresses.")
         ips: bool = Field(default=True, description="Redact public IPv4 and IPv6 addresses.")
         min_length: int = Field(
-            default=32, ge=16, le=512, description="Shortest quoted string judged by its entropy."
+            default=32,
+            ge=16,
+            le=512,
+            description="Minimum length of quoted strings whose entropy is checked.",
         )
         min_entropy: float = Field(
-            default=4.3, ge=0, le=8, description="Bits per character that make it a secret."
+            default=4.3,
+            ge=0,
+            le=8,
+            description="Minimum entropy of a secret, in bits per character.",
         )
 
     version = "2"

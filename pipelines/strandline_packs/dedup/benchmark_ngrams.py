@@ -114,7 +114,7 @@ def read_texts(path: str, columns: Sequence[str]) -> Iterator[str]:
 def _join_columns(path: str, table: pa.Table, columns: Sequence[str]) -> Iterator[str]:
     found = [name for name in columns if name in table.column_names]
     if not found and table.num_rows:
-        msg = f"{path}: there is none of the columns {', '.join(columns)}"
+        msg = f"{path}: the file has none of the columns {', '.join(columns)}"
         raise UnreadableFileError(msg)
     for values in zip(*(list_strings(table, name) for name in found), strict=True):
         yield "\n".join(values)

@@ -24,25 +24,27 @@ class DropContaminated(RowFilter):
 
         benchmarks: tuple[str, ...] = Field(
             min_length=1,
-            description="Files or fsspec URLs: `.jsonl`, also compressed, `.parquet`, or a text. "
-            "A dropped row is counted under the name of the first that it has something of.",
+            description="Files or fsspec URLs: `.jsonl`, also compressed, `.parquet`, or a text. A "
+            "dropped row is counted under the first benchmark that it overlaps.",
         )
         benchmark_columns: tuple[str, ...] = Field(
             default=("text", "question", "query", "answer"),
             min_length=1,
-            description="Columns of the benchmarks with text, of those that there are; of a row "
-            "they are one text, in this order.",
+            description="Columns of the benchmarks with text; missing ones are skipped. The "
+            "columns of a row are joined in this order.",
         )
         column: str = Field(default="text", description="Column of the rows with the text.")
         n: int = Field(
-            default=12, ge=1, description="Words of an n-gram; shorter benchmark texts have none."
+            default=12,
+            ge=1,
+            description="Number of words of an n-gram; shorter benchmark texts have no n-grams.",
         )
         max_ratio: float = Field(
             default=0.0,
             ge=0,
             lt=1,
-            description="Highest share of a text's n-grams that are a benchmark's; with 0 a single "
-            "one drops the text.",
+            description="Maximum share of a text's n-grams that occur in a benchmark; with 0, a "
+            "single one drops the text.",
         )
         _digests: dict[str, str] = PrivateAttr(default_factory=dict)
 
@@ -81,7 +83,7 @@ class DropContaminated(RowFilter):
         params = self.params
         for path, digest in params.digests.items():
             if digest_content(path) != digest:
-                msg = f"{path}: the benchmark was changed under the run; run it again"
+                msg = f"{path}: the benchmark has changed during the run; run the pipeline again"
                 raise ChangedListError(msg)
         texts = (read_texts(path, params.benchmark_columns) for path in params.benchmarks)
         self._index = NgramIndex(params.n, texts)

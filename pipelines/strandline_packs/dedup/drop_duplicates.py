@@ -46,16 +46,16 @@ class DropDuplicates(RowFilter):
         """The columns and the normalisation that decide equality."""
 
         within: ComparedRows = Field(
-            description="Which rows are compared: `task`, those that a reader hands on at once. "
-            "For a whole corpus use the passes that begin with `digest-rows`.",
+            description="Which rows are compared: `task` compares the rows of one task of the "
+            "reader. For a whole corpus, use the passes that start with `digest-rows`.",
         )
         columns: tuple[str, ...] = Field(
             default=("text",), min_length=1, description="Columns of text that are compared."
         )
         normalise: Normalisation = Field(
             default=Normalisation.WHITESPACE,
-            description="`none`: bytes must be equal. `whitespace`: runs of white space are one "
-            "blank. `case`: upper and lower case are the same too.",
+            description="`none`: bytes must be equal. `whitespace`: runs of white space count as "
+            "one blank. `case`: also ignores upper and lower case.",
         )
 
     params: Params

@@ -25,9 +25,9 @@ class DropListed(RowFilter):
 
         path: str = Field(
             min_length=1,
-            description="Parquet file or fsspec URL with the keys to be dropped, such as "
-            "`cluster-duplicates` of another pipeline makes; or a pattern of several files, or a "
-            "folder with a slash at its end.",
+            description="Parquet file or fsspec URL with the keys to drop, such as the output of "
+            "`cluster-duplicates` in another pipeline; or a pattern of several files, "
+            "or a folder with a trailing slash.",
         )
         path_column: str = Field(default=KEY, description="Column of the file with the keys.")
         column: str = Field(default=KEY, description="Column of the rows with their key.")
@@ -68,11 +68,11 @@ class DropListed(RowFilter):
         if not list_key_files(self.params.path):
             # Missing is an error only now: during planning another pipeline may still create the
             # file.
-            msg = f"{self.params.path}: there is no file of this name"
+            msg = f"{self.params.path}: the file does not exist"
             raise UnreadableFileError(msg)
         self._listed = read_key_list(self.params.path, self.params.path_column)
         if self._listed.digest != self.params.digest:
-            msg = f"{self.params.path}: the list was changed under the run; run it again"
+            msg = f"{self.params.path}: the list has changed during the run; run the pipeline again"
             raise ChangedListError(msg)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:

@@ -22,5 +22,8 @@ class WordRunParams(KeyedTextParams):
     words: int = Field(
         default=5,
         ge=1,
-        description="Texts are compared by runs of so many words; fewer find looser likeness.",
+        description=(
+            "Number of words of the runs by which texts are compared; fewer words find less "
+            "similar texts."
+        ),
     )

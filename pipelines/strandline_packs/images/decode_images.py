@@ -45,15 +45,17 @@ class DecodeImages(Stage):
         column: str = Field(
             default="content",
             description="Column with the files. `image.bytes` is the field `bytes` of the column "
-            "`image`, as the hub's data sets have them; `image` alone finds it too.",
+            "`image`, as in data sets of the hub; `image` alone also finds it.",
         )
         max_pixels: int = Field(
-            default=50_000_000, ge=1, description="Images of more pixels are dropped and counted."
+            default=50_000_000,
+            ge=1,
+            description="Maximum number of pixels; larger images are dropped and counted.",
         )
         bad_images: BadInput = Field(
             default=BadInput.DROP,
-            description="Files that are no image or a damaged one: `drop` and count them, or "
-            "`fail` the source.",
+            description="Treatment of files that are not images or are damaged: `drop` and count "
+            "them, or `fail` the source.",
         )
 
     version = "4"
@@ -123,7 +125,7 @@ class DecodeImages(Stage):
             return None
         except Exception as error:  # a decoder may raise anything over a damaged file
             if self.params.bad_images is BadInput.FAIL:
-                msg = f"{key}: no image that can be decoded ({error})"
+                msg = f"{key}: not a decodable image ({error})"
                 raise UnreadableFileError(msg) from error
             self.count("dropped: not an image")
             return None

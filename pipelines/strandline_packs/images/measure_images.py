@@ -21,7 +21,7 @@ class MeasureImages(Stage):
         """Which pictures to keep."""
 
         keep_pictures: bool = Field(
-            default=False, description="Keep the column `picture`, which is most of the bytes."
+            default=False, description="Keep the column `picture`, which has most of the bytes."
         )
 
     version = "2"

@@ -18,7 +18,9 @@ class ResizeImages(Stage):
     class Params(Stage.Params):
         """How large a picture may be."""
 
-        longest: int = Field(default=256, ge=1, description="Pixels of the longest side at most.")
+        longest: int = Field(
+            default=256, ge=1, description="Maximum length of the longer side in pixels."
+        )
 
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("PIL",)

@@ -90,7 +90,7 @@ class ChatTemplate:
                 )
             )
         except self._errors.TemplateError as error:
-            msg = f"the chat template refuses the conversation: {error}"
+            msg = f"the chat template rejects the conversation: {error}"
             raise ChatError(msg) from error
 
 

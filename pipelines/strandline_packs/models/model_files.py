@@ -44,9 +44,9 @@ class ModelFileParams(Stage.Params):
 
     model: str = Field(
         min_length=1,
-        description="File of the model on a disk of the workers, or a URL that each node "
-        "copies once; `{stdlib}` and `{site-packages}` stand for this interpreter's folders. "
-        "Its content is part of the fingerprint.",
+        description="File of the model on a disk of the workers, or a URL that each node copies "
+        "once; `{stdlib}` and `{site-packages}` mean this interpreter's folders. Its "
+        "content is part of the fingerprint.",
     )
     _digests: dict[str, str] = PrivateAttr(default_factory=dict)
 
@@ -98,7 +98,7 @@ def copy_model(path: str, digest: str, suffix: str) -> Path:
     state = blake2b(digest_size=16)
     copy = _copy_once(path, _find_copies() / f"{digest}{suffix}", state, digest)
     if copy is None:
-        msg = f"{path}: the model was changed under the run; run it again"
+        msg = f"{path}: the model has changed during the run; run the pipeline again"
         raise ModelError(msg)
     return copy
 
@@ -114,7 +114,7 @@ def copy_weights(url: str, digest: str) -> Path:
     suffix = PurePosixPath(urlsplit(url).path).suffix
     copy = _copy_once(url, _find_copies() / f"{digest}{suffix}", state, digest)
     if copy is None:
-        msg = f"{url}: its SHA-256 is {state.hexdigest()}, and not {digest}"
+        msg = f"{url}: its SHA-256 is {state.hexdigest()}, not {digest}"
         raise ModelError(msg)
     return copy
 

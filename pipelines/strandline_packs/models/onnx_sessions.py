@@ -65,7 +65,7 @@ def start_session(path: Path, name: str, provider: str, *, threads: int) -> Any:
     try:
         return runtime.InferenceSession(str(path), options, providers=[provider])
     except Exception as error:  # ONNX Runtime has a separate class for each kind of error
-        msg = f"{name}: no model that can be loaded ({error})"
+        msg = f"{name}: the model can't be loaded ({error})"
         raise ModelError(msg) from error
 
 
@@ -79,7 +79,7 @@ def choose_provider(
     """
     has_cuda = "CUDAExecutionProvider" in available
     if device is Device.CUDA and not has_cuda:
-        msg = "CUDA is asked for, and ONNX Runtime has none here; install onnxruntime-gpu"
+        msg = "CUDA is requested, but ONNX Runtime has no CUDA support; install onnxruntime-gpu"
         raise ModelError(msg)
     is_given = environment.get("CUDA_VISIBLE_DEVICES", "") not in {"", "-1"}
     if device is Device.CUDA or (device is Device.AUTO and has_cuda and is_given):

@@ -31,7 +31,7 @@ def read_tokenizer(path: str) -> Tokenizer:
     try:
         return Tokenizer.from_str(content.decode())
     except Exception as error:  # the library raises plain `Exception`
-        msg = f"{Path(path).name}: no tokenizer that can be read ({error})"
+        msg = f"{Path(path).name}: not a readable tokenizer ({error})"
         raise ValueError(msg) from error
 
 

@@ -40,8 +40,8 @@ class SharingParams(SinkParams):
     target_bytes: int | None = Field(
         default=None,
         ge=1,
-        description="Bytes of a file, about: sources that finish near each other share one. By "
-        "default each has a file of its own.",
+        description="Approximate size of a file in bytes: sources that finish at about the same "
+        "time share a file. By default, each source has its own file.",
     )
 
 

@@ -51,10 +51,10 @@ def _explain_schema(schema: pa.Schema, error: pa.ArrowException) -> TypeError:
         except pa.ArrowException:
             what = "objects without any field" if _has_empty(field.type) else str(field.type)
             return TypeError(
-                f"the column {field.name!r} holds {what}, which Parquet can't hold; leave it out "
+                f"the column {field.name!r} holds {what}, which Parquet can't store; leave it out "
                 "with `select-columns`, or write `jsonl`"
             )
-    return TypeError(f"Parquet can't hold these columns ({error})")
+    return TypeError(f"Parquet can't store these columns ({error})")
 
 
 def _has_empty(kind: pa.DataType) -> bool:
@@ -74,15 +74,17 @@ class ParquetSink(SharingSink):
         compression: ParquetCompression = Field(
             default=ParquetCompression.ZSTD, description="Compression of the pages."
         )
-        row_group_rows: int = Field(default=65_536, ge=1, description="Most rows of a row group.")
+        row_group_rows: int = Field(
+            default=65_536, ge=1, description="Maximum number of rows of a row group."
+        )
         write_empty: bool = Field(
             default=False,
-            description="Write a file without rows too, so that a pipeline that reads them finds "
-            "one where nothing was found.",
+            description="Also write files without rows, so that a pipeline that reads the files "
+            "finds one for every source.",
         )
         features: dict[str, Feature] = Field(
             default_factory=dict,
-            description="What columns mean to Hugging Face's `datasets`: `image` or `audio` for "
+            description="Meaning of columns for Hugging Face's `datasets`: `image` or `audio` for "
             "bytes, `{classes: [...]}` for labels.",
         )
 
@@ -168,13 +170,13 @@ class ParquetPartitions(SinkStage):
         """The column that defines partitions, and the layout of files."""
 
         by: str = Field(
-            description="Regular expression; sources in whose keys it finds the same text share a "
-            "file. One in whose key it finds nothing has a file of its own."
+            description="Regular expression; sources share a file if it matches the same text in "
+            "their keys. A source whose key does not match has its own file."
         )
         member: str = Field(
             default="key",
-            description="Column that says which member a row is of; its values, in order, make "
-            "the row groups.",
+            description="Column that names the member of a row; its values, in order, form the row "
+            "groups.",
         )
         compression: ParquetCompression = Field(
             default=ParquetCompression.ZSTD, description="Compression of the pages."

@@ -23,7 +23,7 @@ class CsvSink(SinkStage):
         """How values are parted."""
 
         delimiter: str = Field(
-            default=",", min_length=1, max_length=1, description="What is between values."
+            default=",", min_length=1, max_length=1, description="Separator between values."
         )
 
     params: Params
@@ -62,7 +62,9 @@ class ArrowSink(SinkStage):
         compression: ArrowCompression = Field(
             default=ArrowCompression.NONE, description="Compression of the buffers."
         )
-        batch_rows: int = Field(default=65_536, ge=1, description="Most rows of a batch.")
+        batch_rows: int = Field(
+            default=65_536, ge=1, description="Maximum number of rows of a batch."
+        )
 
     params: Params
     suffix: str = ".arrow"

@@ -62,14 +62,14 @@ class TokenShards(SharingSink):
         mask: str | None = Field(
             default=None,
             min_length=1,
-            description="Column with a list for each row that says which of its tokens count for "
-            "the loss; written as `.ds.loss`, which only `format: datatrove` has.",
+            description="Column with lists that mark the tokens that count for the loss; written "
+            "as `.ds.loss`, which needs `format: datatrove`.",
         )
 
         @model_validator(mode="after")
         def _check_mask(self) -> Self:
             if self.mask is not None and _LAYOUTS[self.format].mask_suffix is None:
-                msg = f"`mask` has no place in `format: {self.format}`; write `format: datatrove`"
+                msg = f"`format: {self.format}` does not support `mask`; set `format: datatrove`"
                 raise ValueError(msg)
             return self
 
@@ -97,8 +97,8 @@ class TokenShards(SharingSink):
             largest = find_largest() if self.params.column in stage.adds_columns else None
             if largest is not None and largest > most:
                 return (
-                    f"`tokenBytes: 2` has room for tokens up to {most:,}, and the tokenizer's go "
-                    f"up to {largest:,}; write `tokenBytes: 4`"
+                    f"`tokenBytes: 2` supports tokens up to {most:,}, but the tokenizer's go up to "
+                    f"{largest:,}; set `tokenBytes: 4`"
                 )
         return None
 
@@ -194,7 +194,7 @@ def _copy_bytes(source: BinaryIO, begin: int, end: int, file: BinaryIO) -> None:
     while begin < end:
         chunk = source.read(min(_CHUNK, end - begin))
         if not chunk:
-            msg = "the file is shorter than its index says"
+            msg = "the file is shorter than its index states"
             raise ValueError(msg)
         file.write(chunk)
         begin += len(chunk)

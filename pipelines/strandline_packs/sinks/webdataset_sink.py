@@ -47,9 +47,9 @@ class WebdatasetSink(SharingSink):
         content: str = Field(default="content", description="Column with its bytes.")
         files: tuple[str, ...] = Field(
             default=(),
-            description="Columns of bytes or text that become further files of a sample, named "
-            "by their column: `txt` is `NAME.txt`. A null has no file. Columns of bytes that are "
-            "not named here are left out and counted.",
+            description="Columns of bytes or text that become further files of a sample, named by "
+            "their column: `txt` is `NAME.txt`. Nulls have no file. Columns of bytes "
+            "that are not listed here are left out and counted.",
         )
 
         @field_validator("files")

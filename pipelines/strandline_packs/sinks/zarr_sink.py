@@ -23,10 +23,10 @@ class ZarrSink(SinkStage):
         dimension: str = Field(
             default="time",
             min_length=1,
-            description="The dimension along which sources follow each other. Each source's "
-            "`meta` has its place there, a whole number, under this name.",
+            description="The dimension along which sources are arranged. Each source's `meta` has "
+            "its position, a whole number, under this name.",
         )
-        chunk: int = Field(ge=1, description="Places of that dimension in one chunk.")
+        chunk: int = Field(ge=1, description="Number of positions of that dimension in one chunk.")
 
     params: Params
     suffix: str = ".zarr.zip"

@@ -49,12 +49,13 @@ class DatasetFolder(FileSource):
         """The data set, and the part of it to list."""
 
         path: str = Field(
-            min_length=1, description="Folder or fsspec URL of the dataset, where its card lies."
+            min_length=1,
+            description="Folder or fsspec URL of the dataset, which contains its card.",
         )
         config: str | None = Field(
             default=None,
-            description="Configuration that the card names; by default its only one, or the one "
-            "that is its default.",
+            description="Configuration that the card names; by default the only configuration, or "
+            "the card's default.",
         )
         splits: tuple[str, ...] = Field(
             default=(), description="Splits to list, such as `train`; empty lists all."
@@ -62,8 +63,8 @@ class DatasetFolder(FileSource):
 
         storage_options: StorageOptions | None = Field(
             default=None,
-            description="As whom the store in `path` is asked, and where it stands; by default as "
-            "the environment says. Readers ask for the listed files in the same way.",
+            description="Credentials and endpoint of the store in `path`; by default from the "
+            "environment. Readers use them for the listed files too.",
         )
 
         @field_validator("storage_options")
@@ -108,7 +109,7 @@ class DatasetFolder(FileSource):
         missing = sorted(set(self.params.splits) - found)
         if missing or not found:
             there = ", ".join(sorted(found)) or "no data file of Parquet or JSON Lines"
-            msg = f"{root}: there is no split {', '.join(missing) or 'at all'}; there is: {there}"
+            msg = f"{root}: unknown split {', '.join(missing) or 'at all'}; the splits are: {there}"
             raise DatasetError(msg)
 
     def _list_parts(self, entry: ListedFile, split: str) -> Iterator[Source]:
@@ -188,6 +189,6 @@ def _read_card(root: str) -> dict[str, Any]:
     try:
         card = yaml.safe_load(head[1]) if head else None
     except yaml.YAMLError as error:
-        msg = f"{root}/README.md: its head is no YAML"
+        msg = f"{root}/README.md: its header is not YAML"
         raise DatasetError(msg) from error
     return card if isinstance(card, dict) else {}

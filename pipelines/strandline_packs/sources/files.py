@@ -20,8 +20,8 @@ class Files(FileSource):
         buckets: int | None = Field(
             default=None,
             ge=1,
-            description="Pack the files into so many sources by digest of their key, so that "
-            "small files make few outputs. Without it each file is a source.",
+            description="Number of sources to pack the files into, by digest of their key, so that "
+            "small files result in few outputs. Without it, each file is a source.",
         )
 
     params: Params

@@ -22,10 +22,11 @@ class JsonlFiles(FileSource):
         range_bytes: int | None = Field(
             default=None,
             ge=1,
-            description="Cut each file into ranges of so many bytes, each a source: the lines that "
-            "begin in it. So a run that was killed does less again, and several workers read one "
-            "file. A row's `key` has the byte of its line then, as in `a.jsonl#B1024`. Files that "
-            "end in .gz, .zst, .bz2 or .lz4 stay whole. Without it each file is a source.",
+            description="Split each file into ranges of this many bytes. Each range is a source "
+            "with the lines that start in it, so a killed run repeats less work, and "
+            "several workers read one file. A row's `key` then has the byte of its "
+            "line, as in `a.jsonl#B1024`. Files that end in .gz, .zst, .bz2 or .lz4 "
+            "are not split. Without it, each file is a source.",
         )
 
     params: Params

@@ -33,7 +33,7 @@ class TableFiles(SourceStage):
         @classmethod
         def _check_table(cls, table: str) -> str:
             if find_kind(table) is None or not table.partition(":")[2]:
-                msg = f"{table!r} names no table; one is {FORMS}"
+                msg = f"{table!r} is not the name of a table; write {FORMS}"
                 raise ValueError(msg)
             return table
 

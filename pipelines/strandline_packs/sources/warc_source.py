@@ -23,10 +23,10 @@ class WarcFiles(FileSource):
         range_bytes: int | None = Field(
             default=None,
             ge=1,
-            description="Cut each file into ranges of so many bytes, each a source: the records "
-            "that begin in it. So a run that was killed does less again, and several workers read "
-            "one file. Files that end in .zst, .bz2 or .lz4 stay whole. Without it each file is a "
-            "source.",
+            description="Split each file into ranges of this many bytes. Each range is a source "
+            "with the records that start in it, so a killed run repeats less work, and "
+            "several workers read one file. Files that end in .zst, .bz2 or .lz4 are "
+            "not split. Without it, each file is a source.",
         )
 
     params: Params

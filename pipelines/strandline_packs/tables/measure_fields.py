@@ -51,8 +51,8 @@ class MeasureFields(StatefulFilter):
         columns: tuple[str, ...] | None = Field(
             default=None,
             min_length=1,
-            description="Columns of numbers, booleans or text; all such columns when unset. Of "
-            "text the length in characters is measured.",
+            description="Columns of numbers, booleans or text to measure; all such columns when "
+            "unset. For text, the length in characters is measured.",
         )
         ranges: dict[str, tuple[float, float]] = Field(
             default={},
@@ -67,7 +67,7 @@ class MeasureFields(StatefulFilter):
         ) -> dict[str, tuple[float, float]]:
             for name, (low, high) in ranges.items():
                 if not low < high:
-                    msg = f"the range of {name!r} must go up, not from {low:g} to {high:g}"
+                    msg = f"the range of {name!r} must be increasing, not from {low:g} to {high:g}"
                     raise ValueError(msg)
                 if not math.isfinite(high - low):
                     msg = f"the range of {name!r} must be finite, not from {low:g} to {high:g}"

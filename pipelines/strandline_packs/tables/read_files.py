@@ -19,8 +19,8 @@ class ReadFiles(Stage):
 
         on_error: BadInput = Field(
             default=BadInput.FAIL,
-            description="`fail`: the source fails and is tried again on resume. `drop`: the row "
-            "is left out and counted.",
+            description="Treatment of unreadable files. `fail`: the source fails and is retried "
+            "when the run resumes. `drop`: the row is dropped and counted.",
         )
 
     params: Params

@@ -53,17 +53,17 @@ class ReadJsonl(SchemaReader):
     class Params(SchemaReader.Params):
         """How rows are read."""
 
-        max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
+        max_rows: int = Field(default=10_000, ge=1, description="Maximum number of rows of a task.")
         max_task_bytes: int = Field(
             default=64 << 20,
             ge=1,
-            description="Bytes of lines after which a task ends, whatever `maxRows` says.",
+            description="Number of bytes of lines after which a task ends, even before `maxRows`.",
         )
         max_line_bytes: int = Field(
             default=256 << 20,
             ge=1,
-            description="Most bytes of a line. One that has more is never in memory; `badLines` "
-            "says what becomes of it.",
+            description="Maximum number of bytes of a line. Longer lines are never held in memory; "
+            "`badLines` determines their treatment.",
         )
         partitioning: Partitioning = Field(
             default=Partitioning.NONE,
@@ -72,9 +72,9 @@ class ReadJsonl(SchemaReader):
         zstd_window: ZstdWindow = LEAST_WINDOW
         bad_lines: BadInput = Field(
             default=BadInput.FAIL,
-            description="Lines that are no JSON object, or have a value that doesn't fit into its "
-            "column: `fail` the source, naming file, line and column, or `drop` and count them. "
-            "A file of which no line is left fails.",
+            description="Treatment of lines that are not JSON objects or have a value that does "
+            "not fit its column: `fail` the source with file, line and column, or "
+            "`drop` and count them. A file without any valid line fails.",
         )
 
     params: Params

@@ -48,10 +48,10 @@ class ReadParquet(SchemaReader):
         columns: tuple[str, ...] | None = Field(
             default=None,
             min_length=1,
-            description="Columns to read; all of them when unset. `key` is the file's, or made of "
-            "the row's position, such as `a.parquet#rg=0.17`.",
+            description="Columns to read; all columns when unset. `key` is the file's own column, "
+            "or made of the row's position, such as `a.parquet#rg=0.17`.",
         )
-        max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
+        max_rows: int = Field(default=10_000, ge=1, description="Maximum number of rows of a task.")
         max_task_bytes: int = Field(
             default=64 << 20,
             ge=1,
@@ -146,7 +146,7 @@ class ReadParquet(SchemaReader):
         names = parquet.schema_arrow.names
         for name in columns or ():
             if name not in names and name not in self._list_fillable():
-                msg = f"there is no column {name!r}; there are: {', '.join(names)}"
+                msg = f"there is no column {name!r}; the columns are: {', '.join(names)}"
                 raise MissingColumnError(msg)
         stored = None if columns is None else [name for name in columns if name in names]
         if not self.reads_rows:

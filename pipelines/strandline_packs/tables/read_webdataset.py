@@ -48,12 +48,15 @@ class ReadWebdataset(SchemaReader):
         extensions: tuple[str, ...] | None = Field(
             default=None,
             min_length=1,
-            description="Extensions that become columns, such as `txt` or `seg.png`; a sample "
-            "without one has a null there. All that a task's samples have when unset.",
+            description="Extensions that become columns, such as `txt` or `seg.png`; if a sample "
+            "lacks one, its value is null. When unset, all extensions of a task's "
+            "samples.",
         )
-        max_rows: int = Field(default=1_000, ge=1, description="Most samples of a task.")
+        max_rows: int = Field(
+            default=1_000, ge=1, description="Maximum number of samples of a task."
+        )
         max_task_bytes: int = Field(
-            default=16 << 20, ge=1, description="Bytes after which a task goes on."
+            default=16 << 20, ge=1, description="Number of bytes after which a task ends."
         )
         zstd_window: ZstdWindow = LEAST_WINDOW
 
@@ -106,7 +109,9 @@ class ReadWebdataset(SchemaReader):
         # All was passed over: another archive, or another extension, than was meant.
         if kinds and not number:
             there = ", ".join(sorted(map(repr, kinds))[:_NAMED])
-            raise SampleError(f"none of its files is of a wanted sample; extensions are: {there}")
+            raise SampleError(
+                f"no file has one of the requested extensions; its extensions are: {there}"
+            )
 
     def _list_files(self, stream: BinaryIO, kinds: set[str]) -> Iterator[SampleFile]:
         """Yield the files of samples, and count other members except folders."""
@@ -130,7 +135,7 @@ class ReadWebdataset(SchemaReader):
             self.count("dropped: none of the extensions")
         elif "key" in row:
             msg = f"the sample {sample.name!r} has a file 'key', as the column of keys is called"
-            raise SampleError(f"{msg}; name the `extensions` that you want")
+            raise SampleError(f"{msg}; list the required `extensions`")
         return row
 
     def _is_wanted(self, kind: str) -> bool:

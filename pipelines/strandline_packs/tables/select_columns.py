@@ -26,7 +26,7 @@ class SelectColumns(Stage):
         def _check_names(self) -> Self:
             unknown = next((name for name in self.rename if name not in self.columns), None)
             if unknown is not None:
-                msg = f"`rename` names {unknown!r}, which `columns` does not"
+                msg = f"`rename` names {unknown!r}, which is not in `columns`"
                 raise ValueError(msg)
             names = [self.rename.get(name, name) for name in self.columns]
             twice = next((name for name in names if names.count(name) > 1), None)

@@ -60,12 +60,12 @@ class CountTokens(StatefulFilter):
         column: str = Field(default="text", description="Column with the text.")
         tokens: Tokens = Field(
             default=Tokens.WORDS,
-            description="`words`: runs of letters and digits of any script, and each letter by "
-            "itself where a script has no blanks. `whitespace`: what blanks separate.",
+            description="`words`: runs of letters and digits of any script, and single letters in "
+            "scripts without blanks. `whitespace`: parts separated by white space.",
         )
         by: str | None = Field(
             default=None,
-            description="Column whose values are counted apart, such as `language`.",
+            description="Column by whose values the counts are grouped, such as `language`.",
         )
 
     version = "2"
@@ -118,6 +118,8 @@ class CountTokens(StatefulFilter):
         charts = []
         for row in read_rows(artifacts, NAME):
             group = f"{row['group']}: " if row["group"] else ""
-            title = f"{group}tokens a document; {row['tokens']:,} in {row['documents']:,} documents"
+            title = (
+                f"{group}tokens per document; {row['tokens']:,} in {row['documents']:,} documents"
+            )
             charts.append(draw_histogram(title, row["histogram"]))
         return "".join(charts) or None

@@ -26,49 +26,55 @@ class FilterTextQuality(RowFilter):
         column: str = Field(default="text", description="Column with the text.")
         language_column: str = Field(
             default="language",
-            description="Column with the two-letter code that chooses the stop words; where the "
-            "table has none, texts are taken for English.",
+            description="Column with the two-letter code that selects the stop words; without the "
+            "column, texts are treated as English.",
         )
-        min_words: int = Field(default=50, ge=0, description="Fewest words.")
-        max_words: int = Field(default=100_000, ge=1, description="Most words.")
+        min_words: int = Field(default=50, ge=0, description="Minimum number of words.")
+        max_words: int = Field(default=100_000, ge=1, description="Maximum number of words.")
         min_mean_word_length: float = Field(
             default=3.0,
             ge=0,
-            description="Lowest mean word length; not where letters are syllables.",
+            description=(
+                "Minimum mean word length; not used for scripts whose letters are syllables."
+            ),
         )
         max_mean_word_length: float = Field(
             default=10.0,
             gt=0,
-            description="Highest mean word length; not where letters are syllables.",
+            description=(
+                "Maximum mean word length; not used for scripts whose letters are syllables."
+            ),
         )
         max_symbol_ratio: float = Field(
-            default=0.1, ge=0, description="Most `#` and ellipses per word."
+            default=0.1, ge=0, description="Maximum number of `#` and ellipses per word."
         )
         min_letter_words: float = Field(
-            default=0.8, ge=0, le=1, description="Lowest share of words that have a letter."
+            default=0.8, ge=0, le=1, description="Minimum share of words that have a letter."
         )
         max_bullet_lines: float = Field(
-            default=0.9, ge=0, le=1, description="Highest share of lines that start with a bullet."
+            default=0.9, ge=0, le=1, description="Maximum share of lines that start with a bullet."
         )
         max_ellipsis_lines: float = Field(
-            default=0.3, ge=0, le=1, description="Highest share of lines that end in an ellipsis."
+            default=0.3, ge=0, le=1, description="Maximum share of lines that end in an ellipsis."
         )
         min_ended_lines: float = Field(
-            default=0.1, ge=0, le=1, description="Lowest share of lines that end in punctuation."
+            default=0.1, ge=0, le=1, description="Minimum share of lines that end in punctuation."
         )
         max_repeated_lines: float = Field(
             default=0.3,
             ge=0,
             le=1,
-            description="Highest share of lines that repeat an earlier one.",
+            description="Maximum share of lines that repeat an earlier one.",
         )
         min_stop_words: int = Field(
-            default=2, ge=0, description="Fewest different stop words, in languages with a list."
+            default=2,
+            ge=0,
+            description="Minimum number of different stop words, in languages with a list.",
         )
         phrases: tuple[str, ...] = Field(
             default=("lorem ipsum", "enable javascript", "javascript is disabled",
                      "javascript is required", "activate javascript"),
-            description="Phrases, in any case, that give a text away as boilerplate.",
+            description="Phrases, in any case, that identify a text as boilerplate.",
         )  # fmt: skip
         curly_brackets: bool = Field(
             default=False, description="Keep texts with `{` or `}`, which are mostly code."

@@ -114,7 +114,9 @@ class ParseDocuments(Stage):
         text_field: str = Field(default="text", description="Field of a JSON line with its text.")
         fallback_encoding: str | None = Field(
             default="cp1252",
-            description="Encoding of what is not UTF-8 and has no byte order mark; null drops it.",
+            description=(
+                "Encoding of text that is not UTF-8 and has no byte order mark; null drops it."
+            ),
         )
         bad_rows: BadInput = Field(
             default=BadInput.DROP,
@@ -128,7 +130,7 @@ class ParseDocuments(Stage):
             try:
                 "".encode(name or "utf-8")
             except LookupError:
-                msg = f"{name!r} is no text encoding that Python knows"
+                msg = f"{name!r} is not a text encoding that Python supports"
                 raise ValueError(msg) from None
             return name
 

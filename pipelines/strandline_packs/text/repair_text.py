@@ -39,21 +39,28 @@ class RepairText(RowFilter):
         column: str = Field(default="text", description="Column to repair.")
         encoding: bool = Field(
             default=True,
-            description="Text that was decoded in the wrong encoding, as `schÃ¶n` for `schön`.",
+            description=(
+                "Repair text that was decoded with the wrong encoding, such as `schÃ¶n` for "
+                "`schön`."
+            ),
         )
         entities: Entities = Field(
             default=Entities.AUTO,
-            description="HTML entities such as `&amp;`: `auto` where the text has no `<`, "
+            description="Decode HTML entities such as `&amp;`: `auto` if the text has no `<`, "
             "`always`, or `never`.",
         )
         control_characters: bool = Field(
-            default=True, description="Control characters and escapes of terminals."
+            default=True, description="Remove control characters and terminal escapes."
         )
-        surrogates: bool = Field(default=True, description="Halves of characters, joined.")
-        ligatures: bool = Field(default=False, description="Latin ligatures into letters.")
-        width: bool = Field(default=False, description="Half-width and full-width letters.")
-        quotes: bool = Field(default=False, description="Curled quotation marks into plain ones.")
-        line_breaks: bool = Field(default=False, description="Every line end into `\\n`.")
+        surrogates: bool = Field(default=True, description="Join pairs of surrogates.")
+        ligatures: bool = Field(default=False, description="Turn Latin ligatures into letters.")
+        width: bool = Field(
+            default=False, description="Normalise half-width and full-width letters."
+        )
+        quotes: bool = Field(
+            default=False, description="Turn curled quotation marks into plain ones."
+        )
+        line_breaks: bool = Field(default=False, description="Turn every line end into `\\n`.")
 
     params: Params
     changes_rows = True

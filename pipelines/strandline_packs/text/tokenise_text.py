@@ -36,16 +36,16 @@ class TokeniseText(Stage):
         )
         column: str = Field(default="text", description="Column with the text.")
         special_tokens: bool = Field(
-            default=False, description="Add what the tokenizer puts around each text."
+            default=False, description="Add the tokens that the tokenizer puts around each text."
         )
         append: str | None = Field(
             default=None,
-            description="A token to end each text with, such as `<|endoftext|>`.",
+            description="Token to append to each text, such as `<|endoftext|>`.",
         )
         parse_special_tokens: bool = Field(
             default=False,
-            description="Take special tokens that are written in a text, such as `<|endoftext|>`, "
-            "for these tokens. By default they are text like any other.",
+            description="Treat special tokens that occur in a text, such as `<|endoftext|>`, as "
+            "these tokens. By default they are ordinary text.",
         )
         keep_text: bool = Field(default=False, description="Keep the column with the text.")
         _digest: str = PrivateAttr(default="")

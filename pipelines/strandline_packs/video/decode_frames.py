@@ -27,20 +27,24 @@ class DecodeFrames(Stage):
         """Which frames, and how large."""
 
         rate: float = Field(
-            default=2, gt=0, description="Frames a second; all where the video has fewer."
+            default=2, gt=0, description="Frames per second; all frames if the video has fewer."
         )
         longest: int = Field(
-            default=256, ge=1, description="Pixels of the longest side at most; larger is shrunk."
+            default=256,
+            ge=1,
+            description="Maximum length of the longer side in pixels; larger frames are shrunk.",
         )
         max_frames: int = Field(
             default=256,
             ge=1,
-            description="Most frames of a clip; of a longer clip they are further apart.",
+            description=(
+                "Maximum number of frames of a clip; in longer clips, they are further apart."
+            ),
         )
         bad_videos: BadInput = Field(
             default=BadInput.FAIL,
-            description="Clips of which no frame can be decoded: `fail` the source, or `drop` and "
-            "count them.",
+            description="Treatment of clips without a decodable frame: `fail` the source, or "
+            "`drop` and count them.",
         )
 
     params: Params

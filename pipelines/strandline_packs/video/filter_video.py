@@ -68,15 +68,15 @@ class FilterVideo(RowFilter, StatefulFilter):
         bounds: dict[str, tuple[float | None, float | None]] = Field(
             default=_DEFAULT,
             min_length=1,
-            description="The least and the greatest value of columns of numbers, in the order in "
-            "which they are looked at; null: no bound. Rows without a value are dropped.",
+            description="Minimum and maximum of columns of numbers, in the order in which they are "
+            "checked; null means no bound. Rows without a value are dropped.",
         )
 
         pictures: bool = Field(
             default=False,
-            description=f"Gather small pictures of clips, up to {SHOWN} of the kept ones and of "
-            "those dropped for each reason, from `frames`; some kilobytes a task. The report "
-            "shows them.",
+            description=f"Gather small pictures from `frames`, up to {SHOWN} of the kept clips and "
+            "of those dropped for each reason. They take some kilobytes per task, and "
+            "the report shows them.",
         )
 
         @field_validator("bounds")
@@ -86,7 +86,7 @@ class FilterVideo(RowFilter, StatefulFilter):
         ) -> dict[str, tuple[float | None, float | None]]:
             for name, (least, greatest) in bounds.items():
                 if least is not None and greatest is not None and least > greatest:
-                    msg = f"{name}: the least value, {least:g}, is above the greatest, {greatest:g}"
+                    msg = f"{name}: the minimum, {least:g}, is above the maximum, {greatest:g}"
                     raise ValueError(msg)
             return bounds
 

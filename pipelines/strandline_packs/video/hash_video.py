@@ -27,7 +27,7 @@ class HashVideo(Stage):
             default=8,
             ge=1,
             le=16,
-            description="Frames, evenly spread over the clip, that are hashed.",
+            description="Number of frames, evenly spread over the clip, that are hashed.",
         )
 
     params: Params

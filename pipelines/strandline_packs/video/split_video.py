@@ -55,39 +55,42 @@ class SplitVideo(Stage):
 
         by: SplitBy = Field(
             default=SplitBy.SCENES,
-            description="`scenes`: at hard cuts, for which every frame is decoded. `key-frames`: "
-            "at frames that need no other. `length`: every `maxSeconds`.",
+            description="Where to split. `scenes`: at hard cuts; this decodes every frame. "
+            "`key-frames`: at frames that are decodable alone. `length`: every "
+            "`maxSeconds`.",
         )
         max_seconds: float = Field(
-            default=10, gt=0, description="Longest clip; a longer stretch is cut there too."
+            default=10, gt=0, description="Maximum length of a clip; longer scenes are split."
         )
         min_seconds: float = Field(
             default=0.5,
             ge=0,
-            description="Shortest clip: cuts that follow closer are none, and a shorter end of a "
-            "video is dropped and counted.",
+            description="Minimum length of a clip: cuts that follow sooner are ignored, and a "
+            "shorter end of a video is dropped and counted.",
         )
         threshold: float = Field(
             default=0.08,
             gt=0,
             le=1,
-            description="Mean change of colours, from 0 to 1, from which on a step is a cut; it "
-            "must be three times that of the steps around it, too.",
+            description="Minimum mean change of colours, from 0 to 1, between two frames at a cut; "
+            "it must also be three times the change of the frames around it.",
         )
         clips_per_task: int = Field(
-            default=8, ge=1, description="Clips that are one task, and one shard of `webdataset`."
+            default=8,
+            ge=1,
+            description="Number of clips of a task, which is one shard of `webdataset`.",
         )
         max_clip_bytes: int = Field(
             default=256 * 1024 * 1024,
             ge=1,
-            description="Most bytes that are held until a clip ends, from the key frame that it "
-            "needs; a video with more fails.",
+            description="Maximum number of bytes held in memory for a clip, from its key frame to "
+            "its end; a video that needs more fails.",
         )
-        keep_audio: bool = Field(default=True, description="Keep the first stream of sound.")
+        keep_audio: bool = Field(default=True, description="Keep the first audio stream.")
         bad_videos: BadInput = Field(
             default=BadInput.FAIL,
-            description="Files that are no video, or end before they should: `fail` the source, or "
-            "`drop` what can't be read, count it, and keep the clips before.",
+            description="Treatment of files that are not videos or end early: `fail` the source, "
+            "or `drop` and count the unreadable part and keep the clips before it.",
         )
 
         @model_validator(mode="after")
@@ -192,7 +195,7 @@ class SplitVideo(Stage):
                 yield last, ends[0]
                 last = ends.pop(0)
         if lengths is None:
-            msg = f"{window.path}: no video, since there are no pictures in it"
+            msg = f"{window.path}: not a video: it has no pictures"
             raise UnreadableFileError(msg)
         for cut in self._flush((finder, scaler), pictures):
             lengths.add(cut)

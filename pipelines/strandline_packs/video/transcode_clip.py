@@ -90,16 +90,20 @@ class TranscodeClip(Stage):
             default=23, ge=0, le=63, description="The encoder's CRF: lower is better and larger."
         )
         preset: str = Field(
-            default="veryfast", description="How long `h264` and `hevc` look for smaller files."
+            default="veryfast", description="Effort that `h264` and `hevc` spend on smaller files."
         )
         longest: int | None = Field(
-            default=None, ge=16, description="Pixels of the longest side at most; larger is shrunk."
+            default=None,
+            ge=16,
+            description=(
+                "Maximum length of the longer side in pixels; larger pictures are shrunk."
+            ),
         )
         rate: Fraction | None = Field(
             default=None,
             gt=0,
-            description="Frames a second, such as 25 or 30000/1001; by default frames stay when "
-            "they are, also where that is not steady.",
+            description="Frames per second, such as 25 or 30000/1001; by default frames keep their "
+            "times, even if the rate varies.",
         )
         keep_audio: bool = Field(default=True, description="Keep the sound, as AAC.")
 
@@ -235,7 +239,7 @@ def _fit_hevc(options: Mapping[str, str], width: int, height: int, clip: str) ->
     """
     if min(width, height) < _LEAST_HEVC_SIDE:
         msg = (
-            f"{clip}: hevc takes sides of {_LEAST_HEVC_SIDE} pixels or more, and this clip would "
+            f"{clip}: hevc needs sides of at least {_LEAST_HEVC_SIDE} pixels, but this clip would "
             f"have {width} x {height}; use h264 or vp9"
         )
         raise UnreadableFileError(msg)

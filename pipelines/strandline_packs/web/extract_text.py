@@ -31,7 +31,7 @@ class ExtractText(RowFilter):
         )
         charset_column: str = Field(
             default="charset",
-            description="Column with what HTTP told of the encoding; there may be none.",
+            description="Column with the encoding from the HTTP headers; it may be missing.",
         )
         engine: ExtractionEngine = Field(
             default=ExtractionEngine.TRAFILATURA,
@@ -39,37 +39,41 @@ class ExtractText(RowFilter):
         )
         favour: Favour = Field(
             default=Favour.PRECISION,
-            description="`precision` leaves out what may be boilerplate, `recall` keeps it, "
-            "`balanced` is between; for resiliparse the first and the last but one are the same.",
+            description="`precision` leaves out possible boilerplate, `recall` keeps it, "
+            "`balanced` is in between; for resiliparse, `precision` and `balanced` are "
+            "the same.",
         )
         tables: bool = Field(default=True, description="Keep the text of tables.")
-        comments: bool = Field(default=False, description="Keep comments of readers.")
+        comments: bool = Field(default=False, description="Keep readers' comments.")
         links: bool = Field(default=False, description="Keep the targets of links.")
         deduplicate: bool = Field(
             default=False,
-            description="Leave out blocks that the page repeats; of trafilatura alone. What other "
-            "pages repeat does not count, so that a page's text follows from the page.",
+            description="Leave out blocks that occur repeatedly on a page; only for trafilatura. "
+            "Repetitions on other pages do not count, so that a page's text depends "
+            "only on the page.",
         )
         timeout_seconds: float = Field(
             default=10.0,
             gt=0,
-            description="Processor time that a page may take; one that takes longer is dropped.",
+            description="Maximum processor time for a page; pages that take longer are dropped.",
         )
         max_page_bytes: int = Field(
-            default=8 << 20, ge=1, description="Drop larger pages; they are counted."
+            default=8 << 20,
+            ge=1,
+            description="Maximum size of a page; larger pages are dropped and counted.",
         )
         max_memory_bytes: int = Field(
             default=512 << 20,
             ge=1 << 26,
-            description="Memory that a page may take while it is extracted; one that takes more "
-            "is dropped.",
+            description="Maximum memory for the extraction of a page; pages that need more are "
+            "dropped.",
         )
         max_replaced: float = Field(
             default=0.05,
             ge=0,
             le=1,
-            description="Most of a text's characters that may be U+FFFD, which stands for bytes "
-            "that are in no encoding; as a share. They are counted.",
+            description="Maximum share of characters of a text that are U+FFFD, which replaces "
+            "undecodable bytes. Dropped pages are counted.",
         )
         keep_content: bool = Field(default=False, description="Keep the column with the page.")
 

@@ -81,7 +81,7 @@ class ExtractorProcess:
             return Extraction(problem="extraction too slow")
         if code in _CRASHES:
             return Extraction(problem="extraction crashed")
-        msg = f"the process that extracts text ended with {code}; was memory short?"
+        msg = f"the process that extracts text ended with {code}, possibly because memory ran out"
         raise ExtractorDiedError(msg)
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class ExtractorProcess:
         problem = self._greet()
         if problem:
             self._finalizer()
-            msg = f"the process that extracts text could not begin: {problem}"
+            msg = f"the process that extracts text could not start: {problem}"
             raise ExtractorDiedError(msg)
 
     def _greet(self) -> str:
@@ -111,7 +111,7 @@ class ExtractorProcess:
             _send(self._requests, self._greeting)
             return cast("str", _receive(self._answers))
         except (EOFError, BrokenPipeError):
-            return f"it ended with {self._child.wait()}; was memory short?"
+            return f"it ended with {self._child.wait()}, possibly because memory ran out"
 
 
 def serve() -> None:

@@ -24,26 +24,26 @@ class FilterUrls(RowFilter):
 
         column: str = Field(default="url", description="Column with the URL.")
         domains: ItemList = Field(
-            default=ItemList(), description="Hosts; what is below them is dropped too."
+            default=ItemList(), description="Hosts; their subdomains are dropped too."
         )
         urls: ItemList = Field(
             default=ItemList(),
-            description="Whole URLs, whatever their scheme and last slash; case counts in what "
-            "follows the host.",
+            description="Whole URLs, regardless of scheme and trailing slash; case is significant "
+            "after the host.",
         )
         words: ItemList = Field(
             default=ItemList(),
-            description="Words, between characters of the URL that are no letters or digits.",
+            description="Words, delimited by characters of the URL that are not letters or digits.",
         )
         subwords: ItemList = Field(
             default=ItemList(),
-            description="Parts of words; found also across such characters.",
+            description="Parts of words, which are also found across such characters.",
         )
         soft_words: ItemList = Field(
-            default=ItemList(), description="Words of which one alone is no reason."
+            default=ItemList(), description="Soft words: a single one does not drop a URL."
         )
         max_soft_words: int = Field(
-            default=1, ge=0, description="Most different soft words that a URL may have."
+            default=1, ge=0, description="Maximum number of different soft words in a URL."
         )
 
         def name_lists(self) -> Mapping[str, ItemList]:

@@ -27,12 +27,13 @@ class ItemList(Stage.Params):
     """Items that stand in the pipeline, or in files of one item a line."""
 
     items: tuple[str, ...] = Field(
-        default=(), description="Items; their case counts where the list says so."
+        default=(),
+        description="Items of the list; the list determines whether case is significant.",
     )
     paths: tuple[str, ...] = Field(
         default=(),
-        description="Files or URLs of items, one a line; lines that begin with `#` are passed "
-        "over, and .gz, .zst, .bz2 and .lz4 are unpacked.",
+        description="Files or URLs of items, one per line; lines that start with `#` are skipped, "
+        "and .gz, .zst, .bz2 and .lz4 are unpacked.",
     )
 
 
@@ -79,7 +80,7 @@ class ListedParams(Stage.Params):
         lists = dict(self._iterate_lists())
         for name, items in lists.items():
             if _digest(items) != self._digests[name]:
-                msg = f"{name}: the list was changed under the run; run it again"
+                msg = f"{name}: the list has changed during the run; run the pipeline again"
                 raise ChangedListError(msg)
         return lists
 

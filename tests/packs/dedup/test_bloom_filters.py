@@ -175,7 +175,9 @@ def test_a_row_in_any_filter_is_dropped_by_that_filters_settings(tmp_path: Path)
     stage = StageRun("drop-seen", paths=[one, other], columns=["body"])
     texts = [TEXTS[0].upper(), TEXTS[1].upper(), TEXTS[1], TEXTS[2]]
     assert [texts[1], texts[3]] == stage.column("body", texts)
-    with pytest.raises(UnreadableFileError, match="the filter is of text; name as many columns"):
+    with pytest.raises(
+        UnreadableFileError, match="the filter was made of text; name as many columns"
+    ):
         StageRun("drop-seen", paths=[one], columns=["host", "title"])
 
 
@@ -190,7 +192,7 @@ def test_the_fingerprint_covers_filters_but_not_their_error_rates(tmp_path: Path
     before = drops.digest_inputs()
     assert ["paths[0]"] == list(before)
     Path(path).write_bytes(Path(fill(tmp_path / "changed", TEXTS[1:])).read_bytes())
-    with pytest.raises(ChangedListError, match="the filter was changed under the run"):
+    with pytest.raises(ChangedListError, match="the filter has changed during the run"):
         drops.setup()
     assert before != find_stage("drop-seen")(paths=[path]).digest_inputs()
     marks = {
@@ -206,7 +208,7 @@ def test_an_unreadable_filter_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFileError, match=r"seen\.bloom: No such file"):
         absent.setup()
     path.write_text("{}")
-    with pytest.raises(UnreadableFileError, match="no filter that `fill-bloom` has written"):
+    with pytest.raises(UnreadableFileError, match="not a filter written by `fill-bloom`"):
         read_filter(str(path))
     write(path, make([1, 2]))
     path.write_bytes(path.read_bytes()[:-1])

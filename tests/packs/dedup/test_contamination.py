@@ -89,7 +89,7 @@ def test_a_changed_benchmark_is_reported(run: type[StageRun], tmp_path: Path) ->
     before = stage.digest_inputs()
     assert [path] == list(before)
     write(tmp_path, "moons.txt", ANSWER)
-    with pytest.raises(ChangedListError, match="the benchmark was changed under the run"):
+    with pytest.raises(ChangedListError, match="the benchmark has changed during the run"):
         stage.setup()
     assert before != run("drop-contaminated", benchmarks=[path]).stage.digest_inputs()
 
@@ -98,7 +98,9 @@ def test_benchmarks_that_cannot_be_read_are_named(run: type[StageRun], tmp_path:
     with pytest.raises(ValueError, match=r"nowhere.jsonl: No such file"):
         run("drop-contaminated", benchmarks=[str(tmp_path / "nowhere.jsonl")])
     path = write(tmp_path, "b.jsonl", [{"title": "x"}])
-    with pytest.raises(UnreadableFileError, match=r"b.jsonl: there is none of the columns text,"):
+    with pytest.raises(
+        UnreadableFileError, match=r"b.jsonl: the file has none of the columns text,"
+    ):
         run("drop-contaminated", benchmarks=[path])
     path = write(tmp_path, "c.jsonl", "{")
     with pytest.raises(UnreadableFileError, match=r"c.jsonl: Expecting"):

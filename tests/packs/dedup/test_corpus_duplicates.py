@@ -273,7 +273,7 @@ def test_files_of_another_sink_are_reported(tmp_path: Path) -> None:
 def test_files_without_links_are_reported(tmp_path: Path) -> None:
     pq.write_table(pa.table({"key": ["a"]}), tmp_path / "a.parquet")
     rows = [{"key": "a", "path": str(tmp_path / "a.parquet")}]
-    with pytest.raises(MissingColumnError, match="no column 'id'; there are: key"):
+    with pytest.raises(MissingColumnError, match="no column 'id'; the columns are: key"):
         StageRun("cluster-duplicates").tables(rows)
     (tmp_path / "a.parquet").write_text("no Parquet")
     with pytest.raises(UnreadableFileError, match=r"a: .*Parquet"):
@@ -339,7 +339,7 @@ def test_a_list_of_several_files_is_one_list(tmp_path: Path) -> None:
 
 def test_a_pattern_without_a_list_can_be_planned_but_not_run(tmp_path: Path) -> None:
     for path in (f"{tmp_path}/*.parquet", f"{tmp_path}/later/**/*.parquet"):
-        with pytest.raises(UnreadableFileError, match="there is no file of this name"):
+        with pytest.raises(UnreadableFileError, match="the file does not exist"):
             StageRun("drop-listed", path=path)
 
 

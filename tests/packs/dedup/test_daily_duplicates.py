@@ -213,7 +213,9 @@ def test_a_copy_with_an_earlier_key_is_dropped_for_the_kept_row(
 def test_without_the_list_no_index_is_written(tmp_path: Path) -> None:
     pq.write_table(sign({"a": frozenset({1})}, "a"), tmp_path / "a.parquet")
     rows = [{"key": "a", "path": str(tmp_path / "a.parquet")}]
-    with pytest.raises(MissingColumnError, match="no file is the list of what goes; name it in"):
+    with pytest.raises(
+        MissingColumnError, match="the list of dropped rows is missing; add its file to"
+    ):
         StageRun("list-kept").tables(rows)
     (tmp_path / "a.parquet").write_text("no Parquet")
     with pytest.raises(UnreadableFileError, match=r"a: .*Parquet"):
@@ -244,7 +246,7 @@ def test_an_index_that_changes_during_the_run_is_reported(tmp_path: Path) -> Non
     params = stage_class.Params.model_validate({"keptRows": f"{tmp_path}/"})
     stage = stage_class(params)
     write_index(tmp_path / "a.parquet", 2)
-    with pytest.raises(ChangedListError, match="the index was changed under the run"):
+    with pytest.raises(ChangedListError, match="the index has changed during the run"):
         stage.setup()
 
 

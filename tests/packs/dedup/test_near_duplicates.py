@@ -238,7 +238,9 @@ def test_gathered_signatures_cover_all_texts(tmp_path: Path) -> None:
 def test_files_without_signatures_are_reported(tmp_path: Path) -> None:
     path = str(tmp_path / "list.parquet")
     write_key_list(path, {"b": "a"})
-    with pytest.raises(UnreadableFileError, match=r"no column 'signature'; there are: key, stays"):
+    with pytest.raises(
+        UnreadableFileError, match=r"no column 'signature'; the columns are: key, stays"
+    ):
         list(read_signatures(path))
 
 
@@ -290,7 +292,7 @@ def test_a_list_that_changes_during_a_run_is_detected(tmp_path: Path) -> None:
     write_key_list(path, {"b": "a"})
     stage = find_stage("drop-listed")(path=path)
     write_key_list(path, {"c": "a"})
-    with pytest.raises(ChangedListError, match="the list was changed under the run"):
+    with pytest.raises(ChangedListError, match="the list has changed during the run"):
         stage.setup()
 
 
@@ -304,7 +306,7 @@ def test_an_unreadable_list_is_reported_with_the_reason(tmp_path: Path) -> None:
     pq.write_table(pa.table({"key": ["a", None]}), path)
     with pytest.raises(UnreadableFileError, match="a key is missing in the column 'key'"):
         read_key_list(str(path))
-    with pytest.raises(UnreadableFileError, match="no column 'id'; there are: key"):
+    with pytest.raises(UnreadableFileError, match="no column 'id'; the columns are: key"):
         read_key_list(str(path), "id")
     pq.write_table(pa.table([pa.array(["a"]), pa.array(["b"])], ["key", "key"]), path)
     with pytest.raises(UnreadableFileError, match=r"list\.parquet: there are several columns 'k"):

@@ -119,7 +119,7 @@ def test_requests_with_partial_answers_or_lost_connections_are_retried(
 def test_an_unreachable_server_ends_the_attempt_after_the_patience() -> None:
     asked = Asked(FakeModel(), url="http://127.0.0.1:1/v1", patience=0.001)
     with pytest.raises(
-        StageStoppedError, match=r"127\.0\.0\.1:1/v1: it has answered nothing for"
+        StageStoppedError, match=r"127\.0\.0\.1:1/v1: the server has not responded for"
     ) as e:
         asked.run(texts("a"))
     assert e.value.cause is Cause.MODEL_UNAVAILABLE
@@ -135,7 +135,7 @@ def test_the_key_is_sent_to_the_server_but_never_printed(
     rows, _ = asked.run(texts("a"))
     assert rows[0]["answer"] == "echo: a"
     model.key = "another"
-    with pytest.raises(StageStoppedError, match="refuses the key") as caught:
+    with pytest.raises(StageStoppedError, match="rejects the key") as caught:
         asked.run(texts("b"))
     assert caught.value.is_lasting
     assert KEY not in str(caught.value)
@@ -206,7 +206,7 @@ def test_a_schema_is_sent_checked_and_becomes_columns() -> None:
     ]
     assert [1, 2] == [mark.row for mark in marks]
     assert "$.score: 9 is greater than the maximum of 5" in marks[0].msg
-    assert "it is no JSON" in marks[1].msg
+    assert "it is not JSON" in marks[1].msg
     sent = model.bodies[0]["response_format"]
     assert SCORE == sent["json_schema"]["schema"]
     params = Asked(model, output={"schema": SCORE, "sendAs": "json_object"}).stage.params
@@ -275,10 +275,10 @@ def test_a_task_without_remaining_rows_is_filtered(tokenizer: str) -> None:
         ({"url": "http://a/v1?key=s"}, "no name, password or query"),
         ({"key": {"env": "sk-123"}}, "never the key itself"),
         ({"key": "sk-123"}, "key"),
-        ({"prompt": "{{ text"}, r"no template that can be read: .*\(line 1\)"),
+        ({"prompt": "{{ text"}, r"not a readable template: .*\(line 1\)"),
         ({"parameters": {"stream": True}}, "can't have 'stream'"),
         ({"endpoint": "embeddings", "system": "x"}, "`system` goes with `endpoint: chat`"),
-        ({"output": {"schema": {"type": "array"}}}, "of an object"),
+        ({"output": {"schema": {"type": "array"}}}, "describe an object"),
         ({"output": {"schema": {"type": "thing"}}}, "not a JSON schema"),
         ({"output": {"schema": {"type": "object", "properties": {"prompt_tokens": {}}}}}, "adds"),
         ({"maxPromptTokens": 5}, "need each other"),
@@ -333,7 +333,7 @@ def test_blocks_of_a_template_are_not_columns() -> None:
 )
 def test_a_template_that_can_t_be_filled_fails_its_row(prompt: str) -> None:
     _, marks = Asked(FakeModel(), prompt=prompt).run(texts("a"))
-    assert ["no prompt can be made of it"] == [mark.msg.partition(":")[0] for mark in marks]
+    assert ["no prompt can be made from it"] == [mark.msg.partition(":")[0] for mark in marks]
 
 
 def test_the_fingerprint_covers_only_parameters_that_decide_answers() -> None:

@@ -133,11 +133,14 @@ def test_bad_answers_are_distinguished(fault: str, kind: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("no quota", "there is no quota left (429: You exceeded your quota)"),
+        ("no quota", "the quota is used up (429: You exceeded your quota)"),
         ("gone", "it has no such model or address (404: The model fake-1 does not exist)"),
         ("no route", "it has no such model or address (404: default backend - 404)"),
-        ("moved", "it leads to https://elsewhere.example.com (307); name that in `url`"),
-        ("unknown parameter", "it takes no such request (400: Unrecognized argument: seeed)"),
+        ("moved", "it redirects to https://elsewhere.example.com (307); set `url` to that address"),
+        (
+            "unknown parameter",
+            "the server rejects such requests (400: Unrecognized argument: seeed)",
+        ),
     ],
 )
 def test_a_fault_for_all_rows_ends_the_attempt_with_one_sentence(fault: str, words: str) -> None:
@@ -176,15 +179,17 @@ def test_a_vanished_route_is_awaited() -> None:
 @pytest.mark.parametrize("fault", ["reset", "503", "busy", "500", "late"])
 def test_an_unreachable_server_is_awaited_reported_once_and_fails_no_row(fault: str) -> None:
     asking = Asking(FakeModel(choose=lambda *_: fault))
-    with pytest.raises(StageStoppedError, match=r"it has answered nothing for \d+ s; last: ") as e:
+    with pytest.raises(
+        StageStoppedError, match=r"the server has not responded for \d+ s; last: "
+    ) as e:
         asking.ask(list_prompts(10))
     assert not e.value.is_lasting
     assert e.value.cause is Cause.MODEL_UNAVAILABLE
     assert not asking.found
     assert PATIENCE < asking.time.now < PATIENCE + 120
     (line,) = asking.lines
-    assert line.startswith("ask: the server: it has not answered since ")
-    assert line.endswith("it is asked again until 00:10 UTC")
+    assert line.startswith("ask: the server: the server has not responded since ")
+    assert line.endswith("retrying until 00:10 UTC")
 
 
 def test_a_stop_keeps_answers_in_flight_and_sends_no_more_requests() -> None:
@@ -213,7 +218,9 @@ def test_a_recovered_server_answers_all_requests() -> None:
     asking = Asking(FakeModel(choose=lambda *_: "reset" if asking.time.now < 300 else None))
     assert all(isinstance(each, ModelAnswer) for each in asking.ask(list_prompts(20)))
     assert len(asking.lines) == 2
-    assert asking.lines[1].endswith("it answers again at 00:05 UTC, and had not since 00:00 UTC")
+    assert asking.lines[1].endswith(
+        "the server responds again since 00:05 UTC, after not responding since 00:00 UTC"
+    )
     assert asking.time.now < 400
 
 
@@ -254,20 +261,20 @@ def test_an_answer_that_violates_the_schema_is_repaired() -> None:
         return "4" if prompt.startswith("That is not") else "four"
 
     asking = Asking(FakeModel(answer=answer), repairs=1)
-    check = {"four": "it is no number"}.get
+    check = {"four": "it is not a number"}.get
     (found,) = asking.ask(["2 + 2"], check)
     assert isinstance(found, ModelAnswer)
     assert found.text == "4"
     assert (14, 6) == (found.prompt_tokens, found.completion_tokens)  # tokens of both requests
     roles = [each["role"] for each in asking.model.bodies[1]["messages"]]
     assert ["user", "assistant", "user"] == roles
-    assert "it is no number" in asking.model.bodies[1]["messages"][2]["content"]
+    assert "it is not a number" in asking.model.bodies[1]["messages"][2]["content"]
 
 
 def test_an_answer_that_stays_invalid_is_a_fault() -> None:
     asking = Asking(FakeModel(answer=lambda _: "five"), repairs=2)
-    (found,) = asking.ask(["a"], lambda _: "it is no number")
-    why = "the answer is not what was asked for: it is no number"
+    (found,) = asking.ask(["a"], lambda _: "it is not a number")
+    why = "the answer is invalid: it is not a number"
     assert RowFault("malformed", why, "five") == found
     assert "Answer again" in asking.model.bodies[1]["messages"][2]["content"]
     assert "ModelAnswer" not in asking.model.bodies[1]["messages"][2]["content"]

@@ -115,8 +115,8 @@ PATIENT = WireLimits(5, 5, 20, 1)
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (WireLimits(5, 0.05, 20, 1), "nothing was heard for 0.05 s"),
-        (WireLimits(5, 5, 0.05, 1), "no answer in 0.05 s"),
+        (WireLimits(5, 0.05, 20, 1), "no data received for 0.05 s"),
+        (WireLimits(5, 5, 0.05, 1), "no answer within 0.05 s"),
     ],
 )
 def test_a_silent_server_times_out(limits: WireLimits, words: str) -> None:

@@ -215,7 +215,7 @@ def test_a_refused_row_fails_alone_and_a_refused_key_ends_the_attempt() -> None:
     (failed,) = run(make_stage(Messages((200, answer("", "refusal")))), "bad")
     assert isinstance(failed, FailedRow)
     barred = (401, refuse("authentication_error", "invalid x-api-key"))
-    with pytest.raises(StageStoppedError, match="it refuses the key"):
+    with pytest.raises(StageStoppedError, match="it rejects the key"):
         run(make_stage(Messages(barred)), "x")
 
 

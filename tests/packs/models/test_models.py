@@ -101,7 +101,9 @@ def test_a_model_is_copied_once_and_only_as_it_was_planned(tmp_path: Path) -> No
     Path(model).write_bytes(b"another")
     assert before == copy_model(model, params.digest, ".onnx").stat().st_mtime_ns
     copy.unlink()
-    with pytest.raises(ModelError, match="the model was changed under the run; run it again"):
+    with pytest.raises(
+        ModelError, match="the model has changed during the run; run the pipeline again"
+    ):
         stage.setup_on_node()
     assert {path.suffix for path in copy.parent.iterdir()} == {".lock"}
 
@@ -116,7 +118,7 @@ def test_unusable_models_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"gone.onnx: No such file"):
         StageRun("embed-frames", model=str(tmp_path / "gone.onnx"))
     (tmp_path / "text.onnx").write_text("no model")
-    with pytest.raises(ModelError, match=r"text.onnx: no model that can be loaded"):
+    with pytest.raises(ModelError, match=r"text.onnx: the model can't be loaded"):
         StageRun("embed-frames", model=str(tmp_path / "text.onnx"))
     free = make_mean(tmp_path / "free.onnx", ("height", "width"))
     with pytest.raises(
@@ -137,7 +139,7 @@ def test_unusable_models_are_reported(tmp_path: Path) -> None:
     )
     with pytest.raises(ModelError, match=r"it must take pictures × 3 × height × width; it takes x"):
         StageRun("embed-frames", model=str(tmp_path / "flat.onnx"))
-    with pytest.raises(ModelError, match="CUDA is asked for, and ONNX Runtime has none here"):
+    with pytest.raises(ModelError, match="CUDA is requested, but ONNX Runtime has no CUDA support"):
         StageRun("embed-frames", model=make_mean(tmp_path / "a.onnx"), device="cuda")
 
 

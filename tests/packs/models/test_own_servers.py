@@ -186,7 +186,7 @@ def test_unexpected_weights_end_the_attempt_with_a_clear_error(
         open_stage(tmp_path, serve=serve(tmp_path, model=url, digest=digest))
     assert caught.value.is_lasting
     found = sha256(b"others").hexdigest()
-    assert str(caught.value).endswith(f"{url}: its SHA-256 is {found}, and not {digest}")
+    assert str(caught.value).endswith(f"{url}: its SHA-256 is {found}, not {digest}")
     assert not list(tmp_path.rglob("*.part"))
 
 

@@ -147,5 +147,5 @@ def test_a_vocabulary_that_does_not_fit_is_refused_before_a_run(
     if fits:
         plan(path, 2)
     else:
-        with pytest.raises(SpecError, match=r"room for tokens up to 65,535.*tokenBytes: 4"):
+        with pytest.raises(SpecError, match=r"supports tokens up to 65,535.*tokenBytes: 4"):
             plan(path, 2)

@@ -182,7 +182,7 @@ def test_the_message_names_the_budget_and_how_to_resume(tmp_path: Path) -> None:
     workers = Workers(tmp_path, FakeModel(), 1)
     workers.ask(list_prompts(9), requests=5)
     assert str(workers.ends[0]) == (
-        "ask: its budget is spent (5 of 5 requests); raise `budget` to go on"
+        "ask: its budget is spent (5 of 5 requests); raise `budget` to continue"
     )
     workers.ends.clear()
     workers.ask(list_prompts(9), cost=0.0004, prices=TokenPrices(1.0, 1.0))
@@ -268,7 +268,7 @@ def test_unreported_tokens_are_estimated_and_marked_as_estimates(
     assert "estimated for " in str(end)
     assert 10 <= model.asked.total() <= 25  # about 300 tokens each
     assert len(workers.lines) == 1
-    assert "has not reported the tokens" in workers.lines[0]
+    assert "did not report the tokens" in workers.lines[0]
 
 
 def test_lost_connections_count_in_a_budget(tmp_path: Path) -> None:

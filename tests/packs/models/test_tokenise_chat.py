@@ -105,9 +105,9 @@ def test_a_special_token_in_a_message_is_refused(tmp_path: Path) -> None:
     ("template", "why"),
     [
         ("{% if %}", "the chat template has an error in line 1"),
-        ("{{ raise_exception('roles must alternate') }}", "refuses the conversation: roles must"),
-        ("{{ messages.append(1) }}", "refuses the conversation: .*unsafe"),
-        ("{{ ''.__class__.__mro__ }}", "refuses the conversation: .*unsafe"),
+        ("{{ raise_exception('roles must alternate') }}", "rejects the conversation: roles must"),
+        ("{{ messages.append(1) }}", "rejects the conversation: .*unsafe"),
+        ("{{ ''.__class__.__mro__ }}", "rejects the conversation: .*unsafe"),
     ],
 )
 def test_a_failing_template_is_reported(tmp_path: Path, template: str, why: str) -> None:

@@ -164,7 +164,9 @@ def test_another_column_may_name_the_members() -> None:
     content = StageRun("parquet-partitions", by=".", member="day").written(table)
     file = pq.ParquetFile(io.BytesIO(content))
     assert [file.read_row_group(at)["n"].to_pylist() for at in (0, 1)] == [[1], [0, 2]]
-    with pytest.raises(MissingColumnError, match="there is no column 'key'; there are: day, n"):
+    with pytest.raises(
+        MissingColumnError, match="there is no column 'key'; the columns are: day, n"
+    ):
         StageRun("parquet-partitions", by=".").written(table)
 
 
@@ -272,7 +274,7 @@ def test_values_that_parquet_cannot_hold_are_reported_by_column(
     use: str, values: dict[str, Any], kind: pa.DataType, what: str
 ) -> None:
     table = pa.table({"key": ["a"], "odd": pa.nulls(1, kind)})
-    with pytest.raises(TypeError, match=rf"column 'odd' holds {what}, which Parquet can't hold"):
+    with pytest.raises(TypeError, match=rf"column 'odd' holds {what}, which Parquet can't store"):
         write_all(use, values, table)
 
 

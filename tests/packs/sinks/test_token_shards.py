@@ -68,7 +68,7 @@ def test_a_missing_or_invalid_tokenizer_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"gone\.json: No such file"):
         find_stage("tokenise-text")(tokenizer="gone.json")
     (tmp_path / "no.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"no\.json: no tokenizer that can be read"):
+    with pytest.raises(ValueError, match=r"no\.json: not a readable tokenizer"):
         StageRun("tokenise-text", tokenizer=f"{tmp_path}/no.json")
 
 

@@ -64,7 +64,7 @@ def test_law_samples_are_the_rows_however_they_are_chunked(
 
 
 def test_values_that_mds_cannot_hold_are_reported() -> None:
-    with pytest.raises(ValueError, match="the column 'n' has nulls, for which MDS has no room"):
+    with pytest.raises(ValueError, match="the column 'n' has nulls, which MDS can't store"):
         StageRun("mds").written(pa.table({"n": [1, None]}))
     with pytest.raises(ValueError, match="the column 'n' has nulls in its lists"):
         StageRun("mds").written(pa.table({"n": [[1, None]]}))
@@ -161,8 +161,8 @@ def test_datasets_loads_images_sounds_and_labels_with_their_features(tmp_path: P
 
 def test_values_that_do_not_fit_a_feature_are_named() -> None:
     for values, words in (
-        ({"x": ["owl"]}, "has 'owl', which is none of its classes"),
-        ({"x": [2]}, "numbers that are none of its 2 classes"),
+        ({"x": ["owl"]}, "has 'owl', which is not among its classes"),
+        ({"x": [2]}, "numbers that are not among its 2 classes"),
         ({"x": [0.5]}, "neither names of classes nor their numbers"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):
@@ -172,7 +172,7 @@ def test_values_that_do_not_fit_a_feature_are_named() -> None:
 
 
 def test_a_mask_fits_its_tokens_and_its_format() -> None:
-    with pytest.raises(ValueError, match="write `format: datatrove`"):
+    with pytest.raises(ValueError, match="set `format: datatrove`"):
         StageRun("token-shards", mask="mask")
     sink = StageRun("token-shards", mask="mask", format="datatrove").stage
     write = sink.list_companions()[".ds.loss"]

@@ -99,7 +99,7 @@ def test_a_dataset_of_any_store_is_listed(dataset: Path) -> None:
     ("values", "message"),
     [
         ({"config": "other"}, "the card has the configurations small, lines; name one: config"),
-        ({"splits": ["dev"]}, "there is no split dev; there is: held, train"),
+        ({"splits": ["dev"]}, "unknown split dev; the splits are: held, train"),
     ],
 )
 def test_missing_splits_are_named_with_the_existing_ones(
@@ -111,7 +111,7 @@ def test_missing_splits_are_named_with_the_existing_ones(
 
 def test_a_broken_card_and_an_empty_folder_are_named(dataset: Path, tmp_path: Path) -> None:
     (dataset / "README.md").write_text("---\na: [\n---\n")
-    with pytest.raises(DatasetError, match=r"README\.md: its head is no YAML"):
+    with pytest.raises(DatasetError, match=r"README\.md: its header is not YAML"):
         list_rows(dataset)
     (tmp_path / "empty").mkdir()
     with pytest.raises(DatasetError, match="no data file of Parquet or JSON Lines"):

@@ -255,7 +255,7 @@ def test_unread_places_are_gaps(
     monkeypatch.setattr(os, "scandir", lose)
     files = run("files", paths=[f"{root}/**/*.txt"])
     assert 2 == len(files.sources())
-    assert files.gap == f"the folder '{root}/b' went away while it was listed"
+    assert files.gap == f"the folder '{root}/b' disappeared while it was listed"
 
 
 def test_urls_are_listed_through_fsspec(run: type[StageRun]) -> None:
@@ -269,7 +269,7 @@ def test_urls_are_listed_through_fsspec(run: type[StageRun]) -> None:
     assert plain.version.startswith("11+")
     rows = run("read-files").rows(plain.data)
     assert [b"/shelf/d.md"] == [row["content"] for row in rows]
-    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+    with pytest.raises(FileNotFoundError, match="the file or folder does not exist"):
         run("files", paths=["memory://shelf/gone.md"]).sources()
 
 
@@ -277,7 +277,7 @@ def test_urls_are_listed_through_fsspec(run: type[StageRun]) -> None:
     ("values", "message"),
     [
         ({"paths": []}, "at least 1 item"),
-        ({"paths": ["{nowhere}/x"]}, "no placeholder"),
+        ({"paths": ["{nowhere}/x"]}, "unknown placeholder"),
         ({"paths": ["x"], "buckets": 0}, "greater than or equal to 1"),
         ({"paths": ["x"], "version": "mtime"}, "'stat' or 'content'"),
         ({"paths": ["x"], "bukkets": 3}, "Extra inputs"),

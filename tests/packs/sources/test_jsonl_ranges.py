@@ -125,7 +125,7 @@ def test_the_cost_of_a_kill_is_reported_for_large_files(
     assert len(list(stage.list_sources())) == 2
     ((name, number),) = stage.counters.items()
     assert number == 1
-    assert "a kill does all of one again; `rangeBytes` cuts" in name
+    assert "a killed run repeats the whole file; `rangeBytes` splits" in name
     cut = kind(paths=[f"{tmp_path}/*"], range_bytes=1 << 29)
     assert len(list(cut.list_sources())) == 4
     assert cut.counters == {}

@@ -118,7 +118,7 @@ def test_missing_versions_are_reported(manners: Manners, is_told: bool) -> None:
     with serve_oddly(manners) as web:
         web.files = {"/a.jsonl": LINES}
         _, counters = list_versions(web)
-    assert any("can't tell versions there" in name for name in counters) is is_told
+    assert any("can't detect versions there" in name for name in counters) is is_told
 
 
 def test_a_time_of_change_is_a_version() -> None:

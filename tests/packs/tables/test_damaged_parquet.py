@@ -110,7 +110,7 @@ NULLABLE, RENAMED, COUNTED = b"%\x02\x18\x01n", b"%\x02\x18\x01m", b"\x16\xd8\x0
     [
         (NULLABLE, b"%\x00\x18\x01n", "the footer is damaged: .*level histogram"),
         (NULLABLE, RENAMED, "row group 0 has other columns than the file"),
-        (NULLABLE, b"%\x02\x18\x01\xff", "a column's name is no UTF-8"),
+        (NULLABLE, b"%\x02\x18\x01\xff", "a column's name is not UTF-8"),
         (COUNTED, b"\x16\xd6\x04\x19", "row groups have 300 rows, the file 299"),
     ],
 )

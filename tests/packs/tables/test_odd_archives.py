@@ -153,7 +153,7 @@ def test_a_file_without_any_record_fails_its_source(
     tmp_path: Path, name: str, content: bytes, problem: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(UnreadableFileError, match=rf"{name}: no record .* \({problem}\)"):
+    with pytest.raises(UnreadableFileError, match=rf"{name}: it has no WARC record \({problem}\)"):
         read(tmp_path / name)
 
 

@@ -195,7 +195,7 @@ def test_a_missing_column_is_named_with_the_existing_columns(
 ) -> None:
     path = tmp_path / "a.parquet"
     write_parquet(path, 3, 3)
-    with pytest.raises(MissingColumnError, match="no column 'cube'; there are: n, square"):
+    with pytest.raises(MissingColumnError, match="no column 'cube'; the columns are: n, square"):
         run("read-parquet", columns=["cube"]).tables(reference(path, row_group=0))
-    with pytest.raises(MissingColumnError, match="no column 'path'; there are: x"):
+    with pytest.raises(MissingColumnError, match="no column 'path'; the columns are: x"):
         run("read-files").rows([{"x": 1}])

@@ -49,20 +49,20 @@ FITTING: list[tuple[str, object, object]] = [
     ("time", "2024-05-01T10:00:00+02:00", AT_TEN.replace(hour=8)),
 ]
 REFUSED: list[tuple[str, object, str, str]] = [
-    ("text", 5, "a", "int, where the schema has text"),
-    ("int", "5", "a", "text, where the schema has int"),
+    ("text", 5, "a", "int, but the schema has text"),
+    ("int", "5", "a", "text, but the schema has int"),
     ("int", 1.5, "a", "1.5"),
     ("int8", 300, "a", "300"),
-    ("float", True, "a", "bool, where the schema has float"),
-    ("bool", 1, "a", "int, where the schema has bool"),
+    ("float", True, "a", "bool, but the schema has float"),
+    ("bool", 1, "a", "int, but the schema has bool"),
     ("float", 2**53 + 1, "a", str(2**53 + 1)),
     ("float", 2**70, "a", "a whole number of 71 bits"),
-    ("[text]", "abc", "a", "text, where the schema has [text]"),
-    ("[text]", [1], "a[]", "int, where the schema has text"),
+    ("[text]", "abc", "a", "text, but the schema has [text]"),
+    ("[text]", [1], "a[]", "int, but the schema has text"),
     ("[text]", ["x", 1], "a[]", "text and a number"),
     ("{b: int}", {"c": 1}, "a.c", "is not in the schema"),
-    ("{b: {c: int}}", {"b": {"c": "x"}}, "a.b.c", "text, where the schema has int"),
-    ("time", "soon", "a", "'soon', which is no time"),
+    ("{b: {c: int}}", {"b": {"c": "x"}}, "a.b.c", "text, but the schema has int"),
+    ("time", "soon", "a", "'soon', but the schema requires time"),
 ]
 
 
@@ -133,7 +133,7 @@ def test_a_column_missing_from_the_schema_is_not_silently_dropped(tmp_path: Path
         ({"a": ["int", "int"]}, "a: no type is called"),
         ({}, "must not be empty"),
         ({"infer": 0}, "at least 1"),
-        ({"infer": 2, "a": "text"}, "stands alone"),
+        ({"infer": 2, "a": "text"}, "can't be combined"),
     ],
 )
 def test_an_invalid_schema_is_refused(schema: Any, words: str) -> None:
@@ -200,7 +200,7 @@ def test_a_type_of_a_file_is_widened_or_refused_with_the_row(tmp_path: Path, use
         UnreadableFileError, match=r"x\.bin#.*1: the column 'n' has '9007199254740993'"
     ):
         read_file(use, path, schema={"n": "float"})
-    with pytest.raises(UnreadableFileError, match=r"x\.bin#.*0: the column 'n' has int, where"):
+    with pytest.raises(UnreadableFileError, match=r"x\.bin#.*0: the column 'n' has int, but"):
         read_file(use, path, schema={"n": "text"})
 
 
@@ -220,7 +220,7 @@ def test_csv_takes_its_types_from_the_schema(tmp_path: Path) -> None:
     assert table.column("n").to_pylist() == [1, None]
     assert table.column("t").to_pylist() == [AT_TEN, None]
     path.write_text("n\nx\n")
-    with pytest.raises(UnreadableFileError, match="'x' in the column 'n' is no int"):
+    with pytest.raises(UnreadableFileError, match="'x' in the column 'n' is not a valid int"):
         read_file("read-csv", path, schema=schema)
 
 

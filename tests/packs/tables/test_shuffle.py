@@ -183,5 +183,5 @@ def test_files_without_an_order_are_unchanged(tmp_path: Path) -> None:
 
 
 def test_a_missing_key_column_is_reported() -> None:
-    with pytest.raises(MissingColumnError, match="there is no column 'id'; there are: key"):
+    with pytest.raises(MissingColumnError, match="there is no column 'id'; the columns are: key"):
         StageRun("shuffle", by="id", seed=1).written(pa.table({"key": ["a"]}))

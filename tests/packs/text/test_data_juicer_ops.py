@@ -248,9 +248,9 @@ def test_a_stage_can_be_sent_to_a_worker() -> None:
     [
         ("length_filter", {"minWords": 3}, "LengthFilter has no parameter 'min_words'"),
         ("suffix_filter", {}, "SuffixFilter: missing a required argument: 'suffix'"),
-        ("length_filter", {"textKey": "body"}, "give it as column"),
-        ("length_filter", {"skip_op_error": True}, "would drop rows without a word"),
-        ("length_filter", {"stats_export_path": "x"}, "which no ledger knows"),
+        ("length_filter", {"textKey": "body"}, "use `column` instead"),
+        ("length_filter", {"skip_op_error": True}, "would silently drop rows"),
+        ("length_filter", {"stats_export_path": "x"}, "which the ledger does not record"),
     ],
 )
 def test_wrong_parameters_are_reported_during_planning(
@@ -262,7 +262,9 @@ def test_wrong_parameters_are_reported_during_planning(
 
 def test_unknown_operators_and_columns_are_named(standin: Path) -> None:
     for name in ("all_deduplicator", "ray_deduplicator", "RayDeduplicator"):
-        with pytest.raises(UnknownStageError, match="no such filter or mapper; there are: length"):
+        with pytest.raises(
+            UnknownStageError, match="no such filter or mapper; supported are: length"
+        ):
             find_stage(f"data_juicer:{name}")
     with pytest.raises(MissingColumnError, match="no column 'text'"):
         StageRun("data_juicer:length_filter").rows([{"n": 1}])
@@ -304,7 +306,7 @@ def test_real_mappers_of_data_juicer_change_texts_and_rows() -> None:
     ("name", "values", "message"),
     [
         ("words_num_filter", {"minWords": 3}, "WordsNumFilter has no parameter 'min_words'"),
-        ("words_num_filter", {"textKey": "body"}, "give it as column"),
+        ("words_num_filter", {"textKey": "body"}, "use `column` instead"),
     ],
 )
 def test_wrong_parameters_of_real_operators_are_reported(

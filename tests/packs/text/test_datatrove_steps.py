@@ -86,7 +86,7 @@ def test_a_stage_can_be_sent_to_a_worker() -> None:
     [
         ("GopherQualityFilter", {"minWords": 3}, "unexpected keyword argument 'min_words'"),
         ("RegexFilter", {}, "missing a required argument: 'regex_exp'"),
-        ("URLFilter", {"exclusion_writer": "x"}, "which no ledger knows"),
+        ("URLFilter", {"exclusion_writer": "x"}, "which the ledger does not record"),
     ],
 )
 def test_wrong_parameters_are_reported_during_planning(
@@ -98,7 +98,9 @@ def test_wrong_parameters_are_reported_during_planning(
 
 @needs_datatrove
 def test_unknown_steps_and_columns_are_named(run: type[StageRun]) -> None:
-    with pytest.raises(UnknownStageError, match=r"no such filter or formatter; there are: .*URL"):
+    with pytest.raises(
+        UnknownStageError, match=r"no such filter or formatter; supported are: .*URL"
+    ):
         find_stage("datatrove:JsonlReader")
     with pytest.raises(MissingColumnError, match="no column 'text'"):
         run("datatrove:GopherQualityFilter").rows([{"n": 1}])

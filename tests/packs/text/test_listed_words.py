@@ -139,7 +139,7 @@ def test_the_fingerprint_covers_the_lists(tmp_path: Path) -> None:
     assert [("languages.de.paths[0]", str(path))] == list(stage.params.list_places())
     assert {"text", "language"} == set(stage.list_needed_columns())
     path.write_text("d\n")
-    with pytest.raises(ChangedListError, match=r"languages\.de: the list was changed"):
+    with pytest.raises(ChangedListError, match=r"languages\.de: the list has changed"):
         stage.setup()
 
 

@@ -174,7 +174,7 @@ def test_the_text_stage_redacts_the_chosen_kinds(run: type[StageRun]) -> None:
     text = "jo@example.com 555-555-0199"
     assert ["<EMAIL> <PHONE>"] == run("redact-pii").column("text", [text])
     assert ["jo@example.com <PHONE>"] == run("redact-pii", kinds=["phone"]).column("text", [text])
-    with pytest.raises(MissingColumnError, match="no column 'text'; there are: n"):
+    with pytest.raises(MissingColumnError, match="no column 'text'; the columns are: n"):
         run("redact-pii").rows([{"n": 1}])
     with pytest.raises(ValueError, match="'email', 'iban'"):
         run("redact-pii", kinds=["name"])

@@ -99,7 +99,7 @@ def test_explicit_parameters_override_a_preset() -> None:
     assert "und" in (german.stop_words or ())
     written = GopherQuality.Params.model_validate({"preset": "deu_Latn", "maxAvgWordLength": 20})
     assert (written.max_avg_word_length, written.min_avg_word_length) == (20, 0)
-    with pytest.raises(SpecError, match=r"no preset 'deu'; there are: deu_Latn"):
+    with pytest.raises(SpecError, match=r"unknown preset 'deu'; the presets are: deu_Latn"):
         GopherQuality(preset="deu")
 
 
@@ -130,16 +130,16 @@ def count(rows: int, **dropped: int) -> StageCounts:
 @pytest.mark.parametrize(
     ("counts", "messages"),
     [
-        ({"a": count(10, short=10)}, ["one rule of a took all 10 rows: short"]),
+        ({"a": count(10, short=10)}, ["one rule of a dropped all 10 rows: short"]),
         ({"a": count(10, short=9)}, []),
-        ({"a": count(1000, short=991, long=9)}, ["one rule of a took 991 of 1,000 rows: short"]),
+        ({"a": count(1000, short=991, long=9)}, ["one rule of a dropped 991 of 1,000 rows: short"]),
         ({"a": count(10, short=5, long=5)}, []),
         ({"a": count(2, short=2), "b": count(0)}, []),
         # A reader of 75 files drops 75 of their lines, or all lines.
         ({"a": replace(count(75, short=75), rows_out=7425)}, []),
-        ({"a": count(75, short=7500)}, ["one rule of a took all 7,500 rows: short"]),
+        ({"a": count(75, short=7500)}, ["one rule of a dropped all 7,500 rows: short"]),
         ({"a": count(10), "b": count(10, other_language=10)},
-         ["one rule of b took all 10 rows: other language"]),
+         ["one rule of b dropped all 10 rows: other language"]),
     ],
 )  # fmt: skip
 def test_a_rule_that_drops_everything_is_reported(

@@ -77,7 +77,7 @@ def test_a_lone_surrogate_in_json_is_replaced(run: type[StageRun]) -> None:
 
 
 def test_an_unknown_encoding_is_refused(run: type[StageRun]) -> None:
-    with pytest.raises(ValueError, match="'latin-99' is no text encoding"):
+    with pytest.raises(ValueError, match="'latin-99' is not a text encoding"):
         run("parse-documents", fallbackEncoding="latin-99")
 
 
@@ -222,5 +222,5 @@ def test_shares_are_between_zero_and_one(text: str) -> None:
 def test_columns_are_selected_and_renamed(run: type[StageRun]) -> None:
     stage = run("select-columns", columns=["b", "a"], rename={"a": "c"})
     assert [{"b": 2, "c": 1}] == stage.rows([{"a": 1, "b": 2, "d": 3}])
-    with pytest.raises(ValueError, match="no column 'b'; there are: a"):
+    with pytest.raises(ValueError, match="no column 'b'; the columns are: a"):
         stage.rows([{"a": 1}])

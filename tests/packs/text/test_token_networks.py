@@ -157,7 +157,7 @@ def test_labels_are_named_in_the_pipeline_or_in_another_file(
     assert ["a"] == named.column("text", ["rope"], answer="label")
     kept_aside = StageRun("classify-text", **classifier, config=f"{tmp_path}/labels.json")
     assert ["math"] == kept_aside.column("text", ["rope"], answer="label")
-    missing = r"config\.json: No such file.*; name the file .* `config`, or .* `modelLabels`"
+    missing = r"config\.json: No such file.*; set `config` to the file .* `modelLabels`"
     with pytest.raises(SpecError, match=missing):
         find_stage("classify-text")(**classifier)
     odd_ones: list[Any] = [{}, [], {"id2label": {"1": "a"}}, {"id2label": {"0": "a", "1": "a"}}]
@@ -245,11 +245,11 @@ def test_padding_uses_the_tokenizers_token_or_the_configured_one(
 def test_a_tokenizer_without_a_padding_token_is_refused(
     scorer: dict[str, Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(ModelError, match=r"has no token <fill> to fill up .* in `padToken`"):
+    with pytest.raises(ModelError, match=r"has no token <fill> to pad .* `padToken`"):
         StageRun("score-text", **scorer, padToken="<fill>")
     bare = Path(scorer["tokenizer"])
     bare.write_text(bare.read_text().replace(PAD, "[GAP]"))
-    with pytest.raises(ModelError, match=r"has no token \[PAD\] or <pad> to fill up texts"):
+    with pytest.raises(ModelError, match=r"has no token \[PAD\] or <pad> to pad texts"):
         StageRun("score-text", **scorer)
     StageRun("score-text", **scorer, padToken="[GAP]")
 
@@ -303,15 +303,19 @@ BOTH = {"input_ids": OPEN, "attention_mask": OPEN}
 @pytest.mark.parametrize(
     ("inputs", "make", "message"),
     [
-        ({"input_ids": OPEN}, "Cast", "must take input_ids, attention_mask and, .* it takes input"),
+        ({"input_ids": OPEN}, "Cast", "must take input_ids, attention_mask and .* it takes input"),
         (BOTH | {"position_ids": OPEN}, "Cast", r"it takes .*position_ids tensor\(int64\)"),
         ({"input_ids": OPEN, "attention_mask": ["n"]}, "Cast", "texts × tokens of int64"),
         ({"input_ids": OPEN, "floats": OPEN}, "Cast", r"floats tensor\(float\)"),
-        (BOTH | {"input_ids": [1, 128]}, "Cast", r"takes texts of one size alone \(input_ids.*128"),
-        (BOTH, "Cast", "it gives 512 numbers a text, not one; `classify-text` is for labels"),
-        (BOTH, "Identity", r"it must give `logits`, texts × numbers; it gives .*int64"),
-        (BOTH, "Unsqueeze", r"it must give `logits`, .* it gives logits tensor\(float\) .* 1\]"),
-        (BOTH, "Unheard", "no model that can be loaded"),
+        (BOTH | {"input_ids": [1, 128]}, "Cast", r"takes only texts of one size \(input_ids.*128"),
+        (BOTH, "Cast", "it returns 512 numbers per text, not one; use `classify-text` for labels"),
+        (BOTH, "Identity", r"it must return `logits`, texts × numbers; it returns .*int64"),
+        (
+            BOTH,
+            "Unsqueeze",
+            r"it must return `logits`, .* it returns logits tensor\(float\) .* 1\]",
+        ),
+        (BOTH, "Unheard", "the model can't be loaded"),
     ],
 )
 def test_a_network_with_other_inputs_is_refused(
@@ -325,30 +329,34 @@ def test_a_network_with_other_inputs_is_refused(
 def test_an_answer_that_does_not_fit_is_refused(
     scorer: dict[str, Any], classifier: dict[str, Any]
 ) -> None:
-    with pytest.raises(ModelError, match="it gives 3 numbers a text, not one; `classify-text` is"):
+    with pytest.raises(
+        ModelError, match="it returns 3 numbers per text, not one; use `classify-text`"
+    ):
         StageRun("score-text", **classifier)
-    with pytest.raises(ModelError, match=r"it gives one number a text, .*`score-text`, or `multi"):
+    with pytest.raises(
+        ModelError, match=r"it returns one number per text, .*`score-text`, or set `multi"
+    ):
         StageRun("classify-text", **scorer)
     alone = StageRun("classify-text", **scorer, multiLabel=True, modelLabels=["good"])
     assert [0.8808] == alone.column("text", ["rope"], answer="label_probability")
-    with pytest.raises(ModelError, match="3 numbers a text, and there are 2 labels: a, b"):
+    with pytest.raises(ModelError, match="3 numbers per text, but there are 2 labels: a, b"):
         StageRun("classify-text", **classifier, modelLabels=["a", "b"])
 
 
 def test_a_score_of_nan_fails_the_task(tmp_path: Path) -> None:
     files = name_files(write_network(tmp_path / "nan", {"sea": [float("nan")], "tide": [1.0]}))
     stage = StageRun("score-text", **files)
-    with pytest.raises(ModelError, match="it gives a text something that is no number"):
+    with pytest.raises(ModelError, match="it returned a value that is not a number"):
         stage.column("text", ["tide", "sea"])
 
 
 def test_more_tokens_than_the_network_supports_are_refused(tmp_path: Path) -> None:
     files = name_files(write_network(tmp_path / "short", {"sea": [1.5]}, positions=8))
-    with pytest.raises(ModelError, match=r"can't be run on 512 tokens; .* lower `maxTokens`"):
+    with pytest.raises(ModelError, match=r"it failed on 512 tokens; .* lower `maxTokens`"):
         StageRun("score-text", **files)
     stage = StageRun("score-text", **files, maxTokens=8)
     assert [9.0] == stage.column("text", ["sea " * 20], answer="score")
-    with pytest.raises(ModelError, match="`maxTokens` is 2, and the tokenizer alone puts 2"):
+    with pytest.raises(ModelError, match="`maxTokens` is 2, but the tokenizer already adds 2"):
         StageRun("score-text", **files, maxTokens=2)
 
 
@@ -358,15 +366,15 @@ def test_missing_and_invalid_files_are_reported(scorer: dict[str, Any], tmp_path
     with pytest.raises(SpecError, match="tokenizer: "):
         find_stage("score-text")(model=scorer["model"])
     (tmp_path / "no.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"no\.json: no tokenizer that can be read"):
+    with pytest.raises(ValueError, match=r"no\.json: not a readable tokenizer"):
         StageRun("score-text", **scorer | {"tokenizer": f"{tmp_path}/no.json"})
     with pytest.raises(ModelError, match=r"it takes input_ids .*; a network over tokens needs"):
         StageRun("classify-text", model=scorer["model"])
-    with pytest.raises(SpecError, match="`multiLabel` is for a network over tokens, with its `to"):
+    with pytest.raises(SpecError, match="`multiLabel` needs a network over tokens, with its `to"):
         find_stage("classify-text")(model=scorer["model"], multi_label=True)
-    with pytest.raises(ModelError, match="CUDA is asked for, and ONNX Runtime has none here"):
+    with pytest.raises(ModelError, match="CUDA is requested, but ONNX Runtime has no CUDA support"):
         StageRun("score-text", **scorer, device="cuda")
-    with pytest.raises(SpecError, match="columns need names of their own: text is one already"):
+    with pytest.raises(SpecError, match="columns need different names: text is already used"):
         find_stage("score-text")(**scorer, score_column="text")
 
 
@@ -386,7 +394,9 @@ def test_files_behind_urls_are_copied_to_the_node_once(
     assert [1.5] == stage.column("text", ["sea"], answer="score")
     for path in (tmp_path / "node").rglob("*.json"):
         path.unlink()
-    with pytest.raises(ModelError, match="the model was changed under the run; run it again"):
+    with pytest.raises(
+        ModelError, match="the model has changed during the run; run the pipeline again"
+    ):
         stage.stage.setup_on_node()
 
 

@@ -208,7 +208,7 @@ def test_a_cover_image_is_not_a_video(tmp_path: Path, name: str) -> None:
 
 
 def test_a_music_file_with_a_cover_is_reported_as_such(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableFileError, match=r"no video, since there is only a cover in it"):
+    with pytest.raises(UnreadableFileError, match=r"not a video: it has only a cover picture"):
         split(write_album(tmp_path / "song.mp4"))
 
 

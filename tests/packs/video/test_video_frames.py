@@ -94,7 +94,7 @@ def test_a_clip_without_frames_fails_or_is_dropped_and_counted(clips: pa.Table) 
     rows = clips.to_pylist()
     rows[1]["content"] = b"nothing"
     bad = pa.Table.from_pylist(rows, clips.schema)
-    with pytest.raises(UnreadableFileError, match=r"silent.mp4#00001: no video that can be read"):
+    with pytest.raises(UnreadableFileError, match=r"silent.mp4#00001: not a readable video"):
         run("decode-frames", bad)
     stage = StageRun("decode-frames", badVideos="drop")
     assert [0, 2, 3, 4] == [int(row["clip"][-5:]) for row in stage.rows(bad)]
@@ -173,7 +173,7 @@ def test_clips_out_of_bounds_are_dropped_under_their_first_reason() -> None:
         "dropped: b above 0.5": 1,
         "dropped: no a": 2,
     } == stage.counters
-    with pytest.raises(ValueError, match="a: the least value, 2, is above the greatest, 1"):
+    with pytest.raises(ValueError, match="a: the minimum, 2, is above the maximum, 1"):
         StageRun("filter-video", bounds={"a": [2, 1]})
 
 

@@ -114,7 +114,7 @@ def test_sound_is_kept_or_dropped_without_a_shift(videos: Path) -> None:
 
 def test_a_clip_that_can_not_be_decoded_fails(videos: Path) -> None:
     (row, *_) = list_clips(videos / "silent.mp4").to_pylist()
-    with pytest.raises(UnreadableFileError, match=r"silent.mp4#00000: no video that can be read"):
+    with pytest.raises(UnreadableFileError, match=r"silent.mp4#00000: not a readable video"):
         transcode(pa.Table.from_pylist([row | {"content": b"nothing"}]))
     with pytest.raises(UnreadableFileError, match=r"silent.mp4#00000: none of its frames"):
         transcode(pa.Table.from_pylist([row | {"lead": 1000.0}]))

@@ -226,11 +226,11 @@ def test_the_memory_of_a_clip_is_bounded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("broken.mp4", r"broken.mp4: no video that can be read \(Invalid data"),
+        ("broken.mp4", r"broken.mp4: not a readable video \(Invalid data"),
         ("truncated.mp4", r"truncated.mp4: it ends after 5\.\d of 8\.0 seconds"),
-        ("empty.mp4", r"empty.mp4: no video that can be read"),
-        ("text.mp4", r"text.mp4: no video that can be read"),
-        ("sound.mp4", r"sound.mp4: no video, since there is no stream of pictures"),
+        ("empty.mp4", r"empty.mp4: not a readable video"),
+        ("text.mp4", r"text.mp4: not a readable video"),
+        ("sound.mp4", r"sound.mp4: not a video: it has no stream of pictures"),
         ("gone.mp4", r"gone.mp4: No such file"),
         (".", r": Is a directory"),
     ],

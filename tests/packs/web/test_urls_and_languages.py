@@ -91,7 +91,7 @@ def test_the_fingerprint_depends_on_a_lists_content_and_not_its_order(tmp_path: 
         digests.append(stage.digest_inputs()["words"])
     assert digests[0] == digests[1] != digests[2]
     path.write_text("d\n")
-    with pytest.raises(ChangedListError, match="words: the list was changed under the run"):
+    with pytest.raises(ChangedListError, match="words: the list has changed during the run"):
         stage.setup()
 
 

@@ -16,8 +16,8 @@ from strandline_api.spec.pod_paths import CONTAINERS
 
 NO_NODES: Final = "'spot' needs a 'preset' (gke, eks, karpenter or aks) or a 'nodeSelector'"
 NO_CONDITION: Final = "'fallback' needs 'afterDisruptions' or 'afterNoRoom'"
-NO_KEY: Final = "a toleration without 'key' is of all taints and needs 'operator: Exists'"
-NO_VALUE: Final = "'value' must be empty where 'operator' is Exists"
+NO_KEY: Final = "a toleration without 'key' applies to all taints and needs 'operator: Exists'"
+NO_VALUE: Final = "'value' must be empty if 'operator' is Exists"
 NO_SECONDS: Final = "'tolerationSeconds' needs 'effect: NoExecute'"
 # The same patterns as in Kubernetes' own validation.
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -65,7 +65,7 @@ class Toleration(ApiModel):
     )
     toleration_seconds: int | None = Field(
         default=None,
-        description="Seconds for which a 'NoExecute' taint is put up with. For ever when unset.",
+        description="Seconds for which a 'NoExecute' taint is tolerated. No limit when unset.",
     )
 
     @model_validator(mode="after")
@@ -94,24 +94,25 @@ class SpotFallback(ApiModel):
         ge=1,
         le=1000,
         description=(
-            "Number of attempts of a run that end since such a pod was taken away, such as 2. A "
-            "head that loses its node before the driver runs counts too. Never for that when "
-            "unset."
+            "Number of attempts of a run that may end because such a pod was taken away, such as "
+            "2, before on-demand nodes are used. A head that loses its node before the driver runs "
+            "counts too. No limit when unset."
         ),
     )
     after_no_room: PositiveDuration | None = Field(
         default=None,
         description=(
-            "Time for which no spot node has room for such a pod, such as '20m'. The attempt is "
-            "made anew then, which costs no retry. Never for that when unset."
+            "Time for which no spot node may have room for such a pod, such as '20m', before "
+            "on-demand nodes are used. The attempt is then recreated, which does not count as a "
+            "retry. No limit when unset."
         ),
     )
     node_selector: NodeSelector = Field(
         default_factory=dict,
-        description="Labels of the nodes, added to those of the preset for nodes on demand.",
+        description="Labels of the nodes, added to the preset's labels of on-demand nodes.",
     )
     tolerations: Tolerations = Field(
-        default_factory=tuple, description="Taints of these nodes that pods put up with."
+        default_factory=tuple, description="Taints of these nodes that pods tolerate."
     )
 
     @property
@@ -136,20 +137,20 @@ class Spot(ApiModel):
     preset: Literal["gke", "eks", "karpenter", "aks"] | None = Field(
         default=None,
         description=(
-            "Whose spot nodes they are: labels and tolerations of 'gke', 'eks' (managed node "
-            "groups), 'karpenter' or 'aks' are filled in."
+            "Provider of the spot nodes, whose labels and tolerations are filled in: 'gke', 'eks' "
+            "(managed node groups), 'karpenter' or 'aks'."
         ),
     )
     node_selector: NodeSelector = Field(
         default_factory=dict, description="Labels of the spot nodes, added to those of the preset."
     )
     tolerations: Tolerations = Field(
-        default_factory=tuple, description="Taints of the spot nodes that pods put up with."
+        default_factory=tuple, description="Taints of the spot nodes that pods tolerate."
     )
     fallback: SpotFallback | None = Field(
         default=None,
         description=(
-            "When the next attempts use nodes on demand instead; the next run is on spot nodes "
+            "When the next attempts use on-demand nodes instead. The next run starts on spot nodes "
             "again. Always spot nodes when unset."
         ),
     )
@@ -194,12 +195,12 @@ def _list_misfits(template: Mapping[str, Any], fitting: Sequence[str]) -> Iterat
     for path, container in _list_containers(spec, "containers"):
         yield from _judge(path, container, fitting, f"names that fit: {names}")
     for path, container in _list_containers(spec, "initContainers"):
-        yield from _judge(path, container, (), "there are none to change")
+        yield from _judge(path, container, (), "the pod template has none to change")
 
 
 # Fields that are merged with the operator's own, and the type that the merge requires: a text, an
 # object, an object of texts, or a list of objects with some text fields.
-_TEXT, _OBJECT, _TEXTS = "text", "an object", "an object of texts"
+_TEXT, _OBJECT, _TEXTS = "text", "an object", "an object whose values are text"
 _Kind = str | tuple[str, ...]
 _OF_METADATA: Mapping[str, _Kind] = {"labels": _TEXTS, "annotations": _TEXTS}
 _OF_PODS: Mapping[str, _Kind] = {
@@ -237,7 +238,7 @@ def _list_odd(part: Mapping[str, Any], kinds: Mapping[str, _Kind], path: str) ->
             yield from _judge_list(value, kind, at)
         elif kind == _TEXT:
             if not isinstance(value, str):
-                yield Misfit(at, "must be a text")
+                yield Misfit(at, "must be text")
         elif not isinstance(value, Mapping) or (kind == _TEXTS and not _has_texts(value)):
             yield Misfit(at, f"must be {kind}")
 
@@ -256,7 +257,7 @@ def _judge_list(value: object, keys: Sequence[str], path: str) -> Iterator[Misfi
         if not isinstance(entry, Mapping):
             yield Misfit(f"{path}[{at}]", "must be an object")
         elif missing:
-            yield Misfit(f"{path}[{at}]", f"needs a '{missing[0]}', which is a text")
+            yield Misfit(f"{path}[{at}]", f"needs a '{missing[0]}', which must be text")
 
 
 def _list_containers(spec: Mapping[str, Any], kind: str) -> Iterator[tuple[str, object]]:
@@ -277,5 +278,5 @@ def _judge(path: str, container: object, fitting: Sequence[str], known: str) -> 
     if not isinstance(name, str) or not name:
         yield Misfit(path, f"a container needs a 'name'; {known}")
     elif name not in fitting and (name in CONTAINERS or not container.get("image")):
-        advice = "" if name in CONTAINERS else "; one of your own needs an 'image'"
+        advice = "" if name in CONTAINERS else "; a container of your own needs an 'image'"
         yield Misfit(path, f"no such container here is named '{name}'; {known}{advice}")

@@ -25,8 +25,8 @@ _KEY_PATTERN = r"[-._a-zA-Z0-9]+"
 _KEY_LIKE = "letters, digits, '_', '-' and '.', such as 'access-key'"
 
 TAKEN_VARIABLE = (
-    "variables that begin with 'STRANDLINE_' or 'RAY_' are the operator's own; "
-    "give this one another name"
+    "variables that begin with 'STRANDLINE_' or 'RAY_' are reserved for the operator; give this "
+    "one another name"
 )
 ONE_VALUE = "give 'value' or 'valueFrom', not both"
 ONE_ORIGIN = (
@@ -153,7 +153,7 @@ class VariableSource(ApiModel):
 
     prefix: Annotated[str, Field(max_length=253), AfterValidator(_free_prefix)] | None = Field(
         default=None,
-        description="Text that is put in front of each key, such as 'S3_'. Nothing when unset.",
+        description="Prefix of each variable's name, such as 'S3_'. None when unset.",
     )
     secret_ref: VariablesReference | None = Field(default=None, description="The Secret.")
     config_map_ref: VariablesReference | None = Field(default=None, description="The ConfigMap.")

@@ -24,13 +24,13 @@ _PATH_FORMAT = "an absolute path without ':', such as '/etc/credentials'"
 _MAX_PATH = 1024
 
 TAKEN_VOLUME = (
-    f"volumes named {', '.join(repr(name) for name in VOLUME_NAMES)} are there already; "
-    "give this one another name"
+    f"volumes named {', '.join(repr(name) for name in VOLUME_NAMES)} exist already; give this "
+    "volume another name"
 )
 TAKEN_PATH = (
     f"the pods have {', '.join((*RESERVED_PATHS, *SHARED_PATHS))} already; mount this elsewhere"
 )
-NO_VOLUME = "'volumeMounts' may name only what 'volumes' beside it has"
+NO_VOLUME = "'volumeMounts' may name only volumes that 'volumes' next to it lists"
 
 
 def _free_name(name: str) -> str:

@@ -21,8 +21,8 @@ class RetryCounts(Record):
     attempts: Count = Field(
         default=0,
         description=(
-            "Number of attempts of the run that have ended, without those that a quota kept from "
-            "starting."
+            "Number of attempts of the run that have ended, not counting those that a quota kept "
+            "from starting."
         ),
     )
     retries: Count = Field(

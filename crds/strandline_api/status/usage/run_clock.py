@@ -21,8 +21,8 @@ class RunClock(Record):
     paused_seconds: Annotated[float, Field(ge=0)] = Field(
         default=0.0,
         description=(
-            "Number of seconds for which the run was suspended or queued, or found no room, "
-            "without a pause that still lasts."
+            "Number of seconds for which the run was suspended or queued, or no node had room, not "
+            "counting a current pause."
         ),
     )
     paused_since: Time | None = Field(

@@ -18,16 +18,18 @@ class LostWork(Record):
     node: Seconds = Field(default=0.0, description="Lost with nodes.")
     memory: Seconds = Field(default=0.0, description="Lost with workers killed for memory.")
     kill: Seconds = Field(default=0.0, description="Lost with workers that died otherwise.")
-    timeout: Seconds = Field(default=0.0, description="Lost with workers that took too long.")
+    timeout: Seconds = Field(
+        default=0.0, description="Lost with workers that exceeded a time limit."
+    )
     stop: Seconds = Field(default=0.0, description="Not finished when the attempt was ended.")
 
 
 class RunWork(Record):
     """Work of a run's ended attempts, as far as reported."""
 
-    seconds: Seconds = Field(default=0.0, description="Seconds that workers worked.")
+    seconds: Seconds = Field(default=0.0, description="Seconds of work done by workers.")
     lost: LostWork | None = Field(
-        default=None, description="Seconds of these that were done again."
+        default=None, description="Seconds of that work that were repeated."
     )
 
     def add(self, seconds: float | None, lost: LostWork | None) -> "RunWork":

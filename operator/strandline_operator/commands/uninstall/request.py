@@ -52,7 +52,7 @@ def read_request(arguments: Sequence[str]) -> UninstallRequest:
     """Read the flags; invalid flags end the process with exit code 64 and one sentence."""
     parser = FlagParser(
         prog=PROGRAM,
-        description="Prepares the operator's removal: nobody else removes its finalizer.",
+        description="Prepares the operator's removal: only the operator removes its finalizer.",
         epilog=f"Example: {PROGRAM} --pipelines release --deployment strandline/strandline",
         allow_abbrev=False,
     )

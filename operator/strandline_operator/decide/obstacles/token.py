@@ -12,8 +12,8 @@ from strandline_operator.render.pods.templates import RAY_CONTAINERS
 _ERROR = "AuthenticationError"
 _MISSING = "no authentication token was found"
 _ADVICE = (
-    "set `ray.authOptions` to {mode: token}, and `ray.version` where the image is yours, or to"
-    " {mode: disabled}"
+    "set `ray.authOptions` to {mode: token}, and `ray.version` if you use your own image, or to "
+    "{mode: disabled}"
 )
 
 

@@ -71,7 +71,8 @@ def take_engine(command: Command) -> Command:
             "--engine",
             type=_EngineName(ENGINES),
             help="`processes` runs on all cores, `ray` also on a cluster, `inline` in one process "
-            "for debugging; by default the file's engine, or `processes` if it suffices.",
+            "for debugging; by default the file's engine, or `processes` if the pipeline does "
+            "not need Ray.",
         ),
         click.option(
             "--address", help="Address of a running Ray cluster; by default a local one is started."
@@ -84,7 +85,7 @@ def take_engine(command: Command) -> Command:
         click.option(
             "--after",
             metavar="CAUSE",
-            help="Cause of the previous attempt's end, if seen only outside, such as Preempted.",
+            help="Cause of the previous attempt's end, if only known outside, such as Preempted.",
         ),
     )
     for option in reversed(options):

@@ -22,7 +22,7 @@ class StoppedAtOnceError(Exception):
     """The run was ended at a point that can't react to requests to stop (exit code 75)."""
 
     def __init__(self) -> None:
-        super().__init__("the run was ended while it started; run it again to go on")
+        super().__init__("the run was stopped during its start; run it again to continue")
 
 
 class Interruption:

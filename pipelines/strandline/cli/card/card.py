@@ -109,13 +109,13 @@ def _make_head(facts: CardFacts) -> Iterator[str]:
     if gaps or counts.listed is None or counts.left > 0:
         of = "" if counts.listed is None else f" of {format_count(counts.listed)}"
         yield (
-            f"**It is not complete**: {format_count(counts.finished)}{of} sources are finished"
-            f"{_describe_left(facts.run)}. Files of others may lie among these: load those that "
-            f"`{MANIFEST}` names. A run to the end puts them in order."
+            f"**It is not complete**: {format_count(counts.finished)}{of} sources are "
+            f"finished{_describe_left(facts.run)}. Files of unfinished sources may be among these: "
+            f"load only those that `{MANIFEST}` lists. A complete run removes the others."
         )
     yield from (f"Not complete: {escape(gap)}." for gap in gaps)
     if not list_patterns(data):
-        yield "Its files are of no kind that `load_dataset` reads by itself."
+        yield "`load_dataset` cannot read these files by itself."
 
 
 def _describe_left(run: RunFacts) -> str:
@@ -135,7 +135,7 @@ def _make_origin(facts: CardFacts) -> Iterator[str]:
 def _make_stages(run: RunFacts) -> Iterator[str]:
     yield "## Stages"
     yield ""
-    yield "What each source went through, in this order; the last one wrote the files."
+    yield "Stages that processed each source, in this order; the last one wrote the files."
     yield ""
     yield from make_code(_render_yaml([stage.render() for stage in run.definition[1:]]), "yaml")
 
@@ -152,10 +152,10 @@ def _make_funnel(facts: CardFacts) -> Iterator[str]:
         yield ""
         yield f"The files of finished sources have {format_amount(facts.data.rows, 'row')}."
     else:
-        yield "Nothing was counted."
+        yield "There are no counts."
     yield from describe_coverage(facts.run.counts)
     for name, figures in facts.run.requests.items():
-        yield f"A model was asked by {escape(name)}: {describe_requests(figures)}."
+        yield f"Requests to a model by {escape(name)}: {describe_requests(figures)}."
 
 
 def _make_rows(funnel: Iterable[StageTotals]) -> list[str]:
@@ -216,6 +216,6 @@ def _make_provenance(facts: CardFacts) -> Iterator[str]:
     yield from make_table(("what", "value"), rows)
     yield ""
     yield (
-        "Made by `strandline card`; `strandline verify` proves that ledger and files agree, byte "
+        "Made by `strandline card`; `strandline verify` checks that ledger and files agree, byte "
         "for byte."
     )

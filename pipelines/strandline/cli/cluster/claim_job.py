@@ -154,7 +154,10 @@ def run_command(
     for line in ended.message.splitlines():
         session.show(line)
     if code and not ended.code:
-        msg = f"kubectl logs ended with {code}, so the answer may not be whole; ask again"
+        msg = (
+            f"kubectl logs ended with {code}, so the output may be incomplete; run the command "
+            "again"
+        )
         raise KubectlError(msg)
     if order.use in {ClaimUse.READ, ClaimUse.OUTPUT}:
         refuse_torn(session, pipeline, volumes)
@@ -177,7 +180,10 @@ def refuse_torn(session: ClusterSession, before: ClusterPipeline, volumes: Volum
     attempt = session.find_pipeline(before.name).status.attempt
     has_head = any(holder.is_head for holder in _list_holders(session, before))
     if attempt != before.status.attempt or has_head:
-        msg = f"attempt {attempt} began meanwhile, so what was read may be torn; ask again"
+        msg = (
+            f"attempt {attempt} started in the meantime, so the output may be inconsistent; run "
+            "the command again"
+        )
         raise TornReadingError(msg)
 
 
@@ -195,7 +201,7 @@ def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
         StrandlineError: the volumes are unknown.
     """
     if not pipeline.status.attempt:
-        msg = f"{pipeline.name} has made no attempt yet, so there is nothing to look at"
+        msg = f"{pipeline.name} has no attempt yet, so there is nothing to read"
         raise NothingRunError(msg)
     config, data = _read_config(session, pipeline)
     holders = _list_holders(session, pipeline)
@@ -205,9 +211,9 @@ def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
         head = next((holder.spec for holder in holders if holder.is_head), None)
     if head is None or MANIFEST not in data:
         msg = (
-            f"ConfigMap {config} does not say which volumes the attempt had: its operator is "
-            "older than this command; look as docs/failures.md says for a pod of your own, or "
-            "retry once with a newer one"
+            f"ConfigMap {config} does not list the attempt's volumes: its operator is older than "
+            "this command; inspect the volume with a pod of your own (see docs/failures.md), or "
+            "retry once with a newer operator"
         )
         raise NothingRunError(msg)
     # Older operators do not write this entry.
@@ -291,7 +297,7 @@ def _await(
         waited = session.now() - begun
         why = state.message or _describe_way(job, pod)
         if waited > seconds:
-            msg = f"after {seconds:g} s the command has not got further: {why}"
+            msg = f"the command made no progress for {seconds:g} s: {why}"
             raise JobNotStartedError(msg)
         if waited > _QUIET_SECONDS and why != shown:
             session.show(f"waiting: {why}")

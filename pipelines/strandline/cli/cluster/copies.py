@@ -50,7 +50,7 @@ def locate_copy(pipeline: ClusterPipeline, document: Mapping[str, Any], path: st
     if not is_on_claim(output):
         msg = (
             f"the outputs of {pipeline.name} are at {output}, not on a claim; copy them with the "
-            "tools of that store"
+            "store's own tools"
         )
         raise NotCopiedError(msg)
     return str(PurePosixPath(output).joinpath(*parts[1:]))

@@ -29,8 +29,12 @@ def render_edits(pipeline: ClusterPipeline) -> list[str]:
         root = known.get(reference.pipeline)
         # Locations of artifacts depend on mounts that only the operator can create.
         if not root or reference.artifact:
-            message = f"reads what is known to attempts alone of pipeline {reference.pipeline!r}"
-            raise SpecError((Problem("spec", message, "`strandline plan` can tell, beside both"),))
+            message = (
+                f"uses information that only attempts have about pipeline {reference.pipeline!r}"
+            )
+            raise SpecError(
+                (Problem("spec", message, "run `strandline plan` with both pipelines"),)
+            )
         return join_location(root, reference)
 
     return [

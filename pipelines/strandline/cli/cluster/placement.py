@@ -82,9 +82,9 @@ def choose_placement(
     if changes_ledger and (heads or (attempt is not None and attempt.is_under_way)):
         number = pipeline.status.attempt if attempt is None else attempt.number
         msg = (
-            f"attempt {number} of {name} is under way and writes the ledger; wait for its end "
-            f"(`kubectl strandline wait {name}`), or end it first "
-            f"(`kubectl strandline suspend {name}`, and `resume` afterwards)"
+            f"attempt {number} of {name} is running and writes the ledger; wait for its end "
+            f"(`kubectl strandline wait {name}`), or end it first (`kubectl strandline suspend "
+            f"{name}`, and `resume` afterwards)"
         )
         raise HeldClaimError(msg)
     if holders and _ONE_POD in modes:

@@ -55,8 +55,8 @@ def ask_retry(
         raise RequestRefusedError(msg)
     if attempt is not None and not attempt.has_ended:
         msg = (
-            f"attempt {attempt.number} of {name} is under way, so there is nothing to retry; "
-            f"wait for its end (`kubectl strandline wait {name}`)"
+            f"attempt {attempt.number} of {name} is running, so there is nothing to retry; wait "
+            f"for its end (`kubectl strandline wait {name}`)"
         )
         raise RequestRefusedError(msg)
     patch = _annotate(pipeline, RETRY_ANNOTATION, now, user)

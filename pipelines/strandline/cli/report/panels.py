@@ -48,7 +48,7 @@ def _find_fault(panel: object) -> str:
     if panel is None:
         return ""
     if not isinstance(panel, str):
-        return f"it is no text, but {type(panel).__name__}"
+        return f"it is {type(panel).__name__}, not text"
     return f"it has {len(panel):,} characters" if len(panel) > MAX_PANEL else ""
 
 

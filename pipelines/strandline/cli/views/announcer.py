@@ -34,7 +34,7 @@ class Announcer:
 
     def leave_out(self, pipeline: str, needed: str) -> None:
         """Announce that a pipeline is skipped because an earlier one is incomplete."""
-        self.announce(f"{pipeline}: left out, since {needed} has not completed")
+        self.announce(f"{pipeline}: skipped because {needed} has not completed")
 
     def attempt_ended(self, ended: EndedAttempt) -> None:
         """Describe the end of an attempt that its driver could not report."""
@@ -57,7 +57,7 @@ class Announcer:
 
     def stopped(self) -> None:
         """Announce that the wait was cut short."""
-        self.announce("stopped while waiting for the next attempt; run it again to go on")
+        self.announce("stopped while waiting for the next attempt; run it again to continue")
 
     @contextmanager
     def waiting(self, retry: RetryAt) -> Iterator[Callable[[float], None]]:
@@ -130,7 +130,7 @@ class JsonAnnouncer(Announcer):
         pass
 
     def stopped(self) -> None:
-        message = "stopped while waiting for the next attempt; run it again to go on"
+        message = "stopped while waiting for the next attempt; run it again to continue"
         _write(_render_error(ExitCode.INTERRUPTED, message))
 
     @contextmanager

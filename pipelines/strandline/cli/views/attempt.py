@@ -37,9 +37,9 @@ class AttemptStanding(StrEnum):
 
 
 _MESSAGES = {
-    AttemptStanding.GONE: "nobody saw its end; the next attempt writes down what is known of it",
+    AttemptStanding.GONE: "its end was not observed; the next attempt records what is known",
     AttemptStanding.UNKNOWN: (
-        "it runs on another host or in another container, or nobody saw its end"
+        "it is running on another host or in another container, or its end was not observed"
     ),
 }
 

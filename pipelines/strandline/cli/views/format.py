@@ -90,7 +90,7 @@ def describe_lost_work(lost: WorkLost, worked: float) -> str:
     if lost.seconds < 1:
         return ""
     causes = [name for name, seconds in lost.to_json().items() if seconds >= 1]
-    words = f"{format_seconds(lost.seconds)} of work is done again"
+    words = f"{format_seconds(lost.seconds)} of work is repeated"
     share = f", {lost.find_share(worked):.1%} of all" if worked else ""
     return f"{words}{share} ({', '.join(causes)})" if causes else f"{words}{share}"
 

@@ -129,7 +129,7 @@ def describe_scope(stage_class: type[Stage]) -> str:
         return "task"
     is_mixing = stage_class.mixes_rows or "within" in stage_class.Params.model_fields
     alone = "task" if is_mixing else "row"
-    return f"{alone}; gathers of the corpus" if issubclass(stage_class, StatefulFilter) else alone
+    return f"{alone}; gathers from the corpus" if issubclass(stage_class, StatefulFilter) else alone
 
 
 def read_columns(
@@ -269,7 +269,7 @@ def _fold(line: str, width: int | None) -> str:
 def _describe_parameters(entry: StageEntry) -> Iterator[str]:
     yield ""
     if not entry.parameters:
-        yield "It takes no parameters."
+        yield "It has no parameters."
         return
     yield "parameters:"
     for each in entry.parameters:

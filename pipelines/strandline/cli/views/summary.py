@@ -148,7 +148,7 @@ def _describe_parted_rows(counts: Mapping[str, StageCounts]) -> Iterator[str]:
     if dead:
         yield f"dead letters: {dead}; `strandline failures FILE` shows why"
     if dropped:
-        yield f"left out, since they raised errors: {dropped}"
+        yield f"dropped because of errors: {dropped}"
 
 
 def _list_amounts(numbers: Mapping[str, int]) -> str:
@@ -200,7 +200,7 @@ def _advise(details: Details) -> Iterator[str]:
     if mean < _TINY_BYTES:
         yield (
             f"hint: {format_count(written.files)} files of {format_bytes(round(mean))} on average; "
-            "`buckets: 32` in the source packs small sources together (and begins anew)"
+            "`buckets: 32` in the source packs small sources together (and starts the run over)"
         )
 
 
@@ -212,14 +212,14 @@ def _explain_empty(outcome: AttemptResult) -> Iterator[str]:
     dropping = [(each.filtered, name) for name, each in stages if each.filtered]
     if dropping:
         yield (
-            f"hint: nothing was written; {max(dropping)[1]} dropped most of it, and what it has "
-            "counted above says why"
+            f"hint: nothing was written; {max(dropping)[1]} dropped most rows, and its counts "
+            "above show why"
         )
 
 
 def _describe_sweeping(outcome: AttemptResult) -> Iterator[str]:
     for rule in find_sweeping_rules(view_rows(outcome.counts)):
-        yield f"hint: {escape_text(str(rule))}; is it meant for these rows?"
+        yield f"hint: {escape_text(str(rule))}; check that the rule suits these rows"
 
 
 def describe_failure(row: Row) -> str:

@@ -21,17 +21,17 @@ class StorageOptions(BaseModel):
         extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
     )
 
-    anonymous: bool = Field(default=False, description="Ask without any credentials.")
+    anonymous: bool = Field(default=False, description="Send requests without credentials.")
     requester_pays: bool = Field(
-        default=False, description="Pay for what is sent, where a bucket wants that."
+        default=False, description="Pay for transfers from buckets that require it."
     )
     endpoint: str | None = Field(
         default=None, description="URL of a server that speaks S3 or Google's protocol."
     )
     credentials: dict[str, str] = Field(
         default_factory=dict,
-        description="Parts of the credentials, such as `accessKeyId`, each with the name of the "
-        "environment variable that has it; a secret itself is refused.",
+        description="Parts of the credentials, such as `accessKeyId`, each as the name of an "
+        "environment variable that holds the value; secrets themselves are rejected.",
     )
 
     def build_access(self) -> StoreAccess:

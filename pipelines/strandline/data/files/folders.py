@@ -167,7 +167,7 @@ class _FolderWalk:
             raise _name_folder(folder, error) from error
 
     def _lose(self, folder: str, below: str) -> None:
-        why = f"the folder {folder!r} went away while it was listed"
+        why = f"the folder {folder!r} disappeared while it was listed"
         self._report.note_gap(why, self._pattern.format_key(below.rstrip("/")))
 
 

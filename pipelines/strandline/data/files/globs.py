@@ -35,10 +35,11 @@ def check_pattern(pattern: str) -> str:
         raise ValueError(msg)
     for name in _BRACED.findall(pattern):
         if name not in PLACEHOLDERS:
-            msg = f"{pattern!r}: {name} is no placeholder; there are {', '.join(PLACEHOLDERS)}"
+            known = ", ".join(PLACEHOLDERS)
+            msg = f"{pattern!r}: unknown placeholder {name}; the placeholders are {known}"
             raise ValueError(msg)
         if not pattern.startswith(name):
-            msg = f"{pattern!r}: the placeholder {name} may only stand at the start"
+            msg = f"{pattern!r}: the placeholder {name} is only allowed at the start"
             raise ValueError(msg)
     return pattern
 

@@ -35,8 +35,8 @@ from strandline_api.texts import is_unicode
 
 _NO_MARK = "+"  # end of a version that is only a size
 _NO_VERSION = (
-    "can't tell versions there: the server tells no ETag and no time, so that only another size "
-    "counts as a change; `version: content` reads each file"
+    "can't detect versions there: the server sends neither ETag nor time, so only a changed size "
+    "counts as a change; set `version: content` to read each file"
 )
 
 
@@ -52,36 +52,41 @@ class FileListParams(SourceStage.Params):
 
     paths: tuple[str, ...] = Field(
         min_length=1,
-        description="Globs or fsspec URLs of files; a folder with a slash at its end stands for "
-        "all files in it. `**` spans folders; names that start with a dot match only where the "
-        "pattern spells the dot. `{stdlib}` and `{site-packages}` at the start stand for this "
-        "interpreter's folders. Relative to the working directory.",
+        description="Globs or fsspec URLs of files; a folder with a trailing slash means all files "
+        "in it. `**` matches any number of folders; names that start with a dot match "
+        "only if the pattern contains the dot. `{stdlib}` and `{site-packages}` at the "
+        "start mean this interpreter's folders. Relative to the working directory.",
     )
     exclude: tuple[str, ...] = Field(
         default=(),
-        description="Globs matched against keys, that is paths spelled as in `paths`.",
+        description="Globs of keys to leave out. Keys are paths in the form used in `paths`.",
     )
     version: VersionFrom = Field(
         default=VersionFrom.STAT,
-        description="`stat`: size and time of change, on local disks also both ends of a file "
-        "with another inode. `content`: a digest, which reads every file.",
+        description="How changes of files are detected. `stat`: by size and modification time; on "
+        "local disks, both ends of a file with a new inode are compared too. "
+        "`content`: by digest, which reads every file.",
     )
     limit: int | None = Field(
-        default=None, ge=1, description="List only so many files: a sample by digest of the key."
+        default=None,
+        ge=1,
+        description="Maximum number of files to list: a sample, chosen by digest of the key.",
     )
     max_file_bytes: int | None = Field(
-        default=None, ge=0, description="Leave out larger files; they are counted."
+        default=None,
+        ge=0,
+        description="Maximum size of a file; larger files are left out and counted.",
     )
     follow_symlinks: bool = Field(
         default=False,
-        description="Descend into folders behind symbolic links; loops are not. Else such folders "
-        "are counted, and what was listed in them before is not taken for removed.",
+        description="Descend into folders behind symbolic links, except loops. Otherwise such "
+        "folders are counted, and files listed in them before do not count as removed.",
     )
 
     storage_options: StorageOptions | None = Field(
         default=None,
-        description="As whom the stores in `paths` are asked, and where they stand; by default as "
-        "the environment says. Readers ask for the listed files in the same way.",
+        description="Credentials and endpoints of the stores in `paths`; by default from the "
+        "environment. Readers use them for the listed files too.",
     )
 
     _check_paths = field_validator("paths")(lambda paths: tuple(map(check_pattern, paths)))
@@ -236,7 +241,9 @@ def _walk_published(
             names = stack.enter_context(listing_names(folder, find_key))
         except OSError as error:
             count(f"not looked at: what {whose} has out")
-            note_gap(f"what {whose} has out can't be told: {error}", pattern.prefix.rstrip("/"))
+            note_gap(
+                f"the outputs of {whose} can't be determined: {error}", pattern.prefix.rstrip("/")
+            )
             yield from walk
             return
         for key in names.partial:  # the next attempt of that pipeline rewrites it

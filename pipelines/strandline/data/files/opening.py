@@ -37,8 +37,9 @@ ZstdWindow = Annotated[
     Field(
         ge=LEAST_WINDOW,
         le=31,
-        description="Largest window of a .zst file as a power of two: `zstd --long=31` writes up "
-        "to 31. More than 27 takes as much memory, and the package backports.zstd.",
+        description="Largest window of a .zst file, as a power of two: `zstd --long=31` writes up "
+        "to 31. The window is held in memory. Values above 27 need the package "
+        "backports.zstd.",
     ),
 ]
 
@@ -157,7 +158,5 @@ def explain_error(path: str, error: BaseException) -> UnreadableFileError:
     """Return a readable error that names the file and the reason, in one sentence."""
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if _TOO_WIDE in why:
-        why += (
-            "; its zstd window is larger than was allowed: set the reader's `zstdWindow`, up to 31"
-        )
+        why += "; its zstd window exceeds the limit; set the reader's `zstdWindow`, up to 31"
     return UnreadableFileError(f"{path}: {why}")

@@ -49,7 +49,7 @@ def walk_url(
             files, root = open_store(url)
             yield _entry_of_url(pattern.format_key(pattern.rest), url, files.info(root))
     except FileNotFoundError as error:
-        msg = f"{pattern.format_key(pattern.rest)!r}: there is no such file or folder"
+        msg = f"{pattern.format_key(pattern.rest)!r}: the file or folder does not exist"
         raise FileNotFoundError(msg) from error
     except Exception as error:  # each store library has its own error classes
         msg = f"{pattern.format_key(pattern.rest)!r}: {explain_store_error(error)}"

@@ -74,6 +74,6 @@ class Contents:
 
 def _explain(file: ShippedFile) -> UnfitForPushError:
     return UnfitForPushError(
-        f"{file.name}: missing, or other bytes than were written; `verify` lists all of them, and "
-        "a run with `--missing` makes them again"
+        f"{file.name}: missing or changed since it was written; `verify` lists all such files, and "
+        "a run with `--missing` restores them"
     )

@@ -205,9 +205,9 @@ def require_ours(
     found = properties or {}
     owner, ledger = found.get(PIPELINE), found.get(LEDGER)
     if owner != author.pipeline:
-        whose = f"the pipeline {owner}" if owner else "somebody else"
+        whose = f"the pipeline {owner}" if owner else "another writer"
         raise TargetRefusedError(
-            f"{target}: {whose} has written this {what}, and a push replaces all rows of one; name "
+            f"{target}: {whose} has written this {what}, and a push replaces all of its rows; name "
             f"another {what}"
         )
     # Earlier releases recorded the ledger too. Ledgers that made nothing have an empty id.
@@ -215,8 +215,8 @@ def require_ours(
         return
     raise TargetRefusedError(
         f"{target}: another ledger of this pipeline, {str(ledger)[:_SHORT]}, has written this "
-        f"{what}, and a push replaces all rows of one; for a trial name another {what}, and where "
-        "that ledger is gone for good run without `publish.to`, and push there with `--take-over`"
+        f"{what}, and a push replaces all of its rows; for a trial, name another {what}; if that "
+        "ledger no longer exists, run without `publish.to`, and push with `--take-over`"
     )
 
 

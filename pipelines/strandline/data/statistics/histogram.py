@@ -114,7 +114,7 @@ class Histogram:
 
     def __add__(self, other: Histogram) -> Histogram:
         if self.bins != other.bins:
-            msg = f"histograms of other bins can't be joined: {self.bins} and {other.bins}"
+            msg = f"histograms with different bins can't be joined: {self.bins} and {other.bins}"
             raise ValueError(msg)
         return Histogram(self.bins, self.counts + other.counts)
 

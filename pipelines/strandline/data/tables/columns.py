@@ -30,7 +30,7 @@ def _check_fields(fields: Sequence[pa.Field], what: str) -> None:
     names = [field.name for field in fields]
     for field in fields:
         if names.count(field.name) > 1:
-            msg = f"two {what}s are called {field.name!r}; give each a name of its own"
+            msg = f"two {what}s are called {field.name!r}; rename one of them"
             raise ValueError(msg)
         if pa.types.is_nested(field.type):
             inner = [field.type.field(at) for at in range(field.type.num_fields)]
@@ -44,7 +44,10 @@ def find_column(table: pa.Table, name: str) -> pa.ChunkedArray:
         MissingColumnError: if the column is missing; the message lists the existing columns.
     """
     if name not in table.column_names:
-        msg = f"there is no column {name!r}; there are: {', '.join(table.column_names) or 'none'}"
+        msg = (
+            f"there is no column {name!r}; the columns are: "
+            f"{', '.join(table.column_names) or 'none'}"
+        )
         raise MissingColumnError(msg)
     return table.column(name)
 

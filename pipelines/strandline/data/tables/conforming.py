@@ -66,7 +66,7 @@ def conform_values(name: str, column: pa.ChunkedArray, wanted: pa.DataType) -> p
     except pa.ArrowException as error:
         row = _find_first_misfit(column, wanted)
         value = str(column[row].as_py())[:80]
-        details = f"{value!r}, which is no {format_type(wanted)}, as the schema has it"
+        details = f"{value!r}, but the schema requires {format_type(wanted)}"
         raise SchemaMisfitError(name, details, row) from error
 
 

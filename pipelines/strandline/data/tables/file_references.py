@@ -15,8 +15,8 @@ from strandline.plan.task import Task
 
 _LARGE_BYTES = 1 << 30
 _LARGE_SOURCE = (
-    "files of more than 1 GiB that are one source each: a kill does all of one again; `rangeBytes` "
-    "cuts what is not compressed as a whole"
+    "files of more than 1 GiB that are one source each: a killed run repeats the whole file; "
+    "`rangeBytes` splits files that are not compressed as a whole"
 )
 
 

@@ -24,8 +24,8 @@ from strandline.plan.task import Task
 _KEEP, _REASON = "keep", "reason"
 _NO_NAME = re.compile(r"[^A-Za-z0-9]+")
 _TAKEN = (
-    "there is a column {0!r} already, which `mark` would write: give the stage another `name`, or "
-    "leave the column out with `select-columns`"
+    "the column {0!r}, which `mark` would write, already exists; give the stage another `name`, or "
+    "remove the column with `select-columns`"
 )
 
 
@@ -52,30 +52,31 @@ class RowFilter(Stage):
         reason_column: str | None = Field(
             default=None,
             min_length=1,
-            description="Column that gets the reason, instead of dropping the row; empty for what "
-            "is kept. Rows that have one already are passed on as they are.",
+            description="Column for the reason. If set, rows are kept, and the column is empty for "
+            "rows that pass. Rows that already have a reason are passed on unchanged.",
         )
         stage_column: str | None = Field(
             default=None,
             min_length=1,
-            description="Column that gets the stage's name beside the reason; of another name than "
-            "`reasonColumn`, and only with it.",
+            description="Column for the name of the stage that gave the reason. It needs "
+            "`reasonColumn` and must have another name.",
         )
 
         mark: bool = Field(
             default=False,
-            description="Drop nothing, and add columns that begin with the stage's name: "
-            "`<name>_keep`, whether the row would stay, `<name>_reason`, why not, and one for each "
-            "measure that a limit is about. Every row is looked at, and `keep-rows` drops later.",
+            description="Drop nothing, and add columns that start with the stage's name: "
+            "`<name>_keep`, whether the row would stay; `<name>_reason`, why not; and "
+            "one for each measure with a limit. Every row is measured, and `keep-rows` "
+            "can drop rows later.",
         )
 
         @model_validator(mode="after")
         def _check_columns(self) -> Self:
             if self.mark and self.reason_column is not None:
-                msg = "`mark` and `reasonColumn` are two ways to keep what is dropped: write one"
+                msg = "`mark` and `reasonColumn` exclude each other; set only one of them"
                 raise ValueError(msg)
             if self.stage_column is not None and self.reason_column in {None, self.stage_column}:
-                msg = "`stageColumn` wants a `reasonColumn` beside it, of another name"
+                msg = "`stageColumn` needs a `reasonColumn` with another name"
                 raise ValueError(msg)
             return self
 

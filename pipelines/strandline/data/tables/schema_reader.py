@@ -37,8 +37,8 @@ _SAMPLED_ROWS = 100  # per task, because rows may contain pictures
 
 
 EXPLAINED = (
-    "the schema was inferred from a sample of the sources: declare it under `schema`, or have the "
-    "types of each task by `schema: perTask`"
+    "the schema was inferred from a sample of the sources: declare it under `schema`, or set "
+    "`schema: perTask` to infer the types of each task"
 )
 
 
@@ -62,11 +62,11 @@ class SchemaReader(Stage):
             default=None,
             alias="schema",
             description="Columns and their types, for all files: `{note: text, score: float, "
-            "tags: [text], meta: {lines: int}}`. `{infer: 4}` reads the first four sources before "
-            "the run and keeps with the ledger what they have; when unset, the beginnings of "
-            f"{_SAMPLE} sources are read. A column that is not there is null; one that the schema "
-            "does not have, or a value of another type, is refused. `perTask`: no schema, each "
-            "task has the types of its own rows.",
+            "tags: [text], meta: {lines: int}}`. `{infer: 4}` infers the schema from the first "
+            "four sources before the run and stores it with the ledger; when unset, the beginnings "
+            f"of {_SAMPLE} sources are read. A missing column is null; a column that is not in the "
+            "schema, or a value of another type, is rejected. `perTask`: no schema; each task has "
+            "the types of its own rows.",
         )
 
         @field_validator("schema_")
@@ -81,7 +81,7 @@ class SchemaReader(Stage):
             if not isinstance(count, int):
                 parse_schema(wanted)
             elif len(wanted) > 1:
-                msg = f"`{_INFER}` stands alone: what is declared is not inferred"
+                msg = f"`{_INFER}` can't be combined with declared columns"
                 raise ValueError(msg)
             elif count < 1:
                 msg = f"`{_INFER}` is a number of sources, at least 1"
@@ -176,7 +176,7 @@ class SchemaReader(Stage):
     def find_conflict(self, before: Any) -> str | None:  # noqa: ANN401 - as in `Stage`
         """Return a conflict if inference would need other stages to run first, or None."""
         if self.sample_size and not self.is_sampled and len(before) > 1:
-            return "infers its schema from what the source lists, so it has to come first"
+            return "infers its schema from the listed sources, so it must be the first stage"
         return None
 
     def conform(self, location: str, table: pa.Table) -> pa.Table:

@@ -202,7 +202,7 @@ def find_misfit(path: str, kind: pa.DataType, wanted: pa.DataType) -> tuple[str,
         return find_misfit(f"{path}[]", kind.value_type, wanted.value_type)
     if _find_family(wanted) in _FITTING.get(_find_family(kind), ()):
         return None
-    return path, f"{format_type(kind)}, where the schema has {format_type(wanted)}"
+    return path, f"{format_type(kind)}, but the schema has {format_type(wanted)}"
 
 
 def _find_field_misfit(path: str, kind: pa.DataType, wanted: pa.DataType) -> tuple[str, str] | None:

@@ -17,7 +17,7 @@ from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.causes import Cause
 
 GIGABYTE = 10**9
-_HINT = "ask for less, or run it on a cluster that has it, with --address"
+_HINT = "request less, or run on a larger cluster with --address"
 
 
 class _Request(NamedTuple):
@@ -41,8 +41,8 @@ def find_unmet(plan: PipelinePlan, have: Mapping[str, float]) -> Iterator[Proble
         for field, kind, amount in _list_requests(stage):
             there = have.get(kind, 0.0)
             if amount > there:
-                asks = f"stage {stage.name!r} asks for {_format(kind, amount)} a worker"
-                message = f"{asks}, and here {_describe_rest(kind, there)}"
+                asks = f"stage {stage.name!r} requests {_format(kind, amount)} per worker"
+                message = f"{asks}, but there {_describe_rest(kind, there)}"
                 yield Problem(f"{at}.resources.{field}", message, _HINT)
 
 

@@ -27,7 +27,7 @@ def describe_floor(floor: int) -> str:
 
 def describe_share() -> str:
     """Describe a pool whose speed is unknown."""
-    return "its speed is not known yet, so it gets an equal share"
+    return "its speed is still unknown, so it gets an equal share"
 
 
 def describe_pace(level: float, pace: float, slowest: float, setter: str) -> str:
@@ -41,19 +41,19 @@ def describe_pace(level: float, pace: float, slowest: float, setter: str) -> str
     if level <= pace:
         return f"it sets the pace at {describe_rate(level)}"
     if level < slowest:
-        return f"it would hold the pace at {describe_rate(level)}"
-    return f"it keeps a little ahead of {setter!r}, which sets the pace"
+        return f"it would limit the run to {describe_rate(level)}"
+    return f"it should stay slightly faster than {setter!r}, which sets the pace"
 
 
 def describe_exchange(takers: Sequence[str], pace: float, after: float) -> str:
     """Describe a pool that shrinks in favor of faster pools."""
     rise = f"the pace rises from {_round(pace)} to {describe_rate(after)}"
-    return f"{_name(takers)} {_get(takers)} the room, and {rise}"
+    return f"{_name(takers)} {_get(takers)} its resources, and {rise}"
 
 
 def describe_missing_floor(takers: Sequence[str]) -> str:
     """Describe a pool that shrinks so that other pools reach their minimums."""
-    return f"{_name(takers)} {_get(takers)} the room for the least number of workers"
+    return f"{_name(takers)} {_get(takers)} its resources to reach the minimum number of workers"
 
 
 def describe_below(name: str, count: int, floor: int, reason: str) -> str:
@@ -85,7 +85,7 @@ def describe_needs(needs: NodeResources) -> str:
 
 def describe_rate(level: float) -> str:
     """Format a rate in sources per second."""
-    return f"{_round(level)} sources a second"
+    return f"{_round(level)} sources per second"
 
 
 def _round(level: float) -> str:

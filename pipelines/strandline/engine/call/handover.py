@@ -30,7 +30,7 @@ def read_input(packed: Iterable[Plain]) -> tuple[list[Task], list[Unreadable]]:
         except BaseException as error:
             if was_typed(error):
                 raise
-            what = f"what it is given can't be unpickled: {explain_error(error)}"
+            what = f"its input can't be unpickled: {explain_error(error)}"
             unreadable.append((read_lineage(content), what))
     return tasks, unreadable
 
@@ -56,7 +56,7 @@ def pack_answers(
     for position, task in enumerate(data):
         content, problem = pack_alone(task, pack)
         if problem is not None:
-            failures.append(_blame(name_stage(position), task, f"what it answered {problem}"))
+            failures.append(_blame(name_stage(position), task, f"its result {problem}"))
             continue
         positions[position] = len(kept)
         kept.append(task)

@@ -31,7 +31,9 @@ def explain_odd(source: Source) -> str | None:
         if not isinstance(value, str):
             return f"its {name} is {type(value).__name__}; it must be text"
     if not is_unicode(source.key):
-        return "its key holds half a character, which UTF-8 can't spell; give it another key"
+        return (
+            "its key contains an unpaired surrogate, which UTF-8 can't encode; give it another key"
+        )
     return None
 
 

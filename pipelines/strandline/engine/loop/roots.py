@@ -57,5 +57,5 @@ def _pack_root(stage: str, listed: ListedSource, source: Source, pack: Pack) -> 
         block, why = pack_alone(task, pack)
         if why is None:
             return Slot(listed.source, listed.key, token, None, block, 0)
-        problem = f"what it lists {why}"
+        problem = f"the listed source {why}"
     return Failure(listed.source, listed.key, token, stage, format_message(problem))

@@ -66,7 +66,7 @@ class Departures:
                 if node not in self._marks.leaving:
                     why = f": {notice.why}" if notice.why else ""
                     seconds = max(0.0, notice.goes_at - now)
-                    sentences.append(f"node {notice.node} goes in {seconds:.0f} s{why}")
+                    sentences.append(f"node {notice.node} will be removed in {seconds:.0f} s{why}")
                 known = self._marks.leaving.get(node, math.inf)
                 self._marks.leaving[node] = min(known, notice.goes_at)
         return sentences

@@ -37,7 +37,7 @@ def describe_loss(stage: str, cause: Cause, over: str, tasks: int, seconds: floa
         why: the reason of the loss, in words.
     """
     again = f" ({seconds:.0f} s of work)" if seconds >= 1 else ""
-    during = f" while it worked on {over}" if over else ""
+    during = f" while processing {over}" if over else ""
     fate = _FATES.get(cause, "was lost")
     return f"a worker of {stage!r} {fate}{during}, {tasks} tasks are queued again{again}: {why}"
 

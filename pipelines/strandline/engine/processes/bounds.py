@@ -19,9 +19,9 @@ def find_beyond(
     """
     asked = {
         "GPU": gpu,
-        "resources of a kind of your own": custom,
+        "custom resources": custom,
         "memory to reserve": memory,
-        "environment of their own": environment,
+        "their own environment": environment,
         "more than one core": cpu > 1,
     }
     return [field for field, value in asked.items() if value]

@@ -100,7 +100,7 @@ def list_refused(plan: PipelinePlan) -> Iterator[Problem]:
         at = "spec.sink" if index == last else f"spec.stages[{index}]"
         asked = stage.cpu, stage.gpu, stage.memory, stage.custom, stage.runtime_env
         for field in find_beyond(*asked):
-            message = f"the engine processes has no {field} for workers"
+            message = f"the engine `processes` does not support {field} for workers"
             yield Problem(at, message, "use --engine ray")
 
 

@@ -165,7 +165,7 @@ class ForkServer:
 
 
 def _explain_loss() -> ForkServerLostError:
-    return ForkServerLostError("the process that starts workers was killed; run again to go on")
+    return ForkServerLostError("the process that starts workers was killed; run again to continue")
 
 
 def explain_end(code: int | None) -> str:

@@ -91,7 +91,7 @@ class Connection:
     def check_alive(self) -> None:
         """Raise a `ClusterLostError` if the local node is known to have died."""
         if not self.is_alive():
-            msg = "the local Ray was killed; run again to go on"
+            msg = "the local Ray was killed; run again to continue"
             raise ClusterLostError(msg)
 
     def is_stopping(self, must_stop: Callable[[], bool]) -> bool:
@@ -266,19 +266,19 @@ def _take_token(address: str) -> None:
         if not is_about_token(error):
             raise
         msg = (
-            f"there is no token to show to the Ray at {address}; set RAY_AUTH_TOKEN to the one of"
-            " the cluster, RAY_AUTH_TOKEN_PATH to a file with it, or, where it wants none,"
-            " RAY_AUTH_MODE=disabled"
+            f"no token is set for the Ray cluster at {address}; set RAY_AUTH_TOKEN to the "
+            "cluster's token, RAY_AUTH_TOKEN_PATH to a file with the token, or "
+            "RAY_AUTH_MODE=disabled if the cluster needs no token"
         )
         raise ClusterRefusedError(msg) from error
 
 
 def _describe_token(address: str) -> str:
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "token":
-        todo = "set RAY_AUTH_TOKEN to it, or RAY_AUTH_TOKEN_PATH to its file"
-        return f"the Ray at {address} wants the token of its cluster; {todo}"
-    todo = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the one of the cluster"
-    return f"the Ray at {address} wants a token; {todo}"
+        todo = "set RAY_AUTH_TOKEN to the token, or RAY_AUTH_TOKEN_PATH to a file with the token"
+        return f"the Ray cluster at {address} requires its own token; {todo}"
+    todo = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the cluster's token"
+    return f"the Ray cluster at {address} requires a token; {todo}"
 
 
 def _check_length(folder: Path) -> None:

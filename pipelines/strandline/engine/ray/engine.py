@@ -36,7 +36,7 @@ class StoppedWithRayError(StrandlineError):
     exit_code: ClassVar[ExitCode] = ExitCode.INTERRUPTED
 
     def __init__(self) -> None:
-        super().__init__("Ray was asked to stop together with the run; run again to go on")
+        super().__init__("Ray was asked to stop together with the run; run again to continue")
 
 
 @dataclass(frozen=True, slots=True)

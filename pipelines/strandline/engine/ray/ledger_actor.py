@@ -315,7 +315,7 @@ class RayLedger:
             return unwrap(error)
         except RayError as error:
             return _lost(error)
-        return LedgerLostError("the ledger's watch ended without a reason")
+        return LedgerLostError("the task that watches the ledger ended unexpectedly")
 
     def wait(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         """Wait for a response. The ledger's progress meanwhile counts as the driver's progress.
@@ -330,7 +330,9 @@ class RayLedger:
             # After a signal to all processes, Ray needs seconds to end an actor that does nothing
             # any more.
             if silent == SILENT_LOOKS and self._is_stopping():
-                raise LedgerLostError("the ledger does not answer any more; run again to go on")
+                raise LedgerLostError(
+                    "the ledger's process no longer responds; run again to continue"
+                )
 
     def stop(self) -> None:
         """End the actor."""
@@ -373,4 +375,6 @@ class RayLedger:
 
 
 def _lost(error: Exception) -> LedgerLostError:
-    return LedgerLostError(f"the ledger's process died ({first_line(error)}); run again to go on")
+    return LedgerLostError(
+        f"the ledger's process died ({first_line(error)}); run again to continue"
+    )

@@ -43,7 +43,7 @@ LOSSES = (
     WorkerCrashedError,
 )
 _PROCESS_DIED = "worker process has died"  # the process, not its node, and not killed by us
-_DATA_LOST = "data was lost with a node; the sources that it was of begin anew"
+_DATA_LOST = "data was lost with a node; the affected sources start again"
 
 
 class OverdueError(Exception):
@@ -131,7 +131,7 @@ class Losses(WorkerLosses):
         # A setup that fails on a leaving node proves nothing about other nodes.
         if self._marks.is_going(worker.node) and may_be_of_node(error):
             self._pools.remove(worker)
-            self._incidents.sentences.append(f"{error}; its node is going")
+            self._incidents.sentences.append(f"{error}; its node is being removed")
         else:
             super().fail_setup(worker, error)
 
@@ -234,7 +234,9 @@ class Losses(WorkerLosses):
         events, spent = self.replays.begin(each.values())
         self._ledger.forward(events, ())
         self.work.lose_sources([event.source for event in events])
-        message = f"its data was lost {REPLAYS_PER_SOURCE + 1} times with all nodes there: {why}"
+        message = (
+            f"its data was lost {REPLAYS_PER_SOURCE + 1} times although no node was lost: {why}"
+        )
         self._fail(stage, spent, message, Cause.NODE_LOST)
         if not self._has_noted_data:  # once: a node holds data of thousands of tasks
             self._has_noted_data = True

@@ -215,7 +215,7 @@ class ActorTransport(PooledTransport):
         paused = sum(call.is_paused for call in worker.calls.values())
         if worker.calls and (now >= goes_at or (paused and not fits_next(worker, goes_at, now))):
             # The death of the node is noticed only later, and the work would wait until then.
-            self._lose(worker, NodeDiedError("its node is going"))
+            self._lose(worker, NodeDiedError("its node is being removed"))
             return 0
         return fitting + paused
 

@@ -337,9 +337,9 @@ def _refuse_change(changed: list[str], *, is_moved: bool) -> LedgerError:
     lines = "\n".join(f"  {line}" for line in changed)
     moved = "\nif you have moved the outputs there, run `strandline ledger move-outputs`"
     refused = LedgerError(
-        f"the pipeline is not the one that wrote this ledger:\n{lines}\n"
-        "set onChange to Redo to replace what is finished, to Restart to forget it and begin "
-        f"again, or to Continue to keep it{moved if is_moved else ''}"
+        f"the pipeline is not the one that wrote this ledger:\n{lines}\nset onChange to Redo to "
+        "process finished sources again, to Restart to start over, or to Continue to keep finished "
+        f"sources{moved if is_moved else ''}"
     )
     refused.advice = Advice("run", (_KEPT,))
     return refused
@@ -348,9 +348,9 @@ def _refuse_change(changed: list[str], *, is_moved: bool) -> LedgerError:
 def _refuse_retrial(changed: list[str]) -> LedgerError:
     lines = "\n".join(f"  {line}" for line in changed)
     refused = LedgerError(
-        f"the pipeline has changed since its dead letters were written:\n{lines}\n"
-        "set onChange to Redo and run it, which works on their sources again; or to Continue and "
-        "try the dead letters, which keeps what is finished beside rows of the new recipe"
+        f"the pipeline has changed since its dead letters were written:\n{lines}\nset onChange to "
+        "Redo and run the pipeline to process their sources again, or set onChange to Continue and "
+        "retry the dead letters to add rows of the new recipe to finished sources"
     )
     refused.advice = Advice("retry", (_KEPT,), ("--dead-letters",))
     return refused

@@ -88,10 +88,10 @@ def _read_through(copy: Path, owner: str) -> tuple[int, dict[str, int]]:
                 pass
             lease, counts = store.read_meta("lease") or {"attempt": 0}, count_sources(store)
     except LedgerError as error:
-        msg = f"nothing was restored, since the copy can't be read: {error}"
+        msg = f"nothing was restored because the copy can't be read: {error}"
         raise LedgerError(msg) from error
     if pipeline != owner:
-        msg = f"nothing was restored: the copy is of the ledger of {pipeline}, not of {owner}"
+        msg = f"nothing was restored: the copy contains the ledger of {pipeline}, not of {owner}"
         raise LedgerError(msg)
     return int(lease["attempt"]), counts
 

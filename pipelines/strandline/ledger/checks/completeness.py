@@ -44,17 +44,17 @@ class Gaps(NamedTuple):
         """Yield a sentence for each kind of gap except quarantine, with its remedy."""
         again = "run the pipeline to its end"
         if not self.is_listed:
-            yield f"the last listing of sources has not come to its end; {again}"
+            yield f"the last listing of sources is incomplete; {again}"
         if self.unfinished:
             yield f"{_count(self.unfinished)} unfinished; {again}"
         if self.failed:
             what = "1 source has" if self.failed == 1 else f"{self.failed:,} sources have"
-            yield f"{what} failed; correct them, or what they fail in, and {again}"
+            yield f"{what} failed; correct them or the failing stage, and {again}"
         if self.older:
-            yield f"{_count(self.older)} as an older recipe made them; {again}"
+            yield f"{_count(self.older)} made with an older recipe; {again}"
         if self.missing:
             more = f", and {self.missing - 1:,} more" if self.missing > 1 else ""
-            yield f"{self.first_missing}{more}; a run with `--missing` makes them again"
+            yield f"{self.first_missing}{more}; a run with `--missing` restores the outputs"
 
 
 def find_gaps(store: Store, outputs: OutputStore | None = None) -> Gaps:

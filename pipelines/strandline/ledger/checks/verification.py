@@ -26,7 +26,7 @@ from strandline.storage.outputs.names import (
 from strandline.storage.outputs.ports import OutputStore
 
 MISSING = "missing, or recorded twice"
-OTHER_BYTES = "other bytes than were written"
+OTHER_BYTES = "changed since it was written"
 
 
 class VerificationResult(NamedTuple):
@@ -254,7 +254,7 @@ def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -
             if is_settled:  # otherwise the next attempt removes them
                 yield _Fault(f"left over: {name}")
         elif drop_aside(name).rpartition("/")[0] not in unjudged:
-            yield _Fault(f"nobody's: {name}", name=name)
+            yield _Fault(f"without a record: {name}", name=name)
 
 
 def _check(
@@ -321,18 +321,20 @@ class _SharedCheck:
             name = name_shared(file, facts.suffix)
             named = sum(self._parts.get(file, ())[1::2])
             if named != facts.live:
-                yield _Fault(f"{facts.live} rows should be named, and {named} are: {name}")
+                yield _Fault(
+                    f"{facts.live} rows should have a record, but {named} have one: {name}"
+                )
             elif is_settled and facts.live != facts.rows:  # else the next attempt rewrites it
-                yield _Fault(f"{facts.rows - facts.live} rows are nobody's: {name}")
+                yield _Fault(f"{facts.rows - facts.live} rows belong to no source: {name}")
 
     def _find_overlaps(self, files: Mapping[bytes, SharedFile]) -> Iterator[_Fault]:
         for file, parts in self._parts.items():
             if file not in files:
-                problem = f"nothing is known of the shared file {file.hex()}"
+                problem = f"unknown shared file {file.hex()}"
                 yield _Fault(problem, shared=file)
             elif _overlap(parts):
                 name = name_shared(file, files[file].suffix)
-                yield _Fault(f"rows of two sources are the same ones: {name}")
+                yield _Fault(f"rows of two sources overlap: {name}")
 
 
 def _overlap(parts: array[int]) -> bool:

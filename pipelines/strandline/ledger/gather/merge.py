@@ -89,10 +89,12 @@ class MergeTree:
             if isinstance(error, OSError) and error.errno in FAULTS_OF_DISKS:
                 raise
             what = " ".join(f"{type(error).__name__}: {error}".split())
-            msg = f"stage {self._name!r} can't merge what it has gathered: {what}"
+            msg = f"stage {self._name!r} can't merge its gathered pieces: {what}"
             raise MergeError(msg) from error
         if not out.is_file():
-            raise MergeError(f"stage {self._name!r} has merged {len(paths)} files to none")
+            raise MergeError(
+                f"stage {self._name!r} returned no file from the merge of {len(paths)} files"
+            )
         for path in paths:
             if path != keep:
                 path.unlink(missing_ok=True)  # a merge may have moved one of the files

@@ -51,9 +51,7 @@ class PieceReader:
                 self._find_shard(location.shard), location.offset, title, location.size
             )
         if (len(data), digest_bytes(data)) != (location.size, location.digest):
-            raise DamagedFileError(
-                f"{piece.stage} of {source.hex()}: other bytes than were written"
-            )
+            raise DamagedFileError(f"{piece.stage} of {source.hex()}: changed since it was written")
         return data
 
     def _find_pack(self) -> PackReader:

@@ -38,8 +38,8 @@ def explain_shortage(folder: Path, find_free: Callable[[Path], int] = find_free)
     if need <= free:
         return None
     return (
-        f"{folder}: merging what was gathered will take up to {need // MIB + 1} MiB, and "
-        f"{free // MIB} MiB are free; give the volume more before the run ends"
+        f"{folder}: merging the gathered pieces will need up to {need // MIB + 1} MiB, and "
+        f"{free // MIB} MiB are free; enlarge the volume before the run ends"
     )
 
 

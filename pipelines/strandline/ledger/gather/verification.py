@@ -58,7 +58,7 @@ def _verify_state(
     problems += _check_merged(folder, state, reads_bytes=reads_bytes)
     if _is_settled(store, state):
         problems += [
-            f"stage {stage!r}: {merged.pieces} pieces are merged, of {counts[stage]}"
+            f"stage {stage!r}: {merged.pieces} of {counts[stage]} pieces are merged"
             for stage, merged in state.merged.items()
             if merged.pieces != counts[stage]
         ]
@@ -100,15 +100,15 @@ def _check_extent(folder: Path, state: GatherState, title: Title, piece: Piece) 
     path = find_pack(folder, state) if is_packed else find_shard(folder, location.shard)
     end = (0 if is_packed else location.offset) + measure_head(title) + location.size
     if not path.is_file() or path.stat().st_size < end:
-        raise DamagedFileError(f"{path}: it is missing or cut short")
+        raise DamagedFileError(f"{path}: missing or truncated")
 
 
 def _check_merged(folder: Path, state: GatherState, *, reads_bytes: bool) -> Iterator[str]:
     for stage, (_, size, digest) in state.merged.items():
         path = find_merged(folder, state, stage)
         if not path.is_file() or path.stat().st_size != size:
-            yield f"{path}: it is missing, or of another size"
+            yield f"{path}: missing or of another size"
         elif reads_bytes:
             with path.open("rb") as file:
                 if digest_file(file).hex() != digest:
-                    yield f"{path}: other bytes than were written"
+                    yield f"{path}: changed since it was written"

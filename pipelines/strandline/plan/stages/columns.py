@@ -147,7 +147,7 @@ def find_missing(
         if missing:
             column = missing[0]
             message = (
-                f"stage {name!r} reads {' and '.join(map(repr, missing))}, and the columns are: "
+                f"stage {name!r} reads {' and '.join(map(repr, missing))}, but the columns are: "
                 f"{before}"
             )
             remover = removers.get(column)

@@ -88,13 +88,15 @@ class SourceStage(EndStage):
 
         on_removed: OnRemoved = Field(
             default=OnRemoved.KEEP,
-            description="What becomes of the output of a source that is no longer listed, when a "
-            "listing has come to its end: `Keep` or `Delete`.",
+            description="Treatment of the output of sources that are missing from a complete "
+            "listing: `Keep` or `Delete`.",
         )
         max_group: int = Field(
             default=1000,
             ge=1,
-            description="Most sources that may be worked on as one because they share storage.",
+            description=(
+                "Largest number of sources processed as one group because they share storage."
+            ),
         )
 
     # The selection of sources, and access to them, do not affect the output of a source.

@@ -113,8 +113,8 @@ def _load(points: Iterable[EntryPoint], taken: Mapping[str, Pack] | None = None)
         if point.name in packs or point.name in (taken or {}):
             owner = "another package" if point.name in packs else "Strandline"
             problems.append(
-                f"the pack {point.name!r} of {_find_distribution(point)} is not used: "
-                f"{owner} has a pack of this name; choose another name for its entry point"
+                f"the pack {point.name!r} of {_find_distribution(point)} is ignored: {owner} has a "
+                "pack of the same name; choose another name for its entry point"
             )
             continue
         try:
@@ -126,7 +126,7 @@ def _load(points: Iterable[EntryPoint], taken: Mapping[str, Pack] | None = None)
         if isinstance(pack, Pack):
             packs[point.name] = pack
         else:
-            problems.append(f"the pack {point.name!r}: {point.value} is no strandline.Pack")
+            problems.append(f"the pack {point.name!r}: {point.value} is not a strandline.Pack")
     return Installed(packs, tuple(problems))
 
 

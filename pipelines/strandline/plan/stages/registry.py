@@ -71,7 +71,8 @@ def read_stages() -> tuple[dict[str, type[Stage]], list[str]]:
                 continue
             if stages.setdefault(name, found) is not found:
                 problems.append(
-                    f"{_name_two(name)}; {target} of a pack is not used: {_locate(stages[name])} is"
+                    f"{_name_two(name)}; {target} of a pack is ignored in favour of "
+                    f"{_locate(stages[name])}"
                 )
     return dict(sorted(stages.items())), problems
 
@@ -157,7 +158,9 @@ def _find_target(use: str) -> str | None:
     found = _list_targets(use, load_packs().packs)
     if len(found) > 1:
         packs = " and ".join(f"{name!r} ({target})" for name, target in found.items())
-        raise UnknownStageError(f"{use!r}: the packs {packs} have a stage of this name; remove one")
+        raise UnknownStageError(
+            f"{use!r}: the packs {packs} have a stage of this name; remove one of the packs"
+        )
     return next(iter(found.values()), None)
 
 
@@ -173,7 +176,7 @@ def _suggest(use: str) -> str:
     names = {*_registered, *(name for pack in installed.packs.values() for name in pack.stages)}
     close = difflib.get_close_matches(use, sorted(names), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "; see `strandline stages`"
-    return f"no stage is called {use!r}{hint}"
+    return f"unknown stage {use!r}{hint}"
 
 
 def _load_stage(use: str, target: str) -> type[Stage]:
@@ -183,7 +186,7 @@ def _load_stage(use: str, target: str) -> type[Stage]:
         raise UnknownStageError(f"{use!r}: {target} can't be loaded ({_word(error)})") from error
     if not (isinstance(found, type) and issubclass(found, Stage)):
         raise UnknownStageError(
-            f"{use!r}: {target} is no stage class; derive it from strandline.Stage"
+            f"{use!r}: {target} is not a stage class; derive it from strandline.Stage"
         )
     return found
 

@@ -193,8 +193,8 @@ def _choose_processes(config: AttemptConfig) -> Maker:
 
     problems = tuple(list_refused(config.plan))
     if config.address:
-        message = "the engine processes works on this machine alone"
-        problems = (Problem("", message, f"leave --address {config.address} out"), *problems)
+        message = "the engine `processes` runs only on this machine"
+        problems = (Problem("", message, f"omit --address {config.address}"), *problems)
     if problems:
         raise SpecError(problems)
     return lambda outputs, session: ProcessEngine(outputs, config.workers, dump_portably, session)

@@ -146,7 +146,7 @@ def describe_overrun(message: str, attempt: int) -> DriverOutcome:
 def describe_leaving() -> DriverOutcome:
     """Return the outcome of an attempt that did not stop within its grace period."""
     code = int(ExitCode.INTERRUPTED)
-    message = "left in the middle of its work, since the grace period was over"
+    message = "stopped with unfinished work because the grace period was over"
     return DriverOutcome(
         exit_code=code, message=message, evidence=tuple(filter(None, [read_exit(code)]))
     )
@@ -163,20 +163,20 @@ def judge(
     standing, listed = ending.standing, ending.listed
     is_whole = ending.is_listed and not standing.unfinished
     if was_stopped and not is_whole:
-        return ExitCode.INTERRUPTED, "interrupted; the next attempt goes on with what is left"
+        return ExitCode.INTERRUPTED, (
+            "interrupted; the next attempt continues with the remaining sources"
+        )
     if not is_whole:
-        message = f"{standing.unfinished} sources are unfinished; the next attempt tries them again"
+        message = f"{standing.unfinished} sources are unfinished; the next attempt retries them"
         return ExitCode.APPLICATION_ERROR, message
     if standing.failed:
-        message = (
-            f"{standing.failed} of {listed} sources failed; another attempt would try them again"
-        )
+        message = f"{standing.failed} of {listed} sources failed; another attempt would retry them"
         return ExitCode.SOURCES_FAILED, message
     quarantined = standing.quarantined
     if quarantined > (tolerated := quarantine.tolerated(listed)):
         message = (
-            f"{quarantined} of {listed} sources are quarantined, {tolerated} would be tolerated by "
-            "`quarantine.tolerate`; list them with their reasons, and release them once corrected"
+            f"{quarantined} of {listed} sources are quarantined, and `quarantine.tolerate` allows "
+            f"{tolerated}; list them with their reasons, correct them, and release them"
         )
         return ExitCode.QUARANTINE_EXCEEDED, message
     return ExitCode.COMPLETE, _describe_complete(standing, listed, dead)

@@ -41,7 +41,7 @@ def run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
         PlaceTakenError: if another pipeline owns the location.
     """
     if config.publishing is not None:
-        message = "publish.require needs a ledger, and this run has none"
+        message = "publish.require needs a ledger, but this run has none"
         raise SpecError((Problem("spec.publish", message, "name a volume"),))
     start = control.now()
     source, listing = open_source(config.plan)
@@ -86,12 +86,12 @@ def _require_output(plan: PipelinePlan) -> str:
         return resolve_location(plan.output)
     sink = plan.stages[-1]
     if "path" in type(sink.stage.params).model_fields:
-        message = "required where there is no volume to write to"
+        message = "required because there is no volume to write to"
         hint = "or call `run` with a `checkpoint_path`"
         raise SpecError((Problem("spec.sink.with.path", message, hint),))
     # A user's own sink may have no `path` parameter: such a sink writes to the volume.
-    message = f"required, since the sink {sink.name!r} has no parameter `path`"
-    hint = "its outputs go to that folder"
+    message = f"required because the sink {sink.name!r} has no parameter `path`"
+    hint = "the outputs are written to that folder"
     raise SpecError((Problem("checkpoint_path", message, hint),))
 
 

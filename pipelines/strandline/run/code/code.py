@@ -116,7 +116,7 @@ def _fetch(archive: CodeArchive, folder: Path, *, is_kept: bool) -> Path:
     root = folder / archive.path if archive.path else folder
     if not root.is_dir():
         message = f"the archive has no folder {archive.path!r}"
-        at_top = f"at its top are: {_join(path.name for path in folder.iterdir())}"
+        at_top = f"its top level contains: {_join(path.name for path in folder.iterdir())}"
         raise SpecError((Problem(f"{AT}.archive.path", message, at_top),))
     return root
 
@@ -141,8 +141,8 @@ def _check_packages(code: Code) -> None:
     for package, found in absent.items():
         name, version = split_package(package)
         at = f"{AT}.packages[{code.packages.index(package)}]"
-        is_here = f"{version} is not installed here"
-        is_here = is_here if found is None else f"is {found} here, not {version}"
+        is_here = f"{version} is not installed on this machine"
+        is_here = is_here if found is None else f"is {found} on this machine, not {version}"
         problems.append(Problem(at, f"{name} {is_here}", advice))
     if problems:
         raise SpecError(tuple(problems))
@@ -163,13 +163,13 @@ def _list_parts(code: Code, files: Path | None) -> Iterator[tuple[str, Any]]:
 def _hint(code: Code, folders: Sequence[Path], *, is_pod: bool) -> str:
     if code.config_map is not None and not is_pod:
         return (
-            "no ConfigMap is read here: start where the files of ConfigMap "
-            f"{code.config_map!r} are, or put their folder on PYTHONPATH"
+            "ConfigMaps are not read on this machine: start in the folder with the files of "
+            f"ConfigMap {code.config_map!r}, or add that folder to PYTHONPATH"
         )
     entries = (path for folder in folders if folder.is_dir() for path in folder.iterdir())
     names = {path.stem for path in entries if path.suffix == ".py" or path.is_dir()}
     modules = sorted(name for name in names if name.isidentifier() and name != "__pycache__")
-    return f"the code that is brought has: {_join(modules)}" if modules else ""
+    return f"the code in `code` contains: {_join(modules)}" if modules else ""
 
 
 def _join(names: Iterable[str]) -> str:

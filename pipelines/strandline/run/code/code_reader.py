@@ -97,8 +97,8 @@ def _list_files(
                 yield text, digest_file(path)
             elif S_ISDIR(mode) and _is_read(plan, name) and not plan.overrides("digest_inputs"):
                 blind.append(
-                    f"`{name}` is a folder; return the digest of its files that count "
-                    "from `digest_inputs`"
+                    f"`{name}` is a folder; return the digest of its relevant files from "
+                    "`digest_inputs`"
                 )
             if S_ISREG(mode) and text.endswith(WEIGHTS):
                 yield from _list_weights(path)

@@ -117,8 +117,8 @@ def _check(packages: Sequence[str]) -> None:
         if found is not None:
             name, version = split_package(package)
             msg = (
-                f"the image has {name} {found}, which can't be replaced by {version}; "
-                "ask for that version, or build an image"
+                f"the image has {name} {found}, which can't be replaced by {version}; request the "
+                "installed version, or build an image"
             )
             raise PackageError(msg)
 
@@ -129,7 +129,7 @@ def _bring_near(sources: PackageSources, folder: Path) -> PackageSources:
         return sources
     folder.mkdir()
     if not copy_matching(wheels, WHEEL, folder):
-        raise PackageError(f"{wheels}: there is no file that ends in {WHEEL}")
+        raise PackageError(f"{wheels}: no file ends in {WHEEL}")
     return replace(sources, wheels=str(folder))
 
 
@@ -168,7 +168,7 @@ def _sum_up(lines: Sequence[str]) -> str:
     patterns = (_UNFETCHED, _ERROR, _REQUIREMENT)
     found = (pattern.search(line) for pattern in patterns for line in lines)
     message = dict.fromkeys(match["said"].strip() for match in found if match)
-    text = "; ".join(message) or "its log says why"
+    text = "; ".join(message) or "its log shows why"
     return text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}…"
 
 

@@ -32,7 +32,7 @@ class SweepingRule(NamedTuple):
 
     def __str__(self) -> str:
         rows = "all" if self.rows >= self.of else f"{self.rows:,} of"
-        return f"one rule of {self.stage} took {rows} {self.of:,} rows: {self.reason}"
+        return f"one rule of {self.stage} dropped {rows} {self.of:,} rows: {self.reason}"
 
 
 class Cost(NamedTuple):

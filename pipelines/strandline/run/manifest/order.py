@@ -60,7 +60,7 @@ def _list_predecessors(pipeline: CurationPipeline) -> list[Identity]:
 def _find_problems(pipelines: Sequence[CurationPipeline], find_gap: FindGap) -> Iterator[Problem]:
     counted = Counter(map(_identify, pipelines))
     for namespace, name in (identity for identity, count in counted.items() if count > 1):
-        yield Problem("", f"pipeline {name!r} of namespace {namespace!r} is there twice")
+        yield Problem("", f"pipeline {name!r} in namespace {namespace!r} is listed twice")
     for pipeline in pipelines:
         yield from _find_absent(pipeline, pipelines, find_gap)
     yield from _find_circles(pipelines)
@@ -81,7 +81,7 @@ def _find_absent(
         elsewhere = None if known else next((space for space, it in given if it == other), None)
         if elsewhere is not None:
             message = f"comes after {other!r}, which is in the namespace {elsewhere!r}"
-            hint = f"both must be in the same, as {namespace!r}"
+            hint = f"both must be in the same namespace, such as {namespace!r}"
             yield Problem("", f"pipeline {name!r} {message}", hint)
             continue
         gap = find_gap(namespace, other, run)
@@ -93,7 +93,7 @@ def _find_absent(
         else:
             message = f"comes after {other!r}, which is not among the files and has not completed"
             message += f": {gap}" if gap else ""
-            hint = "name its file too"
+            hint = "pass its file too"
         yield Problem("", f"pipeline {name!r} {message}", hint)
 
 
@@ -108,4 +108,4 @@ def _find_circles(pipelines: Sequence[CurationPipeline]) -> Iterator[Problem]:
         circle = next(filter(None, (find_circle(name, before) for name in before)), ())
         if circle:
             way = " comes after ".join(repr(name) for name in circle)
-            yield Problem("", f"{way}: none of them can begin")
+            yield Problem("", f"{way}: none of them can start")

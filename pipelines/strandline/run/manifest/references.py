@@ -89,4 +89,4 @@ def _find_output(folder: PipelineFolder, other: CurationPipeline | None) -> str 
 
 def _explain_absence(path: str, reference: Reference, volume: Path) -> Problem:
     message = f"pipeline {reference.pipeline!r} has not run on {volume} yet"
-    return Problem(path, message, "run it first, or name its file too")
+    return Problem(path, message, "run it first, or pass its file too")

@@ -94,7 +94,7 @@ def list_pipelines(path: Path) -> list[Path]:
         _refuse(f"{file}: document {names.index('') + 1} of {len(names)} has no metadata.name")
     twice = next((each for at, each in enumerate(names) if each in names[:at]), None)
     if twice is not None:
-        _refuse(f"{file}: pipeline {twice!r} is there twice")
+        _refuse(f"{file}: pipeline {twice!r} is listed twice")
     return [Path(f"{file}{NAME_MARK}{each}") for each in names]
 
 
@@ -106,11 +106,11 @@ def _choose_document(path: Path) -> Any:  # noqa: ANN401 - whatever the document
     if name:
         if name not in names:
             known = ", ".join(map(repr, filter(None, names)))
-            _refuse(f"{file}: there is no pipeline {name!r} in it; it holds {known or 'none'}")
+            _refuse(f"{file}: it has no pipeline {name!r}; its pipelines are: {known or 'none'}")
         return documents[names.index(name)]
     if len(documents) > 1:
         example = next(filter(None, names), "NAME")
-        what = f"the file holds {len(documents)} documents"
+        what = f"the file has {len(documents)} documents"
         _refuse(f"{file}: {what}; name one of its pipelines, as in {file}{NAME_MARK}{example}")
     return documents[0]
 
@@ -153,7 +153,7 @@ def parse_documents(text: str, name: str) -> list[Any]:
         _refuse(f"{name}: the YAML is nested too deeply", error)
     filled = [document for document in documents if document is not None]
     if not filled:
-        _refuse(f"{name}: the file is empty; it must hold one CurationPipeline")
+        _refuse(f"{name}: the file is empty; it must contain one CurationPipeline")
     return filled
 
 
@@ -186,9 +186,9 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
-        _refuse(f"{path}: there is no such file", error)
+        _refuse(f"{path}: the file does not exist", error)
     except IsADirectoryError as error:
-        _refuse(f"{path}: this is a folder; name the YAML file in it", error)
+        _refuse(f"{path}: this is a folder; pass the YAML file in it", error)
     except OSError as error:
         _refuse(f"{path}: can't be read: {error.strerror}", error)
     except UnicodeDecodeError as error:
@@ -229,14 +229,14 @@ def _put(node: Any, parts: list[str], value: Any, at: str) -> Any:  # noqa: ANN4
         inner = _put(node[index], rest, value, f"{at}[{index}]")
         return [*node[:index], inner, *node[index + 1 :]]
     if node is not None and not isinstance(node, dict):
-        raise _refuse_path(at, part, f"{show(node)} stands there")
+        raise _refuse_path(at, part, f"the value there is {show(node)}")
     below = f"{at}.{part}" if at else part
     old = node or {}
     return {**old, part: _put(old.get(part), rest, value, below)}
 
 
 def _refuse_path(at: str, part: str, why: str) -> SpecError:
-    return SpecError((Problem(at, f"--set finds no {part!r} here", why),))
+    return SpecError((Problem(at, f"--set: there is no {part!r} here", why),))
 
 
 def _refuse(message: str, cause: Exception | None = None) -> NoReturn:

@@ -78,7 +78,9 @@ def publish_list(
     # Readers of such a file would count rows of unfinished sources.
     partial = sum(facts.live != facts.rows for _, facts in store.list_shared())
     if partial:
-        return [f"{MANIFEST} is not of now: {partial} shared files have rows that are nobody's"]
+        return [
+            f"{MANIFEST} is out of date: {partial} shared files have rows that belong to no source"
+        ]
     store.require_lease()
     size, digest = write_manifest(location, list_out(store))
     facts = {"attempt": attempt, "size": size, "digest": digest.hex()}

@@ -220,7 +220,7 @@ def _list_files(stage: str, folder: Path) -> list[tuple[str, Path]]:
         if not path.is_file():
             raise ValueError(f"{path.name} is a folder; only files are published")
     if len(dict(found)) < len(found):
-        raise ValueError("two of its files would be published under one name")
+        raise ValueError("two of its files would be published under the same name")
     return found
 
 
@@ -269,7 +269,10 @@ def gather_by_hand(
     claim = make_claim(plan, folder, on_change)
     with written_alone(folder, claimant) as store:
         if refuse_changes(store, claim) and on_change is OnChange.RESTART:
-            msg = "the pipeline has changed, and what was gathered is to be made anew; run it"
+            msg = (
+                "the pipeline has changed, so its artifacts must be gathered again; run the "
+                "pipeline"
+            )
             raise LedgerError(msg)
         if store.read_meta("lease") is None:
             return Done({}, None, is_new=False)

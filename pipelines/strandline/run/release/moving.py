@@ -87,7 +87,7 @@ def move_outputs(
         changed = find_other_changes(store, plan.fingerprint, recorded)
         if changed:
             lines = "\n".join(f"  {line}" for line in changed)
-            msg = f"the pipeline has changed otherwise too:\n{lines}\nmove the outputs first"
+            msg = f"the pipeline has other changes too:\n{lines}\nmove the outputs first"
             raise LedgerError(msg)
         with hold_by_command(store, folder, claimant):
             location, old = locate_outputs(plan, folder), name_old(store, recorded)

@@ -163,7 +163,7 @@ def _add_leftover(ending: Ending, number: int) -> Ending:
     if not number:
         return ending
     # These sources failed, are quarantined, or are no longer listed.
-    sentence = f"redo: {number} sources stay as an older recipe made them"
+    sentence = f"redo: {number} sources keep the output of an older recipe"
     return ending._replace(incidents=[*ending.incidents, sentence])
 
 

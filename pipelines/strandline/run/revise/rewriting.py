@@ -72,11 +72,11 @@ def tidy_shared(
             if must_stop():
                 return notes
             name, gone = name_shared(file, facts.suffix), facts.rows - facts.live
-            why = "it is not there"  # the file is in a former location of the outputs
+            why = "the file is missing"  # the file is in a former location of the outputs
             if lying.issuperset(name_shared(file, suffix) for suffix, *_ in facts.list_files()):
                 why = _rewrite(store, outputs, sink, name, members[file])
             if why:
-                notes.append(f"{name} still has {gone} rows of sources that changed or went: {why}")
+                notes.append(f"{name} still has {gone} rows of changed or removed sources: {why}")
             work()
     sweep_shared(store, outputs, work)
     return notes

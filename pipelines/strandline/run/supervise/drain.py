@@ -77,7 +77,10 @@ def choose(view: FolderView, boot: str, time: float, find_process: Find) -> Drai
     if view.holder is not None:
         supervisor = view.holder.process
         if supervisor is None:
-            msg = "a process on another host or in another container runs this; drain it there"
+            msg = (
+                "a process on another host or in another container runs this pipeline; drain it "
+                "there"
+            )
             raise DrainError(msg)
         return Drain(supervisor, (supervisor, *drivers))
     if drivers:
@@ -86,7 +89,7 @@ def choose(view: FolderView, boot: str, time: float, find_process: Find) -> Drai
     if lease and not lease["ended"] and lease["boot"] != boot and not is_long_silent(lease, time):
         ago = max(0.0, time - lease["time"])
         msg = (
-            f"attempt {lease['attempt']} was alive {ago:.0f} s ago on another host or in another "
+            f"attempt {lease['attempt']} was running {ago:.0f} s ago on another host or in another "
             "container; drain it there"
         )
         raise DrainError(msg)

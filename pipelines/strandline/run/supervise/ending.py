@@ -90,7 +90,7 @@ def conclude(
     ):
         message = reported.message
     else:
-        message = named.message if named else "it ended without a word"
+        message = named.message if named else "it ended without a message"
     sources, remaining = _count(reported, progress or AttemptProgress(0, None))
     return DriverOutcome(
         exit_code=code,
@@ -124,8 +124,8 @@ def _gather(
 ) -> Iterator[Evidence]:
     seen = read_exit(code)
     if seen and not has_begun and is_crash_of_ray(end):
-        crash = f"{seen.message} while it was loaded; Ray crashes so over a variable that it can't "
-        crash += f"read, and these are set: {', '.join(end.ray_variables)}"
+        crash = f"{seen.message} while loading; Ray crashes like this if it can't "
+        crash += f"read a variable, and these are set: {', '.join(end.ray_variables)}"
         seen = replace(seen, message=crash)
     if seen and not reported and end.words and find_signal(code) is None:
         seen = replace(seen, message=end.words)

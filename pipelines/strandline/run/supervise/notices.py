@@ -62,7 +62,7 @@ def parse_notice(body: bytes, now: float) -> NodeNotice:
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         raise NoticeError("`seconds` must be a number")
     if not 0 <= seconds <= _MOST_SECONDS:
-        raise NoticeError("`seconds` must be how long the node has")
+        raise NoticeError("`seconds` must be the time until the node is gone")
     if not isinstance(why, str | None):
         raise NoticeError("`why` must be text")
     words = "".join(each if each.isprintable() else " " for each in why or "")

@@ -56,10 +56,13 @@ _TOKENS = {"promptTokens": "prompt", "completionTokens": "completion"}
 _WORKERS = {"workers": "all", "ready": "ready", "draining": "draining"}
 _CHANGES = {"started": "started", "lost": "lost", "recycled": "recycled"}
 _PACES = {
-    "rate": ("rate", "Tasks of a stage a second, over half a minute."),
+    "rate": ("rate", "Tasks of a stage per second, over half a minute."),
     "utilisation": ("utilisation", "Share of ready workers' time spent on tasks."),
-    "oldestCall": ("oldest_call_seconds", "Seconds that a stage's oldest call under way takes."),
-    "lostInARow": ("lost_in_a_row", "Workers of a stage lost without a success between."),
+    "oldestCall": ("oldest_call_seconds", "Age of a stage's oldest call in progress, in seconds."),
+    "lostInARow": (
+        "lost_in_a_row",
+        "Workers of a stage lost in a row, without a success in between.",
+    ),
 }
 _CLOSED = frozenset({"/progress", "/outcome"})
 _JSON, _TEXT = "application/json", "text/plain; version=0.0.4; charset=utf-8"
@@ -166,9 +169,9 @@ class AttemptServer:
         if path == "/outcome":
             known, missing = self._outcome, "the attempt has not ended"
         elif path == "/progress":
-            known, missing = self._read_progress(), "the driver has not begun"
+            known, missing = self._read_progress(), "the driver has not started"
         else:
-            known, missing = None, "ask /progress, /metrics or /outcome"
+            known, missing = None, "request /progress, /metrics or /outcome"
         if known is None:
             return _render(HTTPStatus.NOT_FOUND, {"error": missing})
         return _render(HTTPStatus.OK, known)
@@ -180,7 +183,7 @@ class AttemptServer:
         repeat the request to get the current number.
         """
         if path != "/notice" or not self._notifier:
-            return _render(HTTPStatus.NOT_FOUND, {"error": "nothing can be told here"})
+            return _render(HTTPStatus.NOT_FOUND, {"error": "this driver accepts no notices"})
         if not is_reader(token, self._notifier):
             error = f"the header {HEADER} must have the attempt's token for notices"
             return _render(HTTPStatus.UNAUTHORIZED, {"error": error})
@@ -261,12 +264,12 @@ def render_metrics(progress: Document) -> bytes:
         ["stage", "state"],
         registry=registry,
     )
-    for name, text in (("rate", "Sources done a second."), ("incidents", "Workers lost.")):
+    for name, text in (("rate", "Sources finished per second."), ("incidents", "Workers lost.")):
         gauge = Gauge(f"strandline_driver_{name}", text, registry=registry)
         gauge.set(_number(progress.get(name)))
     _add_work(progress, registry)
     if progress.get("secondsSilent") is not None:  # silence is undefined before the first work
-        text = "Seconds since the driver worked last; `deadlines.stall` bounds them."
+        text = "Seconds since the driver last made progress; `deadlines.stall` limits them."
         gauge = Gauge("strandline_driver_silence_seconds", text, registry=registry)
         gauge.set(_number(progress["secondsSilent"]))
     known = dict(progress.get("sources") or {})
@@ -281,10 +284,10 @@ def render_metrics(progress: Document) -> bytes:
 
 
 def _add_work(progress: Document, registry: CollectorRegistry) -> None:
-    text = "Seconds that workers worked, those that are done again included."
+    text = "Seconds of work done by workers, including work that is repeated."
     gauge = Gauge("strandline_driver_work_seconds", text, registry=registry)
     gauge.set(_number(progress.get("workSeconds")))
-    text, known = "Seconds of work that are done again, by cause.", progress.get("workLost")
+    text, known = "Seconds of work that is repeated, by cause.", progress.get("workLost")
     gauge = Gauge("strandline_driver_work_lost_seconds", text, ["cause"], registry=registry)
     for cause in WorkLost.model_fields:
         gauge.labels(cause).set(_number(known.get(cause) if isinstance(known, Mapping) else None))
@@ -300,7 +303,7 @@ def _add_workers(progress: Document, registry: CollectorRegistry) -> None:
     for name, text, states in (
         ("failed_rows", "Rows of a stage that failed alone.", _ROWS),
         ("workers", "Workers of a stage by state.", _WORKERS),
-        ("worker_changes", "Workers of a stage by what became of them.", _CHANGES),
+        ("worker_changes", "Workers of a stage, by event.", _CHANGES),
     ):
         gauge = Gauge(f"strandline_driver_stage_{name}", text, by, registry=registry)
         for stage, state, number in _list_stages(progress, states):
@@ -319,16 +322,16 @@ def _add_requests(progress: Document, registry: CollectorRegistry) -> None:
         if isinstance(stage.get("requests"), Mapping)
     ]
     for name, text, states in (
-        ("requests", "Answers of a model, by where they came from.", _REQUESTS),
+        ("requests", "Answers of a model, by origin.", _REQUESTS),
         ("tokens", "Tokens of requests to a model.", _TOKENS),
     ):
         gauge = Gauge(f"strandline_driver_stage_{name}", text, by, registry=registry)
         for stage, known in figures:
             for key, state in states.items():
                 gauge.labels(stage, state).set(_number(known.get(key)))
-    text = "What requests to a model have cost, where prices are given."
+    text = "Cost of requests to a model, if prices are set."
     cost = Gauge("strandline_driver_stage_cost", text, ["stage"], registry=registry)
-    text = "Seconds within which that share of a model's answers came."
+    text = "Seconds within which this share of a model's answers arrived."
     by = ["stage", "quantile"]
     times = Gauge("strandline_driver_stage_answer_seconds", text, by, registry=registry)
     for stage, known in figures:
@@ -375,7 +378,7 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
             if length.isdecimal() and int(length) <= MOST_BYTES:
                 answer = server.take_notice(path, token, self.rfile.read(int(length)))
             else:
-                error = f"the body must have a length, of {MOST_BYTES} bytes at most"
+                error = f"the body must have a length of at most {MOST_BYTES} bytes"
                 answer = _render(HTTPStatus.BAD_REQUEST, {"error": error})
                 self.close_connection = True  # the rest of the body is left unread
             self._send(*answer)

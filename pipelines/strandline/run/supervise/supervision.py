@@ -114,11 +114,11 @@ def _find_end(policy: RetryPolicy, ended: EndedAttempt, cause: Cause | None) -> 
     A cluster retries later, because nobody may look for hours.
     """
     if ended.outcome.exit_code == ExitCode.LEDGER_IN_USE:  # a person has started the other run
-        return GiveUp("another driver has the ledger, and ends by itself or is stopped")
+        return GiveUp("another driver holds the ledger; wait until it ends, or stop it")
     if ended.is_lasting:  # the next attempt would end with the same message
-        return GiveUp("another one would end the same way")
+        return GiveUp("another attempt would end the same way")
     if cause is Cause.SOURCES_FAILED and not _is_asked_for(policy, cause):
-        return GiveUp("mend the sources or the stage, then `strandline retry` tries what failed")
+        return GiveUp("fix the sources or the stage, then run `strandline retry`")
     return None
 
 

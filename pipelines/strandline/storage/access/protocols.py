@@ -45,7 +45,7 @@ def _look_at(protocol: str) -> Lack | None:
     except ValueError:
         close = difflib.get_close_matches(protocol, known_implementations, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}://?" if close else "see fsspec's list of file systems"
-        return Lack(f"nothing here knows the protocol {protocol}://", hint)
+        return Lack(f"unknown protocol {protocol}://", hint)
     except ImportError as error:
         module = _find_module(protocol, error)
         needs = f"{protocol}:// needs the package {name_package(module)}, which is not installed"

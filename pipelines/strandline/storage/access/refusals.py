@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import VolumeError
 
-ADVICE = "give the run credentials that are valid now; what is finished stays"
+ADVICE = "provide valid credentials and run again; finished sources are kept"
 
 # Error classes of the libraries of S3, Google, and Azure for missing or invalid credentials.
 _LACKS = frozenset(
@@ -207,5 +207,5 @@ def naming_rejection(url: str) -> Iterator[None]:
 
 def reject(url: str, error: BaseException) -> CredentialsRefusedError:
     """Return a readable error for a rejection of credentials."""
-    msg = f"{url}: the store refuses the credentials {explain_store_error(error)}"
+    msg = f"{url}: the store rejects the credentials {explain_store_error(error)}"
     return CredentialsRefusedError(msg)

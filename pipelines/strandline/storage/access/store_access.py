@@ -75,25 +75,25 @@ def find_faults(protocol: str, access: StoreAccess) -> Iterator[str]:
     """
     library = _LIBRARIES.get(protocol)
     if library is None:
-        yield f"{protocol}:// takes no storageOptions; s3://, gs:// and abfs:// do"
+        yield f"{protocol}:// does not support storageOptions; s3://, gs:// and abfs:// do"
         return
     if access.requester_pays and library.requester_pays is None:
-        yield f"{protocol}:// has no requesterPays: its stores have their owner pay"
+        yield f"{protocol}:// does not support requesterPays: the owner of the store always pays"
     if access.endpoint is not None and library.endpoint is None:
         yield (
-            f"{protocol}:// takes no endpoint; a connection string has one: "
-            "credentials.connectionString"
+            f"{protocol}:// does not support an endpoint; set credentials.connectionString, which "
+            "contains one"
         )
     if access.anonymous and access.credentials:
         yield "anonymous and credentials exclude each other"
     for part, variable in access.credentials.items():
         if part not in library.credentials:
             there = ", ".join(library.credentials)
-            yield f"{protocol}:// has no credentials.{part}; there are {there}"
+            yield f"{protocol}:// has no credentials.{part}; supported are {there}"
         elif not _VARIABLE.match(variable) or _KEY.match(variable):
             yield (
-                f"credentials.{part} is the name of an environment variable, such as "
-                "READER_KEY, and never the secret itself"
+                f"credentials.{part} must be the name of an environment variable, such as "
+                "READER_KEY, not the secret itself"
             )
 
 

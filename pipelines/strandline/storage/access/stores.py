@@ -144,7 +144,7 @@ def _copy_whole(stream: Any, url: str, size: int | None) -> BinaryIO:  # noqa: A
             while piece := stream.read(_PIECE):
                 copied.write(piece)
         if size is not None and copied.tell() != size:
-            msg = f"it has {size:,} bytes, and {copied.tell():,} came"
+            msg = f"only {copied.tell():,} of {size:,} bytes arrived"
             raise ConnectionError(msg)  # noqa: TRY301 - it gets the URL below
     except Exception as error:  # the HTTP library has its own error classes
         copied.close()

@@ -134,7 +134,7 @@ def _open(location: str) -> Any:  # noqa: ANN401 - a file, or fsspec's
             filesystem, root = open_store(location)
             return refresh(filesystem).open(f"{root.rstrip('/')}/{MANIFEST}", "rb")
     except FileNotFoundError:
-        msg = f"{location}: no {MANIFEST} is there, which is written when an attempt ends"
+        msg = f"{location}: {MANIFEST} is missing; it is written when an attempt ends"
         raise FileNotFoundError(msg) from None
 
 

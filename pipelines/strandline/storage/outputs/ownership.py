@@ -81,8 +81,8 @@ def read_owner(location: str) -> Owner | None:
         return Owner(str(found["ledger"]), str(found["pipeline"]))
     except (ValueError, TypeError, KeyError):
         msg = (
-            f"{location}: {OWNER} there does not say whose these outputs are; remove it where no "
-            "other pipeline writes to this place"
+            f"{location}: {OWNER} there names no owner of these outputs; remove it if no other "
+            "pipeline writes to this location"
         )
         raise PlaceTakenError(msg) from None
 
@@ -143,10 +143,10 @@ def refuse_other(
     if owner is not None and inherits and found.pipeline == owner.pipeline:
         return
     if owner is None:
-        advice = "a run without a volume needs a place of its own"
+        advice = "a run without a volume needs its own location"
     else:
         advice = (
-            "name another place, or, where that ledger is gone for good, take this one with "
+            "name another location, or, if that ledger no longer exists, take over this one with "
             "`strandline ledger own-outputs`"
         )
     msg = f"the outputs at {location} belong to {found}, and would be overwritten; {advice}"

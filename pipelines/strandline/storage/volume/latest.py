@@ -144,7 +144,7 @@ def refuse_occupied(link: Path) -> None:
         VolumeError: if a file or a folder is in the place of the link.
     """
     if os.path.lexists(link) and not link.is_symlink():
-        msg = f"{link}: this is no link, and a link is needed here; move it away and run again"
+        msg = f"{link}: this must be a link, but is not; move it away and run again"
         raise VolumeError(msg)
 
 
@@ -212,4 +212,4 @@ def _explain_choice(folder: PipelineFolder, name: str) -> ChoiceError:
         return ChoiceError(f"{name!r} can't be chosen: nothing is published in {folder.path} yet")
     others = len(complete) - NAMES_SHOWN
     listed = ", ".join(complete[:NAMES_SHOWN]) + (f" and {others:,} older" if others > 0 else "")
-    return ChoiceError(f"{name!r} names no complete publication; there are {listed}")
+    return ChoiceError(f"{name!r} is not a complete publication; choose one of {listed}")

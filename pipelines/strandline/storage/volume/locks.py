@@ -158,8 +158,8 @@ def _take_alone(path: Path, handle: int, sleep: Callable[[float], None]) -> None
                 return
         sleep(_PAUSE)
     process = _read_signature(handle) or next(iter(find_holders(handle)), None)
-    who = f"process {process.pid}" if process else "a process that can't be seen from here"
-    msg = f"{who} runs this pipeline already; `strandline drain` stops it"
+    who = f"process {process.pid}" if process else "a process that is not visible here"
+    msg = f"{who} is already running this pipeline; `strandline drain` stops it"
     raise HeldError(msg)
 
 
@@ -207,7 +207,7 @@ def _wait_alone(
         if _try_alone(handle):
             return orphans
         sleep(_PAUSE)
-    msg = f"{path}: a writer that can't be seen from here still holds the lock"
+    msg = f"{path}: a writer that is not visible here still holds the lock"
     raise VolumeError(msg)
 
 

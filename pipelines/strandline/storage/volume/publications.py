@@ -97,7 +97,7 @@ def retain(folder: PipelineFolder, keep_last: int, keep: Publication | None = No
         VolumeError: if a publication can't be read or removed.
     """
     if keep_last < 1:
-        msg = f"keep_last is {keep_last}, and at least 1 publication must be kept"
+        msg = f"keep_last is {keep_last}, but at least 1 publication must be kept"
         raise ValueError(msg)
     if not folder.path.is_dir():
         return 0
@@ -115,7 +115,7 @@ def retain(folder: PipelineFolder, keep_last: int, keep: Publication | None = No
 def _check_names(files: Mapping[str, bytes | Path]) -> None:
     folders = {check_file_name(name).rpartition("/")[0] for name in files}
     for name in folders.intersection([*files, MANIFEST]):
-        msg = f"{name!r} can't be a file and a folder of one publication"
+        msg = f"{name!r} can't be both a file and a folder in a publication"
         raise ValueError(msg)
 
 
@@ -160,7 +160,9 @@ def _make_folder(folder: PipelineFolder, identity: PublicationId) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     for each in (folder.attempts, path.parent):
         if each.is_symlink():
-            msg = f"{each}: a link stands where a folder is needed; put the folder in its place"
+            msg = (
+                f"{each}: this is a link, but a folder is needed; replace the link with the folder"
+            )
             raise VolumeError(msg)
     path.mkdir()
     for each in (path.parent, folder.attempts, folder.path):

@@ -42,7 +42,7 @@ class NoListError(StrandlineError):
     type=click.FloatRange(0.1, 1),
     default=0.8,
     show_default=True,
-    help="Share of a signature in which two near-duplicates agree at least.",
+    help="Minimum share of a signature that two near-duplicates have in common.",
 )
 @take_json
 def near_duplicates(signatures: str, out: str, threshold: float, as_json: bool) -> None:
@@ -71,6 +71,6 @@ def _find_file(path: str) -> str:
         return path
     found = sorted(folder.rglob(f"*{SIGNATURES}"))
     if len(found) != 1:
-        msg = f"{path}: {len(found)} files of signatures are in this folder; name one"
+        msg = f"{path}: this folder has {len(found)} files of signatures; name one of them"
         raise NoListError(msg)
     return str(found[0])

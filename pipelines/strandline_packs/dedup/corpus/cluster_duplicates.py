@@ -35,18 +35,21 @@ class ClusterDuplicates(Stage):
     class Params(Stage.Params):
         """The size of the list's parts, and the rows that earlier runs retained."""
 
-        max_rows: int = Field(default=1_000_000, ge=1, description="Most rows of a task.")
+        max_rows: int = Field(
+            default=1_000_000, ge=1, description="Maximum number of rows of a task."
+        )
         kept_rows: str | None = Field(
             default=None,
             min_length=1,
-            description="Folder with a slash at its end, or a pattern of files, with the rows that "
-            "`list-kept` of another pipeline listed in the run before: what stayed then stays. "
-            "Nothing has where there are no files.",
+            description="Folder with a trailing slash, or a pattern of files, with the rows that "
+            "`list-kept` of another pipeline listed in the previous run; rows kept "
+            "then are kept again. Without files, there are no such rows.",
         )
         kept_rows_stay: bool = Field(
             default=True,
-            description="Whether what stayed before stays. `false`: of every cluster the first key "
-            "does, as in a run over everything, and rows that stayed before and go are counted.",
+            description="Whether previously kept rows are kept. `false`: the first key of every "
+            "cluster is kept, as in a run over all data, and previously kept rows that "
+            "are now dropped are counted.",
         )
         _digest: str = PrivateAttr(default="")
 
@@ -86,7 +89,7 @@ class ClusterDuplicates(Stage):
         """
         path = self.params.kept_rows
         if path and self._is_decided_by_kept and digest_kept(path) != self.params.digest:
-            msg = f"{path}: the index was changed under the run; run it again"
+            msg = f"{path}: the index has changed during the run; run the pipeline again"
             raise ChangedListError(msg)
 
     def process(self, task: Task) -> Iterator[Task]:

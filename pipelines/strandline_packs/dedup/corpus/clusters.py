@@ -111,8 +111,8 @@ def _check_keys(
     names = sorted({sources[at].as_py() for at in positions} - {None, ""})
     where = f", in {' and '.join(names)}" if names else ""
     msg = (
-        f"two rows have the key {key!r}{where}; keys must be unique in the corpus, since what is "
-        "dropped is listed by them"
+        f"two rows have the key {key!r}{where}; keys must be unique in the corpus because dropped "
+        "rows are listed by key"
     )
     raise AmbiguousKeyError(msg)
 

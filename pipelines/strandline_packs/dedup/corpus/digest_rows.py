@@ -28,15 +28,15 @@ class DigestRows(Stage):
             default=("text",),
             min_length=1,
             description="Columns of text that are compared, such as `text` or `url`. A row in "
-            "which all of them are empty is no duplicate.",
+            "which all of them are empty is never a duplicate.",
         )
         key: str = Field(
             default="key", description="Column with the key of the row, unique in the corpus."
         )
         normalise: Normalisation = Field(
             default=Normalisation.WHITESPACE,
-            description="`none`: bytes must be equal. `whitespace`: runs of white space are one "
-            "blank. `case`: upper and lower case are the same too.",
+            description="`none`: bytes must be equal. `whitespace`: runs of white space count as "
+            "one blank. `case`: also ignores upper and lower case.",
         )
 
     version = "3"

@@ -34,7 +34,9 @@ class ListKept(Stage):
     class Params(Stage.Params):
         """How the index is cut."""
 
-        max_rows: int = Field(default=1_000_000, ge=1, description="Most rows of a task.")
+        max_rows: int = Field(
+            default=1_000_000, ge=1, description="Maximum number of rows of a task."
+        )
 
     scope = "partition"
     params: Params
@@ -56,7 +58,9 @@ class ListKept(Stage):
         files = list_references(task)
         lists = [file for file in files if STAYS in list_columns(file)]
         if not lists:
-            msg = "no file is the list of what goes; name it in `paths` too, written if it is empty"
+            msg = (
+                "the list of dropped rows is missing; add its file to `paths`, even if it is empty"
+            )
             raise MissingColumnError(msg)
         dropped = _read_list(lists)
         rows = (_list_rows(file, dropped) for file in files if file not in lists)

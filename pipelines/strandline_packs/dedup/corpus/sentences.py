@@ -39,17 +39,19 @@ class SentenceRunParams(KeyedTextParams):
     """The texts, and their splitting; equal for both stages."""
 
     span: int = Field(
-        default=3, ge=1, description="Sentences of a run. A text with fewer has no run."
+        default=3,
+        ge=1,
+        description="Number of sentences of a run. A text with fewer sentences has no runs.",
     )
     splitting: Splitting = Field(
         default=Splitting.RULES,
-        description="Whose sentences: `rules` of our own, which are fast and know all scripts; "
-        "`spacy` and `nltk` by the rules of these packages.",
+        description="How to split sentences: `rules` uses built-in rules, which are fast and "
+        "support all scripts; `spacy` and `nltk` use the rules of these packages.",
     )
     language: str = Field(
         default="en",
         pattern="^[a-z]{2,3}$",
-        description="Code of the texts' language: it chooses spaCy's rules.",
+        description="Code of the texts' language, which selects spaCy's rules.",
     )
 
     def name_runs(self, key: str, count: int) -> list[str]:
@@ -66,8 +68,8 @@ class DigestSentences(Stage):
 
         normalise: Normalisation = Field(
             default=Normalisation.WHITESPACE,
-            description="`none`: bytes must be equal. `whitespace`: runs of white space are one "
-            "blank. `case`: upper and lower case are the same too.",
+            description="`none`: bytes must be equal. `whitespace`: runs of white space count as "
+            "one blank. `case`: also ignores upper and lower case.",
         )
 
     version = "3"
@@ -120,10 +122,10 @@ class DropListedSentences(DropListed):
         """The list, the texts, and the minimal size of a shortened text."""
 
         min_sentences: int = Field(
-            default=3, ge=0, description="Fewest sentences that are left of a text."
+            default=3, ge=0, description="Minimum number of sentences left of a text."
         )
         min_words: int = Field(
-            default=50, ge=0, description="Fewest words and marks that are left of a text."
+            default=50, ge=0, description="Minimum number of words and marks left of a text."
         )
 
     scope = "list"

@@ -32,15 +32,15 @@ class SignTexts(Stage):
             default=14,
             ge=1,
             le=1024,
-            description="Bands of a signature (b). Texts that agree in one of them are duplicates; "
-            "more find looser likeness.",
+            description="Number of bands of a signature (b). Texts that agree in one band are "
+            "duplicates; more bands find less similar texts.",
         )
         rows: int = Field(
             default=8,
             ge=1,
             le=256,
-            description="Values of a band (r), in all of which two texts must agree; more find "
-            "closer likeness.",
+            description="Number of values of a band (r), in all of which two texts must agree; "
+            "more values find only more similar texts.",
         )
 
     version = "3"

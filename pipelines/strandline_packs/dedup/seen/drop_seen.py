@@ -32,14 +32,15 @@ class DropSeen(RowFilter):
 
         paths: tuple[str, ...] = Field(
             min_length=1,
-            description="Filters that `fill-bloom` has written, as paths or URLs, such as "
-            "`{pipeline: NAME, artifact: fill-bloom.seen.bloom}`. A row that any of them has goes.",
+            description="Filters written by `fill-bloom`, as paths or URLs, such as `{pipeline: "
+            "NAME, artifact: fill-bloom.seen.bloom}`. A row that any of them contains "
+            "is dropped.",
         )
         columns: tuple[str, ...] = Field(
             default=("text",),
             min_length=1,
             description="Columns of text that are compared, as many as the filters were made of. "
-            "How they are normalised the filters tell.",
+            "The filters determine how they are normalised.",
         )
         _digests: tuple[str, ...] = PrivateAttr(default=())
 
@@ -93,11 +94,11 @@ class DropSeen(RowFilter):
     def _load(self, path: str, digest: str) -> BloomFile:
         found = read_filter(path)
         if found.digest != digest:
-            msg = f"{path}: the filter was changed under the run; run it again"
+            msg = f"{path}: the filter has changed during the run; run the pipeline again"
             raise ChangedListError(msg)
         names = found.head.columns
         if len(names) != len(self.params.columns):
-            msg = f"{path}: the filter is of {', '.join(names)}; name as many columns"
+            msg = f"{path}: the filter was made of {', '.join(names)}; name as many columns"
             raise UnreadableFileError(msg)
         return found
 

@@ -39,14 +39,17 @@ class FillBloom(StatefulFilter):
         )
         normalise: Normalisation = Field(
             default=Normalisation.WHITESPACE,
-            description="`none`: bytes must be equal. `whitespace`: runs of white space are one "
-            "blank. `case`: upper and lower case are the same too.",
+            description="`none`: bytes must be equal. `whitespace`: runs of white space count as "
+            "one blank. `case`: also ignores upper and lower case.",
         )
         error_rate: float = Field(
             default=0.001,
             gt=0,
             lt=0.5,
-            description="Highest share of rows that were never added and are found all the same.",
+            description=(
+                "Maximum share of false positives: rows that are found although they were never "
+                "added."
+            ),
         )
 
     # Another filter can be made of the same digests at any time.

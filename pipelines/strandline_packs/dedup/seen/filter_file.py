@@ -124,7 +124,7 @@ def read_filter(path: str) -> BloomFile:
             first, rest = file.read(_BLOCK), file.read()
         head = FilterHead.model_validate_json(first)
     except ValidationError as error:
-        msg = f"{path}: this is no filter that `fill-bloom` has written"
+        msg = f"{path}: this is not a filter written by `fill-bloom`"
         raise UnreadableFileError(msg) from error
     # An unknown kind of URL raises ValueError, a missing library ImportError.
     except (*READ_ERRORS, ValueError, ImportError) as error:

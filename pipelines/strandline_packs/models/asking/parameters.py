@@ -199,7 +199,7 @@ class AskParams(Stage.Params):
         "workers can't reach the volume.",
     )
     concurrency: int = Field(
-        default=32, ge=1, le=4096, description="Most requests of a worker at a time."
+        default=32, ge=1, le=4096, description="Maximum number of concurrent requests of a worker."
     )
     tries: int = Field(
         default=5,
@@ -214,12 +214,16 @@ class AskParams(Stage.Params):
         "ends.",
     )
     requests_per_minute: float | None = Field(
-        default=None, gt=0, description="Most requests in a minute, of all workers together."
+        default=None,
+        gt=0,
+        description="Maximum number of requests per minute, of all workers together.",
     )
     tokens_per_minute: float | None = Field(
         default=None,
         gt=0,
-        description="Most tokens in a minute, of all workers together, prompts and answers.",
+        description=(
+            "Maximum number of tokens per minute, of prompts and answers, of all workers together."
+        ),
     )
     budget: BudgetParams | None = Field(
         default=None,
@@ -239,7 +243,9 @@ class AskParams(Stage.Params):
         description="File or URL of the model's `tokenizer.json`, which counts a prompt's tokens.",
     )
     max_prompt_tokens: int | None = Field(
-        default=None, ge=1, description="Most tokens of prompt and `system`; with `tokenizer`."
+        default=None,
+        ge=1,
+        description="Maximum number of tokens of prompt and `system`; needs `tokenizer`.",
     )
     too_long: TooLong = Field(
         default=TooLong.FAIL,

@@ -89,7 +89,7 @@ def _number_labels(name: str, column: pa.Array, feature: LabelFeature) -> pa.Arr
     if pa.types.is_integer(kind):
         least, most = pc.min_max(column).values()
         if column.null_count < len(column) and not (0 <= least.as_py() <= most.as_py() < count):
-            msg = f"the column {name!r} has numbers that are none of its {count} classes"
+            msg = f"the column {name!r} has numbers that are not among its {count} classes"
             raise ValueError(msg)
         return column.cast(pa.int64())
     if not holds_text(kind):
@@ -99,6 +99,6 @@ def _number_labels(name: str, column: pa.Array, feature: LabelFeature) -> pa.Arr
     numbers = pc.index_in(texts, pa.array(feature.classes, pa.string())).cast(pa.int64())
     unknown = texts.filter(pc.and_(pc.is_null(numbers), pc.is_valid(texts)))
     if len(unknown):
-        msg = f"the column {name!r} has {unknown[0].as_py()!r}, which is none of its classes"
+        msg = f"the column {name!r} has {unknown[0].as_py()!r}, which is not among its classes"
         raise ValueError(msg)
     return numbers

@@ -184,8 +184,8 @@ def _list_bytes(table: pa.Table, name: str) -> Iterator[bytes]:
 def _list_numbers(table: pa.Table, name: str, number: str) -> Iterator[bytes]:
     if table[name].null_count:
         msg = (
-            f"the column {name!r} has nulls, for which MDS has no room among numbers; fill them, "
-            "or leave the column out with `select-columns`"
+            f"the column {name!r} has nulls, which MDS can't store among numbers; fill them, or "
+            "leave the column out with `select-columns`"
         )
         raise ShardError(msg)
     for chunk in table[name].chunks:
@@ -200,7 +200,7 @@ def _list_arrays(table: pa.Table, name: str, number: str) -> Iterator[bytes]:
         items = pa.array([], value.type.value_type) if value.values is None else value.values
         # MDS integers cannot be null; a null among fractions becomes NaN.
         if items.null_count and not pa.types.is_floating(items.type):
-            msg = f"the column {name!r} has nulls in its lists, for which MDS has no room"
+            msg = f"the column {name!r} has nulls in its lists, which MDS can't store"
             raise ShardError(msg)
         values = items.to_numpy(zero_copy_only=False).astype(_little(number), copy=False)
         length, power = len(values), 0

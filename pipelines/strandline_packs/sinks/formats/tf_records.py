@@ -126,7 +126,7 @@ def _list_values(chunk: pa.Array, name: str, *, is_list: bool) -> Iterator[pa.Ar
         if values is None:
             values = pa.array([], chunk.type.value_type)
         if values.null_count:
-            msg = f"the column {name!r} has nulls in its lists, for which TFRecord has no room"
+            msg = f"the column {name!r} has nulls in its lists, which TFRecord can't store"
             raise ListNullError(msg)
         yield values
 

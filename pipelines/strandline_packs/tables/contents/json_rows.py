@@ -195,12 +195,14 @@ def _find_untyped(path: str, value: object) -> RowMisfit | None:
     if isinstance(value, int) and not -_LARGEST - 1 <= value <= _LARGEST:
         return RowMisfit(path, "whole number beyond 63 bits", _describe_number(value))
     if _has_surrogate(path) or (isinstance(value, str) and _has_surrogate(value)):
-        return RowMisfit(path, "half a surrogate", "a half of a surrogate pair, which no UTF-8 has")
+        return RowMisfit(
+            path, "half a surrogate", "an unpaired surrogate, which UTF-8 can't encode"
+        )
     return None
 
 
 def _describe_number(value: int) -> str:
-    return f"a whole number of {value.bit_length()} bits, more than the 63 there are"
+    return f"a whole number of {value.bit_length()} bits, more than the limit of 63"
 
 
 def _has_surrogate(text: str) -> bool:

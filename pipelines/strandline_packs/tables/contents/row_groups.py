@@ -96,7 +96,7 @@ def open_parquet(
     try:
         metadata, layout = parse_footer(footer, size)
     except UnicodeDecodeError as error:
-        what = f"a column's name is no UTF-8 ({error})"
+        what = f"a column's name is not UTF-8 ({error})"
         raise ParquetDamageError(f"the footer is damaged: {what}; {_ADVICE}") from error
     end = layout.end
     if end > begin:
@@ -185,12 +185,12 @@ def read_group(
         yield empty if columns is None else empty.select(list(columns))
         return
     if group >= number:
-        raise ParquetDamageError(f"there is no row group {group}; there are {number:,}")
+        raise ParquetDamageError(f"there is no row group {group}; the file has {number:,}")
     names = Counter(parquet.schema_arrow.names if columns is None else columns)
     twice = [name for name in names if parquet.schema_arrow.names.count(name) > 1]
     if twice:
         what = f"several columns are called {twice[0]!r}"
-        raise ParquetDamageError(f"{what}; write the file with a name for each")
+        raise ParquetDamageError(f"{what}; give each a different name when you write the file")
     facts = parquet.metadata.row_group(group)
     # An estimate for rows of similar size; larger batches are split below.
     fitting = max(most_bytes * facts.num_rows // max(facts.total_byte_size, 1), 1)

@@ -68,7 +68,10 @@ def collect_samples(files: Iterable[SampleFile]) -> Iterator[ShardSample]:
             ends[_identify(last.sample)] = last.member
             parts = {}
         if (end := ends.get(_identify(file.sample))) is not None:
-            what = f"{_describe(file.member)} and {_describe(end)} are of one sample, but apart"
+            what = (
+                f"{_describe(file.member)} and {_describe(end)} belong to one sample, but are not "
+                "adjacent"
+            )
             raise SampleError(f"{what}; pack the shard in the order of names (tar --sort=name)")
         if (other := parts.get(file.kind)) is not None:
             what = f"{_describe(other)} and {_describe(file.member)} are the same file of a sample"

@@ -89,7 +89,7 @@ class _TarStream:
                 pieces.append(piece)
         if left:
             there = size - left
-            what = f"the archive is cut: {name!r} has {size:,} bytes, of which {there:,} are there"
+            what = f"the archive is truncated: it has {there:,} of {size:,} bytes of {name!r}"
             raise self.explain(begin, what)
         self.read(-size % _BLOCK)
         return b"".join(pieces)
@@ -114,7 +114,7 @@ def list_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Iterator[T
         offset = stream.offset - _BLOCK
         kind, size = head[156:157], _parse_number(head[124:136])
         if size is None or size < 0:
-            raise stream.explain(offset, "a head without a size")
+            raise stream.explain(offset, "a header without a size")
         if kind in _EXTENDED or kind in (_GLOBAL, _LONG_NAME, _LONG_LINK):
             target = defaults if kind == _GLOBAL else extended
             _read_extended(stream, offset, kind, size, target)
@@ -138,7 +138,7 @@ def _classify_kind(stream: _TarStream, offset: int, kind: bytes, name: str) -> t
     if kind in (_FOLDER, _LABEL) or kind in _NO_FILES:
         return False, kind in (_FOLDER, _LABEL)
     what = f"{name!r} is of the kind {kind.decode('latin-1')!r}, which is not read"
-    raise stream.explain(offset, f"{what}; pack plain files alone, as `tar --format=ustar` does")
+    raise stream.explain(offset, f"{what}; pack only regular files, as `tar --format=ustar` does")
 
 
 def _read_head(stream: _TarStream) -> bytes:
@@ -154,10 +154,10 @@ def _read_head(stream: _TarStream) -> bytes:
     if not offset and any(block) and not (len(block) == _BLOCK and _has_checksum(block)):
         raise NoTarError("not a tar, or its first bytes are damaged")
     if len(block) < _BLOCK:
-        what = "the archive is cut: it ends without the blocks of zeros that end a tar"
+        what = "the archive is truncated: it ends without the blocks of zeros that end a tar"
         raise stream.explain(offset, f"{what}; fetch or pack it again")
     if any(block) and not _has_checksum(block):
-        what = "no head of a member: bytes are damaged, missing, or of another file"
+        what = "no header of a member: bytes are damaged, missing, or from another file"
         raise stream.explain(offset, f"{what}; fetch or pack it again")
     return block
 

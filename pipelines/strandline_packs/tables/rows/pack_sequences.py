@@ -39,31 +39,31 @@ class PackSequences(Stage):
     class Params(Stage.Params):
         """The length of sequences, and the packing."""
 
-        length: int = Field(ge=1, description="Most tokens of a sequence.")
+        length: int = Field(ge=1, description="Maximum number of tokens of a sequence.")
         method: Packing = Field(
             default=Packing.CUT,
-            description="`cut`: documents one behind the other, cut wherever a sequence is full. "
-            "`best-fit`: no document is cut but one that is longer than a sequence; sequences "
-            "are not all full.",
+            description="`cut`: documents follow each other and are cut wherever a sequence is "
+            "full. `best-fit`: only documents longer than a sequence are cut; some "
+            "sequences are not full.",
         )
         pad: int | None = Field(
             default=None,
             ge=0,
-            description="Token that fills up sequences that are not full; without it they are "
-            "shorter. How many of them there are is in `padding`.",
+            description="Token that pads sequences that are not full; without it, they are "
+            "shorter. The column `padding` has the number of padding tokens.",
         )
         min_tokens: int = Field(
             default=1,
             ge=1,
-            description="Fewest tokens of a sequence; those of shorter ones are dropped and "
-            "counted.",
+            description="Minimum number of tokens of a sequence; tokens of shorter sequences are "
+            "dropped and counted.",
         )
         column: str = Field(default="tokens", min_length=1, description="Column with the tokens.")
         mask: str | None = Field(
             default=None,
             min_length=1,
-            description="Column with lists of true and false, one for each token, that is packed "
-            "along; padding is false.",
+            description="Column with lists of true and false, one value per token, that is packed "
+            "in the same way; padding is false.",
         )
 
     params: Params

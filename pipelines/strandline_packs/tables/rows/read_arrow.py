@@ -29,7 +29,7 @@ class ReadArrow(SchemaReader):
     class Params(SchemaReader.Params):
         """How rows are read."""
 
-        max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
+        max_rows: int = Field(default=10_000, ge=1, description="Maximum number of rows of a task.")
 
     params: Params
 
@@ -74,10 +74,10 @@ def _list_batches(file: FileReference, stream: BinaryIO) -> Iterator[pa.RecordBa
             _check_end(file, stream, size)
             at = yield from _read_stream(stream, at)
         elif at:
-            what = f"the first {at:,} bytes are Arrow, and the rest is not"
+            what = f"only the first {at:,} bytes are Arrow"
             raise UnreadableFileError(f"{file.key}: {what}; give each part a file of its own")
         else:
-            msg = f"{file.key}: neither a file nor a stream of Arrow"
+            msg = f"{file.key}: neither an Arrow file nor an Arrow stream"
             raise UnreadableFileError(f"{msg}; {describe_contents(file.path)}")
 
 
@@ -129,7 +129,9 @@ def _find_footer_end(file: FileReference, stream: BinaryIO, begin: int) -> int:
             if at >= 4 and int.from_bytes(footer[at - 4 : at], "little") == at - 4:  # noqa: PLR2004 - bytes of a number
                 return begin + at + len(_FILE)
             at = footer.find(_FILE, at + 1)
-    raise UnreadableFileError(f"{file.key}: the file has no footer, so it was cut; fetch it again")
+    raise UnreadableFileError(
+        f"{file.key}: the file has no footer, so it is truncated; fetch it again"
+    )
 
 
 def _read_at(stream: BinaryIO, begin: int, size: int) -> bytes:
@@ -142,5 +144,5 @@ def _check_end(file: FileReference, stream: BinaryIO, size: int) -> None:
     last = _read_at(stream, size - len(_END), len(_END))
     if last != _END and not last.endswith(_FILE):
         raise UnreadableFileError(
-            f"{file.key}: the stream has no end, so it was cut; fetch it again"
+            f"{file.key}: the stream has no end, so it is truncated; fetch it again"
         )

@@ -106,7 +106,7 @@ class ReadCsv(SchemaReader):
             description="Types of columns by name: `int`, `float`, `bool` (true and false), `time` "
             "(ISO 8601); others are text. An empty value is null in them.",
         )
-        max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
+        max_rows: int = Field(default=10_000, ge=1, description="Maximum number of rows of a task.")
         bad_lines: BadInput = Field(
             default=BadInput.FAIL,
             description="Rows with more or fewer values than columns, or with a value of the wrong "
@@ -116,7 +116,7 @@ class ReadCsv(SchemaReader):
         @model_validator(mode="after")
         def _check(self) -> Self:
             if len(set(self.header)) < len(self.header):
-                msg = "two columns of `header` have one name"
+                msg = "two columns of `header` have the same name"
                 raise ValueError(msg)
             return self
 
@@ -189,7 +189,7 @@ class ReadCsv(SchemaReader):
             first = stream.read(_SNIFFED)
         kind, _ = find_kind(first)
         if b"\0" in first or kind in _SURELY_ELSE:
-            raise UnreadableFileError(f"{file.key}: no CSV; {describe_contents(file.path)}")
+            raise UnreadableFileError(f"{file.key}: not CSV; {describe_contents(file.path)}")
         lines = list(io.StringIO(first.decode("utf-8-sig", "replace"), newline=""))
         if len(first) == _SNIFFED:
             lines.pop()  # may be cut
@@ -199,8 +199,11 @@ class ReadCsv(SchemaReader):
         for delimiter in _DELIMITERS:
             found = self._list_widths(lines, delimiter)
             if len(found) > 1 and found[0] > 1 and len(set(found)) == 1:
-                what = f"one column by the delimiter {self.params.delimiter!r}"
-                hint = f"and {found[0]} by {delimiter!r}: set `delimiter`, or name it by `header`"
+                what = f"one column with the delimiter {self.params.delimiter!r}"
+                hint = (
+                    f"but {found[0]} with {delimiter!r}: set `delimiter`, or name the column with "
+                    "`header`"
+                )
                 raise UnreadableFileError(f"{file.key}: {what}, {hint}")
 
     def _list_widths(self, lines: Sequence[str], delimiter: str) -> list[int]:
@@ -215,14 +218,17 @@ class ReadCsv(SchemaReader):
         names = tuple(first.values) if first else ()
         twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
         if twice is not None:
-            raise UnreadableFileError(f"{file.key}: two columns are called {twice!r}; name them "
-                                      "by `header`")  # fmt: skip
+            raise UnreadableFileError(f"{file.key}: two columns are called {twice!r}; rename them "
+                                      "with `header`")  # fmt: skip
         return names
 
     def _check_types(self, file: FileReference, names: tuple[str, ...]) -> None:
         missing = [name for name in self.params.types if names and name not in names]
         if missing:
-            msg = f"{file.key}: there is no column {missing[0]!r}; there are: {', '.join(names)}"
+            msg = (
+                f"{file.key}: there is no column {missing[0]!r}; the columns are: "
+                f"{', '.join(names)}"
+            )
             raise UnreadableFileError(msg)
 
     def _build(
@@ -236,7 +242,7 @@ class ReadCsv(SchemaReader):
         for name, kind in kinds.items():
             misfits = set(_find_misfits(columns[name], kind))
             for at in sorted(misfits - bad):  # a row with several invalid values counts once
-                what = f"{columns[name][at]!r} in the column {name!r} is no {kind.value}"
+                what = f"{columns[name][at]!r} in the column {name!r} is not a valid {kind.value}"
                 self._refuse(file, fit[at].line, what, f"no {kind.value}")
             bad |= misfits
         chosen = [at for at in range(len(fit)) if at not in bad]

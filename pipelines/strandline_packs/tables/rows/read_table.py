@@ -26,10 +26,10 @@ class ReadTable(Stage):
         columns: tuple[str, ...] | None = Field(
             default=None,
             min_length=1,
-            description="Columns to read; all of them when unset. `key` is the table's, or made of "
-            "the data file and the row's number.",
+            description="Columns to read; all columns when unset. `key` is the table's own column, "
+            "or made of the data file and the row number.",
         )
-        max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
+        max_rows: int = Field(default=10_000, ge=1, description="Maximum number of rows of a task.")
 
     params: Params
     _opened: tuple[str, int] | None = None
@@ -80,7 +80,7 @@ class ReadTable(Stage):
             return None
         for name in wanted:
             if name not in schema.names and name != _KEY:
-                msg = f"there is no column {name!r}; there are: {', '.join(schema.names)}"
+                msg = f"there is no column {name!r}; the columns are: {', '.join(schema.names)}"
                 raise MissingColumnError(msg)
         return [name for name in wanted if name in schema.names]
 

@@ -99,32 +99,37 @@ class RowExpression:
             for operator, right in zip(node.ops, node.comparators, strict=True):
                 self._check_comparison(operator, right)
         elif isinstance(node, ast.BinOp) and type(node.op) not in _OPERATIONS:
-            raise ExpressionError(self._describe("of numbers there are +, -, * and /", node))
+            raise ExpressionError(
+                self._describe("the operators for numbers are +, -, * and /", node)
+            )
         elif isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not | ast.USub):
             raise ExpressionError(self._describe("write `not` or `-`", node))
         elif isinstance(node, ast.Call):
             self._check_call(node)
         elif not isinstance(node, _ALLOWED):
-            msg = f"`{ast.unparse(node)}` is none of columns, values, comparisons, and, or, not, in"
+            msg = (
+                f"`{ast.unparse(node)}` is not supported; use columns, values, comparisons, and, "
+                "or, not, in"
+            )
             raise ExpressionError(self._describe(msg, node))
 
     def _check_comparison(self, operator: ast.cmpop, right: ast.expr) -> None:
         is_none = isinstance(right, ast.Constant) and right.value is None
         if isinstance(operator, ast.Is | ast.IsNot):
             if not is_none:
-                raise ExpressionError(self._describe("`is` is for None alone; write `==`", right))
+                raise ExpressionError(self._describe("`is` is only for None; write `==`", right))
         elif is_none:
             raise ExpressionError(self._describe("write `is None` or `is not None`", right))
         elif isinstance(operator, ast.In | ast.NotIn) and not isinstance(right, _LISTS):
             raise ExpressionError(
-                self._describe("behind `in` stands a list such as ('en', 'de'); for text within "
-                               "text there is contains(column, 'text')", right)
+                self._describe("`in` needs a list such as ('en', 'de'); to search within text, use "
+                               "contains(column, 'text')", right)
             )  # fmt: skip
 
     def _check_call(self, node: ast.Call) -> None:
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
         if name not in _FUNCTIONS or node.keywords:
-            msg = f"of functions there are {', '.join(_FUNCTIONS)}"
+            msg = f"the functions are {', '.join(_FUNCTIONS)}"
             raise ExpressionError(self._describe(msg, node))
         constants = node.args[1:] if name in _TEXT_TESTS else node.args if name == "time" else []
         is_text = all(
@@ -143,7 +148,7 @@ class RowExpression:
     def _test(self, node: ast.expr, table: pa.Table) -> Values:
         result = self._find(node, table)
         if not pa.types.is_boolean(result.type):
-            msg = f"`{ast.unparse(node)}` is {result.type}, and no condition; compare it"
+            msg = f"`{ast.unparse(node)}` is {result.type}, not a condition; compare it"
             raise ExpressionError(self._describe(msg, node))
         return result
 
@@ -220,7 +225,7 @@ class RowExpression:
         try:
             moment = datetime.fromisoformat(str(argument.value))
         except ValueError as error:
-            msg = f"{argument.value!r} is no time such as '2026-01-31' or '2026-01-31T12:00:00Z'"
+            msg = f"{argument.value!r} is not a time such as '2026-01-31' or '2026-01-31T12:00:00Z'"
             raise ExpressionError(self._describe(msg, argument)) from error
         if moment.tzinfo is None:
             return pa.scalar(moment, pa.timestamp("us"))

@@ -115,7 +115,7 @@ class Mix(FileSource):
 
         parts: dict[str, MixPart] = Field(min_length=1, description="The data sets, by name.")
         budget: Budget = Field(description="Size of the mixture.")
-        seed: int = Field(default=0, description="Draws rows and their order.")
+        seed: int = Field(default=0, description="Seed for the choice of rows and their order.")
 
         def list_places(self) -> Iterable[tuple[str, str]]:
             """Return the patterns of all data sets."""

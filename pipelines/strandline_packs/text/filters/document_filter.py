@@ -95,8 +95,8 @@ class PresetParams(BaseModel):
 
     preset: str | None = Field(
         default=None,
-        description="Limits that FineWeb-2 has for a language, by its name there, such as "
-        "`jpn_Jpan` or `deu_Latn`. What else is written here wins.",
+        description="Limits of FineWeb-2 for a language, by its name there, such as `jpn_Jpan` or "
+        "`deu_Latn`. Other parameters override them.",
     )
 
     @model_validator(mode="before")
@@ -126,16 +126,19 @@ class SplittingFilter(DocumentFilter):
 
         splitting: Splitting = Field(
             default=Splitting.RULES,
-            description="Whose words and sentences: `rules` of our own, which are fast and know "
-            "all scripts; `spacy` and `nltk` by the rules of these packages.",
+            description="How to split words and sentences: `rules` uses built-in rules, which are "
+            "fast and support all scripts; `spacy` and `nltk` use the rules of these "
+            "packages.",
         )
         language: str = Field(
             default="en",
             pattern="^[a-z]{2,3}$",
-            description="Code of the texts' language: it chooses spaCy's rules, and stop words.",
+            description=(
+                "Code of the texts' language, which selects spaCy's rules and the stop words."
+            ),
         )
         compatible: bool = Field(
-            default=False, description="Repeat datatrove's decisions also where they are mistaken."
+            default=False, description="Repeat datatrove's decisions, including its mistakes."
         )
 
     params: Params

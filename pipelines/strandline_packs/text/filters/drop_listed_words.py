@@ -31,12 +31,12 @@ class WordList(ItemList):
     items: tuple[str, ...] = Field(default=(), description="Words or phrases, in any case.")
     paths: tuple[str, ...] = Field(
         default=(),
-        description="Files or URLs of words, one a line; lines that begin with `#` are passed "
-        "over, and .gz, .zst, .bz2 and .lz4 are unpacked.",
+        description="Files or URLs of words, one per line; lines that start with `#` are skipped, "
+        "and .gz, .zst, .bz2 and .lz4 are unpacked.",
     )
     anywhere: bool | None = Field(
         default=None,
-        description="Find them also inside words; by default in the lists of ja, th and zh alone.",
+        description="Also find them inside words; by default only with the lists of ja, th and zh.",
     )
 
 
@@ -51,8 +51,7 @@ class DropListedWords(DocumentFilter):
         )
         languages: dict[str, WordList] = Field(
             default={},
-            description="Words that drop a text of one language, by the code that "
-            "`languageColumn` has.",
+            description="Words that drop a text of one language, by the code in `languageColumn`.",
         )
         language_column: str | None = Field(
             default=None, min_length=1, description="Column with the language of the text."
@@ -61,10 +60,10 @@ class DropListedWords(DocumentFilter):
             default=0.0,
             ge=0,
             le=1,
-            description="Share of the texts with a listed word that is kept, chosen by a hash "
-            "of the text.",
+            description="Share of the texts with a listed word that are kept, chosen by a hash of "
+            "the text.",
         )
-        seed: int = Field(default=0, description="Another one keeps another share.")
+        seed: int = Field(default=0, description="A different seed keeps different texts.")
 
         @model_validator(mode="after")
         def _check(self) -> Self:

@@ -57,17 +57,17 @@ class RedactPii(RedactingStage):
         kinds: tuple[Personal, ...] = Field(
             default=tuple(Personal),
             min_length=1,
-            description="`email`; `iban` and `card` with right check digits; `ip`, public only; "
-            "`phone`.",
+            description="Kinds to redact: `email`; `iban` and `card` with valid check digits; "
+            "`ip`, public only; `phone`.",
         )
         replacements: dict[Personal, tuple[str, ...]] = Field(
             default={},
-            description="What is written instead, by kind, such as `{email: [email@example.com]}`; "
-            "of several, which one follows from what was found. By default `<EMAIL>`, `<IP>` and "
-            "so on. They are never redacted themselves.",
+            description="Replacements by kind, such as `{email: [email@example.com]}`; if there "
+            "are several, the redacted text determines which one is used. By default "
+            "`<EMAIL>`, `<IP>` and so on. Replacements are never redacted themselves.",
         )
         private_ips: bool = Field(
-            default=False, description="Redact addresses of private networks too."
+            default=False, description="Also redact addresses of private networks."
         )
 
         @model_validator(mode="after")

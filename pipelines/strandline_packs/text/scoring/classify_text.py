@@ -65,53 +65,55 @@ class ClassifyText(ScoringFilter):
 
         model_labels: tuple[str, ...] = Field(
             default=(),
-            description="All labels of a network over tokens, in the order of its numbers; empty: "
-            "those of `config`.",
+            description="All labels of a network over tokens, in the order of its outputs; by "
+            "default those of `config`.",
         )
         config: str | None = Field(
             default=None,
             min_length=1,
-            description="JSON file or URL whose `id2label` has these labels; null: the "
-            "`config.json` beside the model.",
+            description="JSON file or URL whose `id2label` has these labels; by default the "
+            "`config.json` next to the model.",
         )
         multi_label: bool = Field(
             default=False,
-            description="Of a network over tokens: each label has a probability of its own "
-            "(sigmoid); else those of all labels add up to one (softmax).",
+            description="For a network over tokens: each label has an independent probability "
+            "(sigmoid). Otherwise the probabilities of all labels add up to one "
+            "(softmax).",
         )
 
         labels: tuple[str, ...] = Field(
             default=(),
-            description="Labels that are looked at, with or without `__label__`: the row gets the "
-            "most probable of them, also where the model finds another one likelier; empty, all.",
+            description="Labels to consider, with or without `__label__`: the row gets the most "
+            "probable of them, even if another label is more probable. By default all "
+            "labels.",
         )
         min_probability: float = Field(
             default=0.0,
             ge=0,
             le=1,
-            description="A row is dropped unless a label that is looked at is at least as probable "
-            "as this.",
+            description="Minimum probability of the most probable considered label; otherwise the "
+            "row is dropped.",
         )
         min_probabilities: dict[str, float] = Field(
             default={},
-            description="Lowest probability of some labels, in the place of `minProbability`.",
+            description="Minimum probability of individual labels, instead of `minProbability`.",
         )
         keep_labels: tuple[str, ...] = Field(
             default=(),
-            description="A row is dropped unless its label, the most probable of those that are "
-            "looked at, is one of these; empty, any.",
+            description="Labels to keep: a row is dropped unless its label, the most probable "
+            "considered one, is one of these. By default any label.",
         )
         drop_labels: dict[str, float] = Field(
             default={},
-            description="Labels that drop a row, each with the probability from which it does.",
+            description="Labels that drop a row, each with the minimum probability for that.",
         )
         label_column: str = Field(
-            default="label", min_length=1, description="Column that gets the label."
+            default="label", min_length=1, description="Column for the label."
         )
         probability_column: str = Field(
             default="label_probability",
             min_length=1,
-            description="Column that gets the label's probability.",
+            description="Column for the label's probability.",
         )
         _known_labels: tuple[str, ...] = PrivateAttr(default=())
 
@@ -120,11 +122,11 @@ class ClassifyText(ScoringFilter):
             columns = (self.column, self.label_column, self.probability_column, self.reason_column)
             named = [name for name in columns if name is not None]
             if len(named) != len(set(named)):
-                msg = f"columns need names of their own: {', '.join(named)}"
+                msg = f"columns need different names: {', '.join(named)}"
                 raise ValueError(msg)
             others = set(map(strip_prefix, (*self.min_probabilities, *self.keep_labels)))
             if self.labels and not others <= set(map(strip_prefix, self.labels)):
-                msg = "`minProbabilities` or `keepLabels` names a label that `labels` does not"
+                msg = "`minProbabilities` or `keepLabels` names a label that is not in `labels`"
                 raise ValueError(msg)
             return self
 
@@ -145,7 +147,7 @@ class ClassifyText(ScoringFilter):
             fields = type(self).model_fields
             for name in sorted(_OF_NETWORKS):
                 if getattr(self, name) != fields[name].default:
-                    msg = f"`{to_camel(name)}` is for a network over tokens, with its `tokenizer`"
+                    msg = f"`{to_camel(name)}` needs a network over tokens, with its `tokenizer`"
                     raise ValueError(msg)
 
         @property

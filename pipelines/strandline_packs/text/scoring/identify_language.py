@@ -34,26 +34,26 @@ class IdentifyLanguage(RowFilter):
         column: str = Field(default="text", description="Column with the text.")
         languages: tuple[str, ...] = Field(
             default=(),
-            description="Codes of the languages to keep: of two letters, or as the model names "
-            "them; empty keeps every language.",
+            description="Codes of the languages to keep: two-letter codes, or the model's own "
+            "names. By default every language is kept.",
         )
         min_probability: float = Field(
-            default=0.5, ge=0, le=1, description="Lowest probability of the best language."
+            default=0.5, ge=0, le=1, description="Minimum probability of the best language."
         )
         min_probabilities: dict[str, float] = Field(
             default={},
-            description="Lowest probability of some languages, by code, in the place of "
+            description="Minimum probability of individual languages, by code, instead of "
             "`minProbability`.",
         )
         model: str | None = Field(
             default=None,
             min_length=1,
             description="File or URL of a fastText model, such as lid.176.ftz or GlotLID's; "
-            "`{stdlib}` and `{site-packages}` stand for this interpreter's folders. Without it, "
-            "the model that comes along.",
+            "`{stdlib}` and `{site-packages}` mean this interpreter's folders. By "
+            "default the bundled model.",
         )
         max_characters: int = Field(
-            default=10_000, ge=1, description="Characters of a text that are looked at."
+            default=10_000, ge=1, description="Number of characters of a text that are used."
         )
 
         _digest: str = PrivateAttr(default="")

@@ -39,8 +39,8 @@ class OnnxClassifier:
         if len(found) != 1:
             given = ", ".join(f"{each.name} {each.type}" for each in outputs)
             msg = (
-                f"{path.name}: it must give probabilities by label, as skl2onnx does with its "
-                f"option zipmap; it gives {given}"
+                f"{path.name}: it must return probabilities by label, as skl2onnx does with its "
+                f"option zipmap; it returns {given}"
             )
             raise ModelError(msg)
         self._input, self._output = inputs[0].name, found[0]

@@ -46,29 +46,30 @@ class ScorePerplexity(ScoringFilter):
         tokenizer: str | None = Field(
             default=None,
             min_length=1,
-            description="File or fsspec URL of what splits lines into the pieces that the model "
-            "knows: a `tokenizer.json`, or, with another name, a model of SentencePiece. Without "
-            "it tokens are what blanks separate.",
+            description="File or fsspec URL of the tokenizer that the model was trained with: a "
+            "`tokenizer.json`, or, with another name, a SentencePiece model. Without "
+            "it, tokens are separated by blanks.",
         )
         normalise: TextNormalisation = Field(
             default=TextNormalisation.NONE,
-            description="`ccnet`: as CCNet's models were trained, small letters without accents, "
-            "0 for digits, ASCII punctuation, all in one line; `none`: the text as it is.",
+            description="`ccnet`: as for CCNet's models, that is, lower-case letters without "
+            "accents, 0 for digits, ASCII punctuation, all in one line; `none`: the "
+            "unchanged text.",
         )
         min_perplexity: float | None = Field(
-            default=None, ge=0, description="Texts below are dropped."
+            default=None, ge=0, description="Minimum perplexity; texts below are dropped."
         )
         max_perplexity: float | None = Field(
-            default=None, ge=0, description="Texts above are dropped."
+            default=None, ge=0, description="Maximum perplexity; texts above are dropped."
         )
         perplexity_column: str = Field(
-            default="perplexity", min_length=1, description="Column that gets the perplexity."
+            default="perplexity", min_length=1, description="Column for the perplexity."
         )
 
         @model_validator(mode="after")
         def _check(self) -> Self:
             if self.perplexity_column in {self.column, self.reason_column}:
-                msg = f"columns need names of their own: {self.perplexity_column} is one already"
+                msg = f"columns need different names: {self.perplexity_column} is already used"
                 raise ValueError(msg)
             return self
 
@@ -133,7 +134,7 @@ def load_kenlm(path: Path) -> LineScorer:
     try:
         model: LineScorer = kenlm.Model(str(path), config)
     except OSError as error:
-        msg = f"{path.name}: no model that KenLM can read ({error})"
+        msg = f"{path.name}: KenLM can't read this model ({error})"
         raise ModelError(msg) from error
     return model
 
@@ -155,7 +156,7 @@ def load_pieces(path: str) -> Tokenise:
     try:
         pieces = SentencePieceProcessor(model_proto=content)
     except RuntimeError as error:
-        msg = f"{Path(path).name}: no model of SentencePiece ({error})"
+        msg = f"{Path(path).name}: not a SentencePiece model ({error})"
         raise ValueError(msg) from error
     return lambda line: pieces.encode(line, out_type=str)
 

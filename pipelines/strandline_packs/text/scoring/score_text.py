@@ -36,19 +36,23 @@ class ScoreText(ScoringFilter):
 
         tokenizer: str = Field(
             min_length=1,
-            description="File or URL of the network's `tokenizer.json`. What is in it is part of "
-            "the fingerprint.",
+            description="File or URL of the network's `tokenizer.json`. Its content is part of the "
+            "fingerprint.",
         )
-        min_score: float | None = Field(default=None, description="Texts below are dropped.")
-        max_score: float | None = Field(default=None, description="Texts above are dropped.")
+        min_score: float | None = Field(
+            default=None, description="Minimum score; texts below are dropped."
+        )
+        max_score: float | None = Field(
+            default=None, description="Maximum score; texts above are dropped."
+        )
         score_column: str = Field(
-            default="score", min_length=1, description="Column that gets the score."
+            default="score", min_length=1, description="Column for the score."
         )
 
         @model_validator(mode="after")
         def _check(self) -> Self:
             if self.score_column in {self.column, self.reason_column}:
-                msg = f"columns need names of their own: {self.score_column} is one already"
+                msg = f"columns need different names: {self.score_column} is already used"
                 raise ValueError(msg)
             return self
 
@@ -79,8 +83,8 @@ class ScoreText(ScoringFilter):
         self._network = TokenNetwork(params, *find_files(params, params.tokenizer))
         if self._network.width != 1:
             msg = (
-                f"{params.model}: it gives {self._network.width} numbers a text, not one; "
-                "`classify-text` is for labels"
+                f"{params.model}: it returns {self._network.width} numbers per text, not one; use "
+                "`classify-text` for labels"
             )
             raise ModelError(msg)
 

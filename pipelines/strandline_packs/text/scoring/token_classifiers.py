@@ -31,13 +31,14 @@ class TokenClassifier:
     ) -> None:
         if network.width == 1 and not multi_label:
             msg = (
-                f"{name}: it gives one number a text, and one label alone is always certain; use "
-                "`score-text`, or `multiLabel: true` where it is how sure it is of that label"
+                f"{name}: it returns one number per text, but a single label always has "
+                "probability 1; use `score-text`, or set `multiLabel: true` if the number is the "
+                "probability of that label"
             )
             raise ModelError(msg)
         if network.width != len(labels):
             msg = (
-                f"{name}: it gives {network.width} numbers a text, and there are {len(labels)} "
+                f"{name}: it returns {network.width} numbers per text, but there are {len(labels)} "
                 f"labels: {', '.join(labels)}"
             )
             raise ModelError(msg)
@@ -80,7 +81,7 @@ def read_labels(path: str) -> tuple[str, ...]:
     Raises:
         ValueError: the file is unreadable, or has no labels; the message contains a remedy.
     """
-    instead = "name the file that has `id2label` in `config`, or the labels in `modelLabels`"
+    instead = "set `config` to the file that has `id2label`, or list the labels in `modelLabels`"
     try:
         with open_binary(expand_placeholder(path)) as file:
             content = json.load(file)

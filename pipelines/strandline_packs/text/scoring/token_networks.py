@@ -40,35 +40,37 @@ class NetworkParams(SessionParams, ScoringFilter.Params):
     tokenizer: str | None = Field(
         default=None,
         min_length=1,
-        description="File or URL of the `tokenizer.json` of a network over tokens. What is in it "
-        "is part of the fingerprint.",
+        description="File or URL of the `tokenizer.json` of a network over tokens. Its content is "
+        "part of the fingerprint.",
     )
     max_tokens: int = Field(
         default=512,
         ge=1,
-        description="Tokens of a text that a network gets, those that the tokenizer puts around "
-        "it among them; the rest is cut off.",
+        description="Maximum number of tokens of a text, including those that the tokenizer adds "
+        "around it; the rest is cut off.",
     )
     pad_token: str | None = Field(
         default=None,
         min_length=1,
-        description="Token that fills up shorter texts of a batch; null: the one that the "
-        "tokenizer names, else its `[PAD]` or `<pad>`.",
+        description="Token that pads shorter texts of a batch; by default the tokenizer's own "
+        "padding token, or its `[PAD]` or `<pad>`.",
     )
     batch: int = Field(
         default=32,
         ge=1,
-        description="Most texts of one call of a network; those of a task are put together by "
-        "their number of tokens.",
+        description="Maximum number of texts of one call of a network; the texts of a task are "
+        "batched by their number of tokens.",
     )
     batch_tokens: int = Field(
         default=512,
         ge=1,
-        description="Most tokens of one call, what fills up shorter texts among them; a longer "
-        "text has a call of its own. GPUs want more, and memory grows with it.",
+        description="Maximum number of tokens of one call, including padding; a longer text has "
+        "its own call. GPUs are faster with larger values, which need more memory.",
     )
     max_characters: int | None = Field(
-        default=None, ge=1, description="Characters of a text that are looked at; null: all."
+        default=None,
+        ge=1,
+        description="Number of characters of a text that are used; by default all.",
     )
 
     def list_places(self) -> Iterable[tuple[str, str]]:
@@ -129,7 +131,7 @@ class TokenNetwork:
         (answer,) = self._session.run([self._output], {name: given[name] for name in self._inputs})
         numbers = answer.astype("float64")
         if not np.isfinite(numbers).all():
-            msg = f"{self._params.model}: it gives a text something that is no number"
+            msg = f"{self._params.model}: it returned a value that is not a number"
             raise ModelError(msg)
         return numbers
 
@@ -145,12 +147,12 @@ class TokenNetwork:
         kinds = {(each.type, len(each.shape)) for each in inputs}
         if not is_known or kinds != {("tensor(int64)", _AXES)}:
             msg = (
-                f"{name}: a network over tokens must take {_IDS}, {_MASK} and, where it knows "
-                f"them, {_KINDS}, each texts × tokens of int64; it takes {given}"
+                f"{name}: a network over tokens must take {_IDS}, {_MASK} and optionally "
+                f"{_KINDS}, each texts × tokens of int64; it takes {given}"
             )
             raise ModelError(msg)
         if any(isinstance(side, int) for each in inputs for side in each.shape):
-            msg = f"{name}: it takes texts of one size alone ({given}); export it with open axes"
+            msg = f"{name}: it takes only texts of one size ({given}); export it with dynamic axes"
             raise ModelError(msg)
         return [each.name for each in inputs]
 
@@ -163,13 +165,18 @@ class TokenNetwork:
 
     def _describe_outputs(self) -> str:
         given = describe_tensors(self._session.get_outputs())
-        return f"{self._params.model}: it must give `{_OUTPUT}`, texts × numbers; it gives {given}"
+        return (
+            f"{self._params.model}: it must return `{_OUTPUT}`, texts × numbers; it returns {given}"
+        )
 
     def _cut_texts(self) -> None:
         most = self._params.max_tokens
         around = self._tokenizer.num_special_tokens_to_add(is_pair=False)
         if most <= around:
-            msg = f"`maxTokens` is {most}, and the tokenizer alone puts {around} around a text"
+            msg = (
+                f"`maxTokens` is {most}, but the tokenizer already adds {around} tokens around a "
+                "text"
+            )
             raise ModelError(msg)
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(most)
@@ -187,8 +194,8 @@ class TokenNetwork:
         # ONNX Runtime has many error classes without a common base.
         except Exception as error:
             msg = (
-                f"{self._params.model}: it can't be run on {len(longest.ids)} tokens; if that is "
-                f"more than it was made for, lower `maxTokens` ({' '.join(str(error).split())})"
+                f"{self._params.model}: it failed on {len(longest.ids)} tokens; if this exceeds "
+                f"the model's limit, lower `maxTokens` ({' '.join(str(error).split())})"
             )
             raise ModelError(msg) from error
         if numbers.ndim != _AXES or len(numbers) != 1:
@@ -223,8 +230,8 @@ def find_padding(tokenizer: Tokenizer, params: NetworkParams) -> int:
         if number is not None:
             return int(number)
     msg = (
-        f"{params.tokenizer}: the tokenizer has no token {' or '.join(names)} to fill up texts "
-        "with; name one that it has in `padToken`"
+        f"{params.tokenizer}: the tokenizer has no token {' or '.join(names)} to pad texts with; "
+        "set `padToken` to one of its tokens"
     )
     raise ModelError(msg)
 

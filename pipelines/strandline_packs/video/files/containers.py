@@ -73,11 +73,11 @@ def explaining(path: str) -> Iterator[None]:
     try:
         yield
     except load_av().FFmpegError as error:
-        msg = f"{path}: no video that can be read ({error.strerror or error})"
+        msg = f"{path}: not a readable video ({error.strerror or error})"
         raise UnreadableFileError(msg) from error
     except OSError as error:
         if error.errno == errno.EINVAL:  # the container refers to a position outside of the file
-            msg = f"{path}: no video that can be read (it is empty or damaged)"
+            msg = f"{path}: not a readable video (it is empty or damaged)"
             raise UnreadableFileError(msg) from error
         raise explain_error(path, error) from error
 
@@ -90,13 +90,13 @@ def find_pictures(container: Any, name: str) -> Any:
     """
     moving = [each for each in container.streams.video if not _is_still(each)]
     if not moving:
-        what = "only a cover" if container.streams.video else "no stream of pictures"
-        msg = f"{name}: no video, since there is {what} in it"
+        what = "only a cover picture" if container.streams.video else "no stream of pictures"
+        msg = f"{name}: not a video: it has {what}"
         raise UnreadableFileError(msg)
     best = container.streams.best("video")
     stream = next((each for each in moving if best and each.index == best.index), moving[0])
     if stream.codec_context is None:
-        msg = f"{name}: no video that can be read, since nothing here decodes its pictures"
+        msg = f"{name}: not a readable video: no decoder for its pictures is installed"
         raise UnreadableFileError(msg)
     # Use one thread: the engine runs a worker per core, and results must not depend on timing.
     stream.thread_type, stream.codec_context.thread_count = "NONE", 1
@@ -160,7 +160,7 @@ def copy_packet(packet: Any, path: str) -> PacketCopy:
     """
     time = packet.pts if packet.pts is not None else packet.dts
     if time is None:
-        msg = f"{path}: its packets have no times; put it into a container such as MP4 first"
+        msg = f"{path}: its packets have no times; convert it to a container such as MP4 first"
         raise UnreadableFileError(msg)
     base = packet.time_base
     order = None if packet.dts is None else packet.dts * base

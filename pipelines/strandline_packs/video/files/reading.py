@@ -55,7 +55,7 @@ class PictureTrack:
             stream = container.add_stream_from_template(self._stream)
         except ValueError as error:
             codec = self._stream.codec_context.codec.canonical_name
-            msg = f"{self._path}: its pictures are {codec}, which {CLIP_FORMAT} can't hold"
+            msg = f"{self._path}: its pictures are {codec}, which {CLIP_FORMAT} does not support"
             raise UnreadableFileError(msg) from error
         copy_shape(self._stream, stream)
         return stream

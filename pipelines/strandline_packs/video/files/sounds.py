@@ -96,7 +96,7 @@ def find_layout(context: Any) -> str:
     known: str = context.layout.name
     if not known or known.endswith("channels"):
         if count not in names:
-            msg = f"its sound has {count} channels, which nothing here names"
+            msg = f"its sound has {count} channels, which is not a known layout"
             raise UnreadableFileError(msg)
         return names[count]
     return known

@@ -43,23 +43,27 @@ class ReadWarc(Stage):
         records: RecordType = Field(
             default=RecordType.RESPONSE,
             description="`response`: pages as they were fetched, with their bytes in `content` and "
-            "what HTTP said of them in `charset`. `conversion`: plain text, as in WET files, in "
-            "`text`.",
+            "the encoding from the HTTP headers in `charset`. `conversion`: plain "
+            "text, as in WET files, in `text`.",
         )
         content_types: tuple[str, ...] = Field(
             default=("text/html", "application/xhtml+xml"),
-            description="Content types of responses that are kept; empty keeps all. Where none is "
-            "told, what looks like HTML is.",
+            description="Content types of responses to keep; empty keeps all. Responses without a "
+            "content type are kept if they look like HTML.",
         )
         statuses: tuple[int, ...] = Field(
-            default=(200,), description="HTTP statuses that are kept; empty keeps all."
+            default=(200,), description="HTTP statuses to keep; empty keeps all."
         )
         max_record_bytes: int = Field(
-            default=64 << 20, ge=1, description="Leave out larger records; they are counted."
+            default=64 << 20,
+            ge=1,
+            description="Maximum size of a record; larger records are dropped and counted.",
         )
-        max_rows: int = Field(default=1_000, ge=1, description="Most rows of a task.")
+        max_rows: int = Field(default=1_000, ge=1, description="Maximum number of rows of a task.")
         max_task_bytes: int = Field(
-            default=16 << 20, ge=1, description="Bytes of content after which a task goes on."
+            default=16 << 20,
+            ge=1,
+            description="Number of bytes of content after which a task ends.",
         )
         zstd_window: ZstdWindow = LEAST_WINDOW
 
@@ -124,10 +128,7 @@ class ReadWarc(Stage):
         except READ_ERRORS as error:
             raise explain_error(file.key, error) from error
         if problem and not is_understood:
-            msg = (
-                f"{file.key}: no record of a WARC file is in it ({problem}); "
-                f"{describe_contents(file.path)}"
-            )
+            msg = f"{file.key}: it has no WARC record ({problem}); {describe_contents(file.path)}"
             raise UnreadableFileError(msg)
 
     def _cut(self, path: str, start: int, stop: int | None) -> Iterator[Chunk]:

@@ -66,7 +66,7 @@ def list_attempts(pipeline: str, as_json: bool) -> None:
     elif attempts:
         click.echo("\n".join(describe_cluster_attempts(attempts, find_width())))
     else:
-        click.echo("no attempt has been made yet")
+        click.echo("there is no attempt yet")
 
 
 def describe_cluster_attempts(
@@ -135,7 +135,7 @@ def show_log(pipeline: str, follow: bool, number: int | None, start_timeout: flo
     found = session.find_pipeline(pipeline)
     number = number or found.status.attempt
     if not number:
-        msg = f"{pipeline} has made no attempt yet, so there is no log"
+        msg = f"{pipeline} has no attempt yet, so there is no log"
         raise NothingRunError(msg)
     pods = session.kubectl.get("pods", "-l", select_pipeline(found.uid))["items"]
     chosen = choose_log(pods, number)
@@ -150,13 +150,13 @@ def _show_kept(session: ClusterSession, pipeline: ClusterPipeline, number: int) 
     name = name_attempt(pipeline.name, number)
     status = read_cluster_attempt(session.kubectl.get(ATTEMPTS, name)).status
     if status.log_file:
-        session.show(f"no pod of attempt {number} prints a log; {status.log_file} is read")
+        session.show(f"no pod of attempt {number} prints a log; reading {status.log_file}")
         why = _print_file(session, pipeline, status.log_file)
         if why is None:
             return 0
         session.show(f"{status.log_file} can't be read: {why}")
     if not status.log_tail:
-        msg = f"no pod of attempt {number} prints a log, and none of it was kept"
+        msg = f"no pod of attempt {number} prints a log, and no log was kept"
         raise NothingRunError(msg)
     session.show(f"no pod of attempt {number} prints a log; these lines were kept:")
     for line in status.log_tail:
@@ -173,4 +173,4 @@ def _print_file(session: ClusterSession, pipeline: ClusterPipeline, name: str) -
         code = run_command(session, pipeline, order, sys.stdout.buffer)
     except StrandlineError as error:
         return str(error)
-    return None if code == 0 else "it was removed for the logs of newer attempts"
+    return None if code == 0 else "it was removed to make space for newer logs"

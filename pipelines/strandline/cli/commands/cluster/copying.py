@@ -51,7 +51,7 @@ def copy_files(what: str, folder: Path, start_timeout: float) -> None:
         raise click.UsageError(msg)
     if not hasattr(tarfile, "data_filter"):
         have = platform.python_version()
-        msg = f"cp needs Python 3.11.4 or newer, which unpacks into one folder; this is {have}"
+        msg = f"cp needs Python 3.11.4 or newer to unpack safely; this is {have}"
         raise click.UsageError(msg)
     session = open_session(start_timeout)
     pipeline = session.find_pipeline(name)
@@ -74,7 +74,7 @@ def _copy(
             output.read()  # archives are padded at the end, and tar must not write to a closed pipe
             code = find_code()
     if code or broken:
-        msg = f"{source} could not be copied whole; what has come is in {folder}"
+        msg = f"{source} could not be copied completely; the files copied so far are in {folder}"
         raise KubectlError(msg)
     return "1 file" if count == 1 else f"{count:,} files"
 

@@ -62,7 +62,7 @@ def back_up(pipeline: str, to: Path, start_timeout: float) -> None:
         words = ["strandline", "ledger", "backup", *_WHERE, "--to", "-"]
         code = _execute(session, found, ClaimUse.READ, words, target=target)
         if code:
-            msg = f"the ledger of {pipeline} could not be copied; {to} is as it was"
+            msg = f"the ledger of {pipeline} could not be copied; {to} is unchanged"
             raise KubectlError(msg)
     session.show(f"{to}: {format_bytes(to.stat().st_size)}")
 

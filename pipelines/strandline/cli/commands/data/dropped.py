@@ -18,8 +18,9 @@ from strandline.run.revise.marks.dropped_rows import MarkedRows, find_reason_col
 
 _EXAMPLES = 20
 _NOTHING_KEPT = (
-    "no stage keeps what it drops. With `reasonColumn: why` a stage leaves such rows in the "
-    "output, each with its reason: run a trial so, with `--volume trial`, and name that volume here"
+    "no stage keeps dropped rows. With `reasonColumn: why`, a stage keeps these rows in the "
+    "output, each with its reason: run a trial with it and `--volume trial`, and pass that volume "
+    "here"
 )
 
 
@@ -37,7 +38,7 @@ _NOTHING_KEPT = (
     default=_EXAMPLES,
     show_default=True,
     metavar="N",
-    help="Rows of each reason that are shown.",
+    help="Number of example rows to show for each reason.",
 )
 @take_json
 def dropped(

@@ -17,7 +17,7 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline.run.release.gatherer import gather_by_hand
 
 # Reason for an unchecked publication: only a run checks the pipeline's requirements.
-_BY_HAND = "it was gathered by hand, and a run looks at what the pipeline requires"
+_BY_HAND = "gathered by hand; only a run checks `publish.require`"
 
 
 @click.command("gather", epilog=show_examples("strandline gather pipeline.yaml"))

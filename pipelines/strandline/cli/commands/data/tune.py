@@ -44,13 +44,13 @@ _SOURCES, _ROWS = 20, 200_000
     "wanted",
     multiple=True,
     metavar="PARAMETER=NUMBER,...",
-    help="Show these values of a limit too; repeatable.",
+    help="Also show these values of a limit; repeatable.",
 )
 @click.option(
     "--sources",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"Run N sources up to the stage, even if outputs have its measures; without measures, "
+    help="Run N sources up to the stage, even if outputs have its measures. If outputs have none, "
     f"{_SOURCES} sources run.",
 )
 @click.option(
@@ -60,7 +60,7 @@ _SOURCES, _ROWS = 20, 200_000
     default=_ROWS,
     show_default=True,
     metavar="N",
-    help="Rows of outputs after which no further file is read.",
+    help="Number of rows after which no further output file is read.",
 )
 @take_json
 def tune(
@@ -94,7 +94,7 @@ def tune(
         write_line(json.dumps(_render(name, sample, counts, is_sampled), ensure_ascii=False))
         return
     if is_sampled and sources is None:
-        click.echo(f"outputs do not tell, since {why}: sources are run up to the stage", err=True)
+        click.echo(f"outputs have no measures ({why}): running sources up to the stage", err=True)
     for failure in sample.failures:
         click.echo(f"left out: {failure}", err=True)
     write_line("\n".join(_describe(name, sample, counts)))
@@ -113,7 +113,7 @@ def _parse_values(wanted: Sequence[str], known: set[str]) -> dict[str, list[floa
         parameter, _, numbers = each.partition("=")
         if parameter not in known:
             names = ", ".join(sorted(known)) or "none"
-            msg = f"--at {each}: the stage has no such limit; there are: {names}"
+            msg = f"--at {each}: the stage has no such limit; its limits are: {names}"
             raise click.UsageError(msg)
         try:
             values.setdefault(parameter, []).extend(map(float, numbers.split(",")))
@@ -166,9 +166,9 @@ def _describe(name: str, sample: MeasuredSample, counts: FilterCounts) -> Iterat
     dropped = _describe_part(counts.dropped, counts.rows)
     yield f"{name}: drops {dropped} of {format_amount(counts.rows, 'row')} of {looked_at}"
     if counts.unlimited:
-        yield f"no limit has to do with {format_count(counts.unlimited)} of them"
+        yield f"{format_count(counts.unlimited)} of them are dropped by no limit"
     if not counts.rules:
-        yield "it decides by no number that could be tried out; as it is:"
+        yield "the stage has no numeric limits to vary; results with its current settings:"
         yield from (
             align(
                 [(f"  {reason}", format_count(count)) for reason, count in counts.reasons.items()]

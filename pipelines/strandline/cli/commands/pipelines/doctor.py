@@ -33,7 +33,7 @@ _ANY = 1_000_000  # width for lines without a limit
 @take_settings
 @add_debug
 @take_volume
-@click.option("--quick", is_flag=True, help="Start no Ray, which takes some seconds.")
+@click.option("--quick", is_flag=True, help="Do not start Ray, which takes some seconds.")
 @take_json
 def doctor(
     file: Path | None, settings: tuple[str, ...], volume: Path, quick: bool, as_json: bool

@@ -32,7 +32,7 @@ def _read(wanted: str) -> Code:
     try:
         written = json.loads(wanted)
     except ValueError as error:
-        raise SpecError((Problem(AT, "is no JSON"),)) from error
+        raise SpecError((Problem(AT, "is not JSON"),)) from error
     try:
         return Code.model_validate(omit_unknown(written, Code)[0])
     except ValidationError as error:

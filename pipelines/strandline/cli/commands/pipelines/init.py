@@ -59,7 +59,7 @@ def init(kind: str, inputs: tuple[str, ...], path: Path) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        msg = f"{path} exists already; name another file with --out"
+        msg = f"{path} already exists; name another file with --out"
         raise click.UsageError(msg) from error
     except OSError as error:
         msg = f"{path} can't be written: {error.strerror}"

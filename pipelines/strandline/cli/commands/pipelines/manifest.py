@@ -105,13 +105,13 @@ def validate(
 @take_manifests
 @take_volume
 @click.option(
-    "--list", "lists", is_flag=True, help="List the sources and count those to be skipped."
+    "--list", "lists", is_flag=True, help="List the sources and count those that will be skipped."
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
-    help="Workers to spread groups of sources over; without it, one a core, or as many as the "
-    "stage with the fewest may have.",
+    help="Number of workers to spread groups of sources over.  [default: one per core, or the "
+    "smallest maximum of any stage]",
 )
 @click.option(
     "--sample",

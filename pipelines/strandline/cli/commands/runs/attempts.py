@@ -80,7 +80,7 @@ def list_attempts(file: Path, settings: tuple[str, ...], volume: Path, as_json: 
         if lost := describe_all_lost(views):
             click.echo(lost)
     else:
-        click.echo("no attempt has been made yet")
+        click.echo("there is no attempt yet")
 
 
 @attempts.command("show", epilog=show_examples("strandline attempts show pipeline.yaml 1"))
@@ -140,6 +140,6 @@ def _group_failures(folder: PipelineFolder, attempt: int) -> tuple[FailureGroup,
 def _explain_missing(folder: PipelineFolder, number: int) -> str:
     numbers = [record.number for record in read_chain(folder)]
     if not numbers:
-        return f"there is no attempt {number}: none has been made yet"
+        return f"there is no attempt {number}: the pipeline has no attempts yet"
     known = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"only {numbers[0]}"
-    return f"there is no record of attempt {number}; there are {known}"
+    return f"there is no record of attempt {number}; recorded are {known}"

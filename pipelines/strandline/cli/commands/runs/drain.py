@@ -38,7 +38,10 @@ SPARE_SECONDS = 10.0
     help="Longest wait.  [default: the pipeline's gracePeriod and 10 s]",
 )
 @click.option(
-    "--now", "is_now", is_flag=True, help="Stop at once, as a second Ctrl-C does; more is redone."
+    "--now",
+    "is_now",
+    is_flag=True,
+    help="Stop at once, like a second Ctrl-C; more work is repeated.",
 )
 def drain(
     file: Path,
@@ -62,7 +65,7 @@ def drain(
         return
     grace = pipeline.spec.checkpoint.grace_period_seconds
     if found.ask is None:
-        click.echo(f"process {found.awaited[0].pid} is stopping already")
+        click.echo(f"process {found.awaited[0].pid} is already stopping")
         if is_now:
             _ask(found.awaited[0], is_now=True)
     elif is_now:
@@ -90,6 +93,6 @@ def _ask(process: Process, *, is_now: bool) -> bool:
 def _wait(processes: tuple[Process, ...], seconds: float) -> None:
     left = wait_for(processes, seconds, find_process, time.sleep)
     if left is not None:
-        msg = f"process {left.pid} still runs after {seconds:g} s"
+        msg = f"process {left.pid} is still running after {seconds:g} s"
         raise DrainError(msg)
     click.echo("it has ended")

@@ -76,4 +76,4 @@ def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool)
 def _describe(groups: tuple[FailureGroup, ...], total: int, state: SourceState) -> Iterator[str]:
     if total:
         yield from describe_failures(groups, total, most=len(groups), state=state)
-        yield f"each of them: `strandline {_LISTINGS[state]}`"
+        yield f"full list: `strandline {_LISTINGS[state]}`"

@@ -81,7 +81,7 @@ def list_kept(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool
     metavar="SIZE",
     help="Maximum size, such as 200Gi; least useful first.",
 )
-@click.option("--stage", "stages", multiple=True, help="Only of this stage; may be repeated.")
+@click.option("--stage", "stages", multiple=True, help="Only output of this stage; repeatable.")
 def prune(
     file: Path,
     settings: tuple[str, ...],

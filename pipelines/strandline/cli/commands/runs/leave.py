@@ -43,9 +43,12 @@ Ask = Callable[[float], int | None]
     help="Time until this node is gone.",
 )
 @click.option("--driver", metavar="HOST", help="The driver's host.  [default: the Ray head's]")
-@click.option("--node", metavar="ADDRESS", help="Which node.  [default: this one]")
+@click.option("--node", metavar="ADDRESS", help="The node that leaves.  [default: this node]")
 @click.option(
-    "--why", default="its pod is ended", show_default=True, help="Reason, shown to people."
+    "--why",
+    default="its pod is ended",
+    show_default=True,
+    help="Reason for the departure, for people.",
 )
 @click.option("--wait", "waits", is_flag=True, help="Return when the run has left this node.")
 def leave(
@@ -59,7 +62,7 @@ def leave(
     host = driver or find_head(os.environ)
     token = os.environ.get(NOTICE_TOKEN_VARIABLE, "")
     if not host or not token:
-        click.echo("no driver to tell")
+        click.echo("no driver to notify")
         return
     node = node or _find_own_address(host, port)
 
@@ -67,7 +70,7 @@ def leave(
         return post(host, port, token, {"node": node, "seconds": left, "why": why})
 
     if wait_until_left(ask, seconds, time.monotonic, time.sleep, waits=waits):
-        click.echo("nothing of the run is left here")
+        click.echo("the run has left this node")
 
 
 def find_head(environment: Mapping[str, str]) -> str | None:

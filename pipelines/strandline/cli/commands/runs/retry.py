@@ -69,7 +69,7 @@ def retry(
             stages = [stage.name for stage in reversed(pipeline.spec.stages)]
             return _retry_dead_letters(stages, driver, announcer)
         if find_last(folder) is None:
-            announcer.announce("no attempt has been made yet; this is the first")
+            announcer.announce("there is no attempt yet; this is the first")
         ended = driver.attempt(Trigger.MANUAL)
         announcer.attempt_ended(ended)
         return ended.outcome.exit_code
@@ -80,7 +80,7 @@ def _retry_dead_letters(stages: Sequence[str], driver: DriverProcess, announcer:
         rows = count_dead_letters(store).rows
     stages = [stage for stage in stages if rows[stage]]
     if not stages:
-        announcer.announce("there are no dead letters of stages that the pipeline has")
+        announcer.announce("there are no dead letters of stages in the pipeline")
         return ExitCode.COMPLETE
     command, code = driver.command, int(ExitCode.COMPLETE)
     for stage in stages:

@@ -95,11 +95,11 @@ def run(
     """
     announcer = create_announcer(is_json=as_json)
     if port is not None and not is_single:
-        raise click.UsageError("--serve goes with --no-supervise")
+        raise click.UsageError("--serve needs --no-supervise")
     with announcer.failing():
         targets = order_targets(list_targets(files, settings), volume)
     if port is not None and len(targets) > 1:
-        raise click.UsageError("--serve goes with one pipeline")
+        raise click.UsageError("--serve supports only one pipeline")
 
     stop, trigger = Stop(), Trigger.REPAIR if repairs else Trigger.RUN
 

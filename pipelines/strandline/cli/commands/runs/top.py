@@ -55,7 +55,7 @@ class NoDriverError(StrandlineError):
 )
 @take_manifest
 @take_volume
-@click.option("--once", is_flag=True, help="Print once; the default without a terminal.")
+@click.option("--once", is_flag=True, help="Print once. This is the default without a terminal.")
 @click.option(
     "--ask",
     metavar="HOST:PORT",
@@ -65,7 +65,7 @@ class NoDriverError(StrandlineError):
     "--attempt-uid",
     metavar="UID",
     default="",
-    help="With --ask on a cluster: metadata.uid of the CurationAttempt, by which it answers.",
+    help="With --ask on a cluster: metadata.uid of the CurationAttempt, which the driver requires.",
 )
 def top(
     file: Path,
@@ -134,13 +134,13 @@ def ask_driver(name: str, host: str, attempt_uid: str, _now: float) -> TopFacts:
         with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:  # noqa: S310 - HTTP
             shown = json.loads(answer.read())
     except urllib.error.HTTPError as error:
-        what = "has nothing to say yet"
+        what = "has nothing to report yet"
         if error.code == HTTPStatus.UNAUTHORIZED:
-            what = "wants --attempt-uid, the metadata.uid of its CurationAttempt"
+            what = "requires --attempt-uid, the metadata.uid of its CurationAttempt"
         msg = f"{host}: the driver {what} ({error.code})"
         raise NoDriverError(msg) from error
     except (OSError, ValueError) as error:
-        msg = f"{host}: no driver answers there: {error}"
+        msg = f"{host}: no driver responds there: {error}"
         raise NoDriverError(msg) from error
     return TopFacts(f"{name} at {host}", live=parse_json(shown))
 

@@ -19,8 +19,8 @@ _KINDS = (
     ("finished", "completed", ""),
     ("inflight", "running", ""),
     ("disrupted", "interrupted from outside", ""),
-    ("failed", "ended badly", ""),
-    ("waiting", "end not known", ""),
+    ("failed", "failed", ""),
+    ("waiting", "end unknown", ""),
 )
 
 
@@ -31,7 +31,7 @@ def draw_attempts(facts: RunFacts) -> tuple[str, Markup, list[tuple[str, str, st
     bars = [_make_bar(view, facts, axis) for view in views]
     used = {bar.kind for bar in bars}
     title = "Attempts over time (UTC): " + ", ".join(map(_name, views))
-    gap = ", shortened where it is grey: nothing ran there" if axis.breaks else ""
+    gap = "; grey parts are shortened because nothing ran" if axis.breaks else ""
     legend = [kind for kind in _KINDS if kind[0] in used]
     return f"over time (UTC){gap}", draw_timeline(title, bars, axis), legend
 

@@ -31,10 +31,10 @@ def list_parts(counts: SourceTotals) -> list[Part]:
         Part("finished by the last attempt", counts.finished_now, "finished"),
         Part("finished before", counts.finished_before, "skipped"),
         Part("in flight", counts.inflight, "inflight"),
-        Part("interrupted, to be done again", counts.interrupted, "disrupted"),
+        Part("interrupted, to be processed again", counts.interrupted, "disrupted"),
         Part("waiting", counts.waiting, "waiting"),
         Part("failed in the last attempt", counts.failed_now, "failed"),
-        Part("failed before, not tried again yet", counts.failed_before, "failed-before"),
+        Part("failed before, not retried yet", counts.failed_before, "failed-before"),
         Part("quarantined", counts.quarantined, "quarantined"),
     ]
 
@@ -77,7 +77,7 @@ def describe_end(facts: RunFacts) -> str | None:
     last, live = facts.last, facts.live
     if live is not None:
         left = live.seconds_left
-        words = [f"{format_rate(live.rate)} of late"]
+        words = [f"{format_rate(live.rate)} recently"]
         words += [f"about {format_seconds(left)} left"] if left else []
         words += [f"{live.bottleneck} sets the pace"] if live.bottleneck else []
         return ", ".join(words)

@@ -24,12 +24,12 @@ def draw_charts(facts: RunFacts) -> Iterator[Chart]:
         return
     axis = TimeAxis(span_of(samples) for samples in known.values())
     slowest = facts.live.bottleneck if facts.live else None
-    yield _draw(facts, axis, "sources finished", "Sources finished a second", measure_finished)
+    yield _draw(facts, axis, "sources finished", "Sources finished per second", measure_finished)
     for chain in _list_chains(facts):
         name = " → ".join(chain)
         mark = f" ({slowest} sets the pace)" if slowest in chain else ""
         entry, unit = _find_entry(facts, chain)
-        title = f"{unit.capitalize()} a second into {entry}"
+        title = f"{unit.capitalize()} per second into {entry}"
         yield _draw(facts, axis, f"{name}{mark}", title, measure_stage(entry, unit))
 
 

@@ -82,7 +82,7 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
         rows.append(_describe_stage(stage, chain if are_chained else ""))
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     table = list(zip(*columns, strict=True))
-    refused = [f"refused on this machine: {sentence}" for sentence in facts.unmet]
+    refused = [f"not possible on this machine: {sentence}" for sentence in facts.unmet]
     unread = [f"not in the fingerprint: {sentence}" for sentence in plan.fingerprint.unread]
     return [
         *align(heads, 2, width),
@@ -111,12 +111,12 @@ def _describe_ledger(ledger: LedgerPreview | None) -> str:
 
 def _describe_worst(worst: WorstKill, source: StagePlan) -> Iterator[tuple[str, str]]:
     lost, mean = format_seconds(worst.seconds), format_seconds(worst.mean)
-    largest = f"loses {lost} of work a worker, at the end of {escape_text(worst.key)}"
+    largest = f"loses {lost} of work per worker, at the end of {escape_text(worst.key)}"
     yield "worst kill", f"{largest}; a source takes {mean} on average"
     if worst.seconds >= LONG_SOURCE:
         is_cut = RANGES in type(source.stage.params).model_fields
         way = f"a smaller `rangeBytes` of {source.name}" if is_cut else "smaller files"
-        yield "", f"{way} would make it less"
+        yield "", f"{way} would reduce the loss"
 
 
 def _describe_listing(listing: ListingFacts) -> str:
@@ -125,7 +125,9 @@ def _describe_listing(listing: ListingFacts) -> str:
 
 def _describe_estimate(estimate: AskEstimate) -> str:
     cost = "" if estimate.cost is None else f", cost {format_cost(estimate.cost)}"
-    failed = f", {format_count(estimate.failed)} of them without answer" if estimate.failed else ""
+    failed = (
+        (f", {format_count(estimate.failed)} of them without an answer") if estimate.failed else ""
+    )
     return (
         f"{estimate.stage}: about {format_count(estimate.requests)} requests for "
         f"{format_amount(estimate.rows, 'row')}, {format_count(estimate.prompt_tokens)} tokens of "
@@ -152,9 +154,9 @@ def _describe_groups(plan: PipelinePlan, listing: ListingFacts | None) -> list[t
 def _describe_chaining(chaining: Chaining) -> str:
     size, total, _ = chaining.largest
     first = "" if chaining.is_whole else "the first "
-    words = f"{format_count(size)} of {first}{format_amount(total, 'source')} are one group"
+    words = f"{format_count(size)} of {first}{format_amount(total, 'source')} form one group"
     if chaining.field is None:
-        return f"{words}; let the borders of what is shared meet"
+        return f"{words}; align the boundaries of sources and shared storage"
     return (
         f"{words}; with {chaining.field}: {chaining.chunk} the largest has "
         f"{format_count(chaining.size)}"
@@ -166,15 +168,15 @@ def _describe_changes(facts: PlanFacts) -> Iterator[str]:
         return
     yield ""
     if not facts.ledger.counts["finished"]:
-        yield "the pipeline has changed, and nothing is finished: a run takes the new one:"
+        yield "the pipeline has changed, and nothing is finished; a run uses the new version:"
         yield from (f"  {line}" for line in facts.ledger.changes)
         return
     yield {
-        OnChange.FAIL: "the pipeline has changed, so a run is refused (onChange: Fail):",
-        OnChange.RESTART: "the pipeline has changed, so a run redoes all (onChange: Restart):",
-        OnChange.CONTINUE: "the pipeline has changed; a run keeps what is finished "
-        "(onChange: Continue):",
-        OnChange.REDO: "the pipeline has changed; a run replaces what is finished "
+        OnChange.FAIL: "the pipeline has changed, so a run is rejected (onChange: Fail):",
+        OnChange.RESTART: "the pipeline has changed, so a run starts over (onChange: Restart):",
+        OnChange.CONTINUE: "the pipeline has changed; a run keeps finished sources (onChange: "
+        "Continue):",
+        OnChange.REDO: "the pipeline has changed; a run processes finished sources again "
         "(onChange: Redo):",
     }[facts.on_change]
     yield from (f"  {line}" for line in facts.ledger.changes)
@@ -182,7 +184,10 @@ def _describe_changes(facts: PlanFacts) -> Iterator[str]:
 
 def _describe_redo(facts: PlanFacts) -> Iterator[str]:
     for name in facts.outdated_by:
-        yield from ("", f"outdated by {name!r}, which changes: run it, then this one again")
+        yield from (
+            "",
+            f"outdated because {name!r} changes: run that pipeline first, then this one",
+        )
     if (redo := facts.redo) is None:
         return
     yield ""
@@ -191,16 +196,16 @@ def _describe_redo(facts: PlanFacts) -> Iterator[str]:
     for start, number in redo.starts.items():
         yield f"  {format_count(number)} {describe_start(start)}"
     if redo.seconds:
-        yield f"  about {format_seconds(redo.seconds)} of work, by what it took so far"
+        yield f"  about {format_seconds(redo.seconds)} of work, estimated from earlier work"
 
 
 def describe_cut(cut: Judged) -> str:
     """Describe the decision about a cut, and the reason."""
     if cut.verdict is CutVerdict.IMPOSSIBLE:
-        return f"{cut.stage}: not kept; what it hands on is no table, no bytes and no text"
-    what = f"saves {format_seconds(cut.seconds)} a source for {format_bytes(int(cut.size))}"
+        return f"{cut.stage}: not kept; its output is not a table, bytes or text"
+    what = f"saves {format_seconds(cut.seconds)} per source for {format_bytes(int(cut.size))}"
     why = "asked for" if cut.verdict is CutVerdict.ASKED else "keep: auto"
-    kept = f"kept ({why})" if cut.is_kept else f"not kept, since {cut.verdict}"
+    kept = f"kept ({why})" if cut.is_kept else f"not kept: {cut.verdict}"
     return f"{cut.stage}: {kept}; {what}"
 
 
@@ -215,7 +220,7 @@ def _describe_columns(stages: Sequence[StagePlan], width: int | None) -> list[st
 
 def _describe_step(step: ColumnStep) -> str:
     if step.after == Columns(is_open=True):
-        return "not known before a run"
+        return "unknown before a run"
     return "the same" if step.after == step.before else str(step.after)
 
 

@@ -88,8 +88,8 @@ def push_until_whole(
         difference = find_difference()
     if difference is not None:
         raise TargetRefusedError(
-            f"{target}: another writer has changed the table while it was pushed ({difference}); "
-            "push again when no other writes there"
+            f"{target}: another writer changed the table during the push ({difference}); push "
+            "again when there is no other writer"
         )
     return result
 
@@ -105,9 +105,9 @@ def describe_difference(
     """
     added, removed = find_changes(shipment, there)
     if added or removed:
-        return f"{len(added)} files are missing and {len(removed)} are of another writer"
+        return f"{len(added)} files are missing and {len(removed)} belong to another writer"
     if rows is not None and rows != shipment.rows:
-        return f"readers see {rows:,} rows and {shipment.rows:,} were pushed"
+        return f"readers see {rows:,} rows, but {shipment.rows:,} were pushed"
     return None
 
 
@@ -122,7 +122,7 @@ def require_parquet(what: str, file: str) -> None:
         TargetRefusedError: if the file is not Parquet.
     """
     if not file.endswith(SUFFIX):
-        raise TargetRefusedError(f"{what}: a table takes Parquet alone; use the sink parquet")
+        raise TargetRefusedError(f"{what}: tables support only Parquet; use the sink parquet")
 
 
 def require_tabular(shipment: Shipment) -> None:
@@ -134,4 +134,4 @@ def require_tabular(shipment: Shipment) -> None:
     for file in shipment.files:
         require_parquet(file.name, file.name)
     if not shipment.files:
-        raise TargetRefusedError("the data set has no file, so a table would have no columns")
+        raise TargetRefusedError("the data set has no files, so the table would have no columns")

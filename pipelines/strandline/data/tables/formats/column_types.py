@@ -82,23 +82,24 @@ def _list_misfits(rules: ColumnRules, above: str, fields: list[pa.Field]) -> Ite
             yield f"the column {path!r} {why}"
         key = field.name.casefold() if rules.is_case_blind else field.name
         if key in known:
-            yield f"the columns {known[key]!r} and {path!r} are one to readers of {rules.kind}"
+            both = f"the columns {known[key]!r} and {path!r}"
+            yield f"{both} are the same column to readers of {rules.kind}"
         known[key] = path
         yield from _list_type_misfits(rules, path, field.type)
     if rules.is_dot_blind:
         paths = [path for field in fields for path in _list_paths("", field)]
         twice = next((path for at, path in enumerate(paths) if path in paths[:at]), None)
         if twice is not None:
-            yield f"two columns are {twice!r} to readers of {rules.kind}"
+            yield f"two columns are named {twice!r} to readers of {rules.kind}"
 
 
 def _find_bad_name(rules: ColumnRules, name: str) -> str | None:
     if not name:
         return "has no name"
     if name in rules.reserved:
-        return f"has a name that {rules.kind} keeps for itself"
+        return f"has a name that {rules.kind} reserves"
     letter = next((letter for letter in name if letter in rules.letters), None)
-    return None if letter is None else f"has {letter!r} in its name, which {rules.kind} refuses"
+    return None if letter is None else f"has {letter!r} in its name, which {rules.kind} rejects"
 
 
 def _list_type_misfits(rules: ColumnRules, path: str, kind: pa.DataType) -> Iterator[str]:
@@ -112,7 +113,10 @@ def _list_type_misfits(rules: ColumnRules, path: str, kind: pa.DataType) -> Iter
     elif pa.types.is_nested(kind):
         yield from _list_type_misfits(rules, f"{path}[]", kind.value_type)
     elif not any(holds(kind) for holds in rules.holds):
-        yield f"the column {path!r} is {format_type(kind)} ({kind}), which {rules.kind} has not"
+        yield (
+            f"the column {path!r} is {format_type(kind)} ({kind}), which {rules.kind} does not "
+            "support"
+        )
 
 
 def _list_paths(above: str, field: pa.Field) -> Iterator[str]:

@@ -40,8 +40,8 @@ from strandline.storage import faults
 
 _CONSTRAINT = "delta.constraints."
 _SETTINGS = {
-    "delta.appendOnly": "no file may be removed from it",
-    "delta.enableDeletionVectors": "it has deletion vectors, by which rows of a file are deleted",
+    "delta.appendOnly": "files may not be removed from it",
+    "delta.enableDeletionVectors": "it has deletion vectors, which delete rows of a file",
 }
 _COMPUTED = {"delta.generationExpression", "delta.invariants", "delta.identity.start"}
 # Operations that do not change the rows of a table.
@@ -134,20 +134,23 @@ def _list_hindrances(table: DeltaTable) -> Iterator[str]:
     """Yield properties of a table that Delta's library ignores when files are added unchanged."""
     about = table.metadata()
     if about.partition_columns:
-        yield f"it is partitioned by {about.partition_columns[0]!r}, and files of a run are not"
+        yield f"it is partitioned by {about.partition_columns[0]!r}, but files of a run are not"
     if about.configuration.get("delta.columnMapping.mode", "none") != "none":
-        yield "it maps columns to other names, and files of a run have their own"
+        yield "it maps columns to other names, but files of a run use the original names"
     for setting, clause in _SETTINGS.items():
         if about.configuration.get(setting) == "true":
             yield clause
     for name in about.configuration:
         if name.startswith(_CONSTRAINT):
-            yield f"it has a constraint {name.removeprefix(_CONSTRAINT)!r}, which no push checks"
+            yield (
+                f"it has a constraint {name.removeprefix(_CONSTRAINT)!r}, which a push does not "
+                "check"
+            )
     for field in table.schema().fields:
         if not field.nullable:
-            yield f"its column {field.name!r} must not be null, which no push checks"
+            yield f"its column {field.name!r} must not be null, which a push does not check"
         if not _COMPUTED.isdisjoint(field.metadata):
-            yield f"its column {field.name!r} has a rule of its own, which no push keeps"
+            yield f"its column {field.name!r} has its own rule, which a push does not apply"
 
 
 def _to_delta(schema: pa.Schema) -> pa.Schema:
@@ -224,7 +227,7 @@ class DeltaSnapshot:
             raise TableError(f"{location}: {what}; {_ADVICE}") from error
         except DeltaError as error:
             what = " ".join(str(error).split())
-            raise TableError(f"{location}: no Delta table can be read there ({what})") from error
+            raise TableError(f"{location}: there is no readable Delta table ({what})") from error
         self.number: int | None = self._table.version()
         self.schema: pa.Schema = dataset.schema
         self._fragments = {fragment.path: fragment for fragment in dataset.get_fragments()}

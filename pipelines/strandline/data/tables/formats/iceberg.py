@@ -93,7 +93,7 @@ def inspect(name: str) -> TableState | None:
 def _parse(name: str) -> tuple[str, str]:
     catalog, _, identifier = name.partition("/")
     if not catalog or "." not in identifier:
-        raise BadTargetError(f"{name!r} names no table; one is CATALOG/NAMESPACE.TABLE")
+        raise BadTargetError(f"{name!r} is not the name of a table; write CATALOG/NAMESPACE.TABLE")
     return catalog, identifier
 
 
@@ -206,12 +206,12 @@ def _read_columns(schema: Schema) -> pa.Schema:
 def _list_hindrances(table: Table) -> Iterator[str]:
     for part in table.spec().fields:
         if not isinstance(part.transform, VoidTransform):
-            yield f"it is partitioned by {part.name!r}, and files of a run are not"
+            yield f"it is partitioned by {part.name!r}, but files of a run are not"
     if any(task.delete_files for task in table.scan().plan_files()):
         yield "rows were deleted from it by delete files, which would hide rows of the next push"
     for field in table.schema().fields:
         if field.required:
-            yield f"its column {field.name!r} must not be null, which no push checks"
+            yield f"its column {field.name!r} must not be null, which a push does not check"
 
 
 def _find_last(table: Table) -> Snapshot | None:
@@ -231,8 +231,7 @@ def _refuse_other_columns(name: str, table: Table, schema: pa.Schema) -> None:
     gone = next((column for column in known if column not in schema.names), None)
     if gone is not None:
         raise TargetRefusedError(
-            f"{name}: the table has a column {gone!r}, and the data set is otherwise; name "
-            "another table"
+            f"{name}: the table has a column {gone!r} that the data set lacks; name another table"
         )
     shared = pa.schema([field for field in schema if field.name in known])
     found = pyarrow_to_schema(shared, name_mapping=table.schema().name_mapping)

@@ -152,7 +152,7 @@ def inspect(location: str) -> TableState | None:
 def _read_state(location: str, table: LanceDataset) -> TableState:
     schema = table.schema
     hindrances = tuple(
-        f"its column {field.name!r} must not be null, which no push checks"
+        f"its column {field.name!r} must not be null, which a push does not check"
         for field in schema
         if not field.nullable
     )
@@ -275,7 +275,7 @@ class LanceSnapshot:
             self._dataset = lance.dataset(location, version=number)
         except (OSError, ValueError) as error:
             what = " ".join(str(error).split())
-            raise TableError(f"{location}: no Lance data set can be read ({what})") from error
+            raise TableError(f"{location}: there is no readable Lance data set ({what})") from error
         self.number: int | None = self._dataset.version
         self.schema: pa.Schema = self._dataset.schema
         self._fragments = {

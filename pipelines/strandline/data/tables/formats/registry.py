@@ -187,4 +187,4 @@ def push_to_table(kind: str, push: TablePush) -> PushResult:
         raise
     except module.ERRORS as error:
         what = " ".join(str(error).split())
-        raise TargetRefusedError(f"{push.name}: the table did not take it ({what})") from error
+        raise TargetRefusedError(f"{push.name}: the table rejected the write ({what})") from error

@@ -57,7 +57,7 @@ def require_fit(
     _refuse_altered(state, columns, fingerprint)
     for name in columns.list_missing(state.schema.names):
         raise TargetRefusedError(
-            f"{state.name}: the table has a column {name!r}, and the columns of the pipeline are: "
+            f"{state.name}: the table has a column {name!r}, but the columns of the pipeline are: "
             f"{columns}; name another table"
         )
     for hindrance in state.hindrances:
@@ -77,14 +77,14 @@ def _refuse_altered(state: TableState, columns: Columns, fingerprint: str | None
             continue
         if name not in state.schema.names:
             raise TargetRefusedError(
-                f"{state.name}: somebody has dropped or renamed the column {name!r} since the last "
-                "push; name another table"
+                f"{state.name}: another writer has dropped or renamed the column {name!r} since "
+                "the last push; name another table"
             )
         if is_same:
             kinds = (describe_column(each, name) for each in (state.former, state.schema))
             raise TargetRefusedError(
-                f"{state.name}: somebody has made the column {name!r} {' into '.join(kinds)} since "
-                "the last push; name another table"
+                f"{state.name}: another writer has changed the column {name!r} "
+                f"{' into '.join(kinds)} since the last push; name another table"
             )
 
 
@@ -129,6 +129,6 @@ def _refuse_types(name: str, schema: pa.Schema, other_name: str, other: pa.Schem
             for file_name, each in ((name, schema), (other_name, other))
         )
         raise TargetRefusedError(
-            f"the column {column!r} is {kinds}, and a table has one schema; give the reader a "
-            "`schema`, or name another table"
+            f"the column {column!r} is {kinds}, but a table has one schema; set `schema` of the "
+            "reader, or name another table"
         )

@@ -31,7 +31,7 @@ class AnswerCheck:
             ShapeError: if the answers are not a list.
         """
         if not isinstance(answers, list):
-            self.refuse(f"answered a batch with {type(answers).__name__}; it must be a list")
+            self.refuse(f"returned {type(answers).__name__} for a batch; it must return a list")
         return cast("list[object]", answers)
 
     def take_slot(self, answer: object) -> Slot:
@@ -42,9 +42,11 @@ class AnswerCheck:
         """
         if answer is not None and not isinstance(answer, (Task, NoneTask, FailedTask)):
             if isinstance(answer, list):
-                self.refuse("fanned out in a batch, so no child has one parent; set batchSize to 1")
+                self.refuse(
+                    "fanned out in a batch, so a child has no single parent; set batchSize to 1"
+                )
             kind = type(answer).__name__
-            self.refuse(f"answered with {kind}; it must answer with Task, NoneTask or FailedTask")
+            self.refuse(f"returned {kind}; it must return Task, NoneTask or FailedTask")
         return answer
 
     def refuse(self, what: str) -> NoReturn:

@@ -98,7 +98,7 @@ def pack_task(task: Task) -> pa.Table:
     except (TypeError, ValueError) as error:
         raise ValueError(f"the meta of a task can't be kept: {error}") from None
     if json.loads(facts)["meta"] != task.meta:
-        raise ValueError("the meta of a task can't be kept: it is not the same as JSON")
+        raise ValueError("the meta of a task can't be kept: it changes when written as JSON")
     # Keep the table's own metadata as well.
     return table.replace_schema_metadata({**(table.schema.metadata or {}), _FACTS: facts.encode()})
 

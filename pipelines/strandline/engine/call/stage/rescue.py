@@ -215,7 +215,7 @@ class Rescue:
         return errors
 
     def _refuse(self, mark: FailedRow, task: Task) -> NoReturn:
-        msg = f"stage {self._plan.name!r} answered {mark!r} to a task of {task.num_rows} rows"
+        msg = f"stage {self._plan.name!r} returned {mark!r} for a task of {task.num_rows} rows"
         raise ShapeError(msg)
 
 

@@ -322,8 +322,8 @@ class StageCall:
                 own, counters, size = ReceiptDraft(self._plan.name), {}, 0
                 writing.taken.append((lineage.source, 0))
         if len(children) < handed:  # no receipt would report the tasks that were sent on
-            what = f"yielded {len(children)} tasks, and {handed} the first time"
-            writing.fail(lineage, f"{what}; stages must be functions of their input")
+            what = f"yielded {len(children)} tasks, but {handed} the first time"
+            writing.fail(lineage, f"{what}; a stage's output may depend only on its input")
             return
         own.settle_parents([lineage], children)
         writing.absorb(own)
@@ -371,9 +371,9 @@ class StageCall:
             return
         if len(answers) != len(tasks):
             self._check.refuse(
-                f"answered a batch of {len(tasks)} tasks with {len(answers)}; it must give one "
-                "answer a task, in order: NoneTask() for a filtered one, FailedTask(msg) for one "
-                "to be tried again"
+                f"returned {len(answers)} results for a batch of {len(tasks)} tasks; it must "
+                "return one result per task, in order: NoneTask() for a filtered task, "
+                "FailedTask(msg) for a task to retry"
             )
         for task, lineage, answer in zip(before, lineages, answers, strict=True):
             if not self._rescue.take([lineage], task, answer, self._process_one, writing):

@@ -82,7 +82,7 @@ def _describe(stage: str, found: UniformFailure) -> str:
     rows = "the only row" if found.rows == 1 else f"all {found.rows} rows"
     what = f"stage {stage!r} failed {rows} of its first task, of {found.key!r}: {found.message}"
     if found.fails_source:
-        more = "if only this source is to blame, run again: the others are worked on then"
+        more = "if only this source is bad, run again: the other sources are then processed"
     else:
         more = "to write such rows as dead letters, set `tolerateRows: 100%`"
-    return f"{what}; correct the stage, or the columns that come to it, and run again; {more}"
+    return f"{what}; correct the stage or its input columns, and run again; {more}"

@@ -78,7 +78,7 @@ class Trials:
         if closed:
             self._stage.counters = counters
             what = " and ".join(closed)
-            msg = f"it closed {what}, which others write to; leave it open"
+            msg = f"it closed {what}, which other code writes to; leave it open"
             raise StageRaisedError(msg, "ClosedStream")
         return answer
 

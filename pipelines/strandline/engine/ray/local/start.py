@@ -332,7 +332,7 @@ def _ask_again(ask: Callable[..., Any], process: str, until: float, *words: Any)
             return ask(*words)
         except RuntimeError:  # Ray is not ready yet
             if not is_running(find_child(process)):
-                msg = f"its {process} died as it began"
+                msg = f"its {process} died at the start"
                 raise _ProcessDiedError(msg) from None
             if time.monotonic() > until:
                 raise
@@ -375,17 +375,22 @@ def read_last_error(folder: Path) -> str:
 
 def _describe_start(error: Exception, seconds: float | None, log: str) -> str:
     if isinstance(error, PermissionError):  # Ray stores its token in the home folder
-        todo = "set HOME, or TMPDIR, to a folder that may be written to"
-        return f"the local Ray did not start, without the right to write {error.filename}; {todo}"
+        todo = "set HOME, or TMPDIR, to a writable folder"
+        return f"the local Ray did not start: no permission to write {error.filename}; {todo}"
     if is_about_token(error):
         why = getattr(error, "message", str(error))  # Ray's advice is about clusters
-        return f"the local Ray did not start: {why}; unset RAY_AUTH_TOKEN_PATH, and Ray makes one"
+        return (
+            f"the local Ray did not start: {why}; unset RAY_AUTH_TOKEN_PATH, and Ray creates a "
+            "token"
+        )
     log = f"; its log says: {log}" if log else ""
-    advice = "`strandline doctor` looks at the machine, and --workers 1 has Ray start less"
+    advice = (
+        "`strandline doctor` checks the machine, and --workers 1 makes Ray start fewer processes"
+    )
     if _is_late(error):
         # Without our own limit, Ray's limit of unknown length applies.
         limit = "in time" if seconds is None else f"within {seconds:.0f} s"
-        why = f"{limit}, as where a machine is busy or full"
+        why = f"{limit}, for example because the machine is busy or its disk is full"
         return f"the local Ray did not start {why}{log}; {advice}"
     why = (str(error).strip() or type(error).__name__).partition("\n")[0].rstrip(".")
     return f"the local Ray did not start: {why}{log}; {advice}"

@@ -137,7 +137,7 @@ class Scaler:
             if not worker.is_placed and now - worker.begun > limit:
                 self._pools.drain(worker)
                 name = self._stages[worker.stage].name
-                self._note(f"a worker of {name!r} found no room and is not waited for")
+                self._note(f"a worker of {name!r} can't be scheduled; the run continues without it")
 
     def _start(self, answer: ScalingPlan, inputs: Inputs, free: Mapping[str, float]) -> None:
         left = dict(free)

@@ -156,13 +156,16 @@ def translate(path: Path, error: lmdb.Error) -> Exception:
     if os.strerror(errno.EAGAIN) in text:
         # In LMDB, each reader locks the byte of its own pid in the lock file.
         msg = (
-            f"{path}: a process of another container that has the ledger open has the pid of this "
-            f"one, {os.getpid()}, and LMDB tells its readers apart by that; look from the "
-            "container of that process, or when it has ended"
+            f"{path}: a process in another container has the ledger open and has the same pid, "
+            f"{os.getpid()}, as this process, but LMDB identifies readers by pid; read the ledger "
+            "from that container, or after that process has ended"
         )
         return LedgerInUseError(msg)
     if _OPEN_HERE in text:
-        msg = f"{path}: another thread of this process has the ledger open; wait for its end"
+        msg = (
+            f"{path}: another thread of this process has the ledger open; wait until it has closed "
+            "the ledger"
+        )
         return LedgerInUseError(msg)
     is_volume = isinstance(error, (lmdb.DiskError, lmdb.LockError, lmdb.ReadonlyError))
     if is_volume or any(os.strerror(number) in text for number in _VOLUME_ERRORS):
@@ -180,7 +183,7 @@ def _explain_copy(path: Path, error: lmdb.Error) -> Exception:
 def explain_write(path: Path) -> LedgerInUseError:
     """Return the error for a write during a read without a lock."""
     msg = (
-        f"{path}: the ledger was written while it was read from a volume that is mounted "
-        "read-only, where LMDB has no lock; look again, or where it is written"
+        f"{path}: the ledger was written during a read from a read-only volume, where LMDB has no "
+        "lock; read it again, or read it where it is written"
     )
     return LedgerInUseError(msg)

@@ -71,7 +71,7 @@ def explain_damage(read: Read, size: int) -> str | None:
     """
     meta = _find_newest(read)
     if meta is None:
-        return "it is damaged: it does not begin as an LMDB file does"
+        return "it is damaged: it does not start with the header of an LMDB file"
     pages = size // meta.page_size
     lacking = range(pages, meta.last_page + 1)
     if not lacking:
@@ -83,7 +83,7 @@ def explain_damage(read: Read, size: int) -> str | None:
         free = set()
     if free.issuperset(lacking):
         return None
-    return f"it is cut short: {(meta.last_page + 1) * meta.page_size - size} bytes are missing"
+    return f"it is truncated: {(meta.last_page + 1) * meta.page_size - size} bytes are missing"
 
 
 def describe_damage(error: BaseException) -> str:

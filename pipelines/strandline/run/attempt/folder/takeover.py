@@ -168,7 +168,7 @@ def _look_back(
     assert last.outcome is not None  # the attempt was ended above
     message = last.outcome.message
     if cause is not Cause.TIMEOUT:  # the message of a timeout is complete already
-        message = f"a process died while it worked on this source alone: {message}"
+        message = f"a process died while processing only this source: {message}"
     crash = Crash(last.number, table.processing, table.queued, cause.value, message)
     accuse(store, crash, config.quarantine.after)
 
@@ -197,7 +197,7 @@ def _conclude(
     # The same boot ID shows that the machine has stayed up, so the driver's process was killed.
     if cause is None:
         cause = Cause.KILLED if last.boot == claimant.boot else Cause.NODE_LOST
-    message = f"attempt {last.number} was gone without a word when the next one began"
+    message = f"attempt {last.number} ended without a report before the next one began"
     progress = find_progress(store, last.number)
     return DriverOutcome(
         exit_code=137,

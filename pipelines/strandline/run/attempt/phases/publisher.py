@@ -28,7 +28,7 @@ from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.publications import publish, retain
 from strandline_api.outcome.exit_codes import ExitCode
 
-UNJUDGED = "the run was not complete, so what the pipeline requires was not looked at"
+UNJUDGED = "the run is not complete, so the requirements of `publish.require` were not checked"
 
 
 @dataclass(slots=True)

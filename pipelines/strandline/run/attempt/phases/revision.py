@@ -71,5 +71,5 @@ def repair(state: AttemptState) -> AttemptState:
     held, control = state.held, state.control
     with held.session.open() as store, control.heartbeat.trusting():
         damage = set_back_damage(store, held.folder, held.location)
-    control.note(f"repair: {len(damage.again)} finished sources are done again")
+    control.note(f"repair: {len(damage.again)} finished sources are processed again")
     return state

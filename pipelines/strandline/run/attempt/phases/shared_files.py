@@ -77,7 +77,7 @@ def compare_columns(source: Stage, store: Store) -> list[str]:
         return []
     changes = ", ".join(_list_changes(kept["columns"], present))
     msg = f"{source.table}: columns changed since the last run: {changes}"
-    return [f"{msg}; sources that are not read again keep the old columns"]
+    return [f"{msg}; sources that are not reread keep the old columns"]
 
 
 def _list_changes(kept: Mapping[str, str], present: Mapping[str, str]) -> Iterator[str]:

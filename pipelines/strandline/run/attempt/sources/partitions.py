@@ -124,7 +124,7 @@ def _list_shares(ends: dict[str, EndStage], source: Source) -> Iterator[str]:
             names = _check_names(end.partition_indices(source))
         except Exception as error:
             why = explain_error(error)
-            msg = f"stage {stage!r} can't say what source {source.key!r} shares: {why}"
+            msg = f"stage {stage!r} can't determine the partitions of source {source.key!r}: {why}"
             raise PartitionError(msg) from error
         yield from (f"group/{stage}/{name}" for name in names)
 
@@ -141,8 +141,8 @@ def _check_positions(spool: sqlite3.Connection, ends: dict[str, EndStage], sourc
         except sqlite3.IntegrityError:
             (other,) = spool.execute("SELECT key FROM positions WHERE name = ?", row[:1]).fetchone()
             msg = (
-                f"the sources {_decode(other)!r} and {source.key!r} are both at {position}, where "
-                f"stage {stage!r} writes only one"
+                f"the sources {_decode(other)!r} and {source.key!r} have the same position, "
+                f"{position}, and stage {stage!r} writes only one source there"
             )
             raise PartitionError(msg) from None
 
@@ -151,7 +151,7 @@ def _check_names(answer: object) -> list[str]:
     # A string is iterable too: its letters would join all sources that have a letter in common.
     names = None if isinstance(answer, str) or not isinstance(answer, Iterable) else list(answer)
     if names is None or not all(isinstance(name, str) for name in names):
-        msg = "partition_indices must answer with a list of names"
+        msg = "partition_indices must return a list of names"
         raise TypeError(msg)
     return names
 
@@ -174,12 +174,12 @@ def _check_sizes(
         if joining.find(item) == group:
             shares.setdefault(_decode(key), []).append(_decode(name))
     message = (
-        f"{size} sources share storage and would be worked on as one, more than {most}: "
+        f"{size} sources share storage and would form one group; the limit is {most}: "
         f"{_describe_chain(find_chain(shares))}"
     )
     rows = spool.execute("SELECT item, content FROM sources ORDER BY item LIMIT ?", (_see(plan),))
     chaining = _describe_chaining(plan, [kept.unpack(*row) for row in rows], is_whole=False)
-    suggestion = "raise maxGroup, or let the borders of what is shared meet"
+    suggestion = "raise maxGroup, or align the boundaries of sources and shared storage"
     if chaining is not None and chaining.field:
         suggestion += f", as with {chaining.field}: {chaining.chunk}"
     raise SpecError((Problem("spec.source.with.maxGroup", message, suggestion),))

@@ -204,10 +204,12 @@ def _explain_clash(
     stage: str, source: Source, error: SchemaClashError, reader: SchemaReader
 ) -> SchemaInferenceError:
     before, here = error.kinds
-    other = ", or have the types of each task by `schema: perTask`" if reader.is_sampled else ""
+    other = (
+        (", or set `schema: perTask` to infer the types of each task") if reader.is_sampled else ""
+    )
     return SchemaInferenceError(
         f"stage {stage!r} can't infer a schema: the column {error.column!r} is {here} in "
-        f"{source.key} and {before} before; declare it under `schema`{other}"
+        f"{source.key} and {before} in earlier sources; declare it under `schema`{other}"
     )
 
 

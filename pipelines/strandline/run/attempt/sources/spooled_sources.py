@@ -51,7 +51,7 @@ class SpooledSources:
 
 def _pack(value: Any) -> msgpack.ExtType:  # noqa: ANN401 - whatever is no plain value
     if type(value) is not pa.Table:
-        msg = f"{type(value).__name__} is no plain value"
+        msg = f"{type(value).__name__} is not a plain value"
         raise TypeError(msg)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, value.schema) as writer:

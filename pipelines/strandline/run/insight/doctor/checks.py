@@ -114,7 +114,7 @@ def _parse_release(version: str) -> tuple[int, ...]:
 
 def _examine_machine(machine: Machine) -> Iterator[Finding]:
     yield _judge_package("python", machine.python, "use a Python of that version")
-    install = "install strandline[runtime] anew; without Ray only `--engine inline` runs"
+    install = "reinstall strandline[runtime]; without Ray, only `--engine inline` runs"
     yield _judge_package("ray", machine.ray, install)
     if machine.ray_start is not None:
         yield _judge_start(machine.ray_start)
@@ -131,7 +131,7 @@ def _examine_machine(machine: Machine) -> Iterator[Finding]:
         yield Finding("open files", Level.OK, files)
     today = f"{datetime.fromtimestamp(machine.time, UTC):%Y-%m-%d}"
     if machine.time < FIRST_SANE_TIME:
-        yield Finding("clock", Level.PROBLEM, f"it says {today}", "set the clock of this machine")
+        yield Finding("clock", Level.PROBLEM, f"it shows {today}", "set the clock of this machine")
     else:
         yield Finding("clock", Level.OK, today)
 
@@ -141,14 +141,16 @@ def _judge_package(name: str, package: Package, advice: str) -> Finding:
         return Finding(name, Level.PROBLEM, "it is not installed", advice)
     if fits(package.version, package.bounds):
         return Finding(name, Level.OK, package.version)
-    return Finding(name, Level.PROBLEM, f"{package.version}, needed is {package.bounds}", advice)
+    return Finding(
+        name, Level.PROBLEM, f"{package.version}, but {package.bounds} is required", advice
+    )
 
 
 def _judge_start(start: RayStart) -> Finding:
     if not start.problem:
         found = f"a small pipeline ran on a local Ray in {start.seconds:.1f} s"
         return Finding("ray start", Level.OK, found)
-    advice = "mend what is said here, or run with `--engine inline`"
+    advice = "fix this problem, or run with `--engine inline`"
     return Finding("ray start", Level.PROBLEM, start.problem, advice)
 
 
@@ -158,7 +160,7 @@ def _judge_memory(machine: Machine) -> Finding:
     if usable < machine.memory:
         found += f", the limit of the cgroup; the machine has {format_size(machine.memory)}"
     if usable < LITTLE_MEMORY:
-        advice = "give it 2 GiB or more, or run with `--engine inline`: Ray alone takes about one"
+        advice = "provide 2 GiB or more, or run with `--engine inline`: Ray alone needs about 1 GiB"
         return Finding("memory", Level.WARNING, found, advice)
     return Finding("memory", Level.OK, found)
 
@@ -168,11 +170,11 @@ def _judge_token(machine: Machine) -> Iterator[Finding]:
     if machine.token_mode.lower() != "token":
         return
     if machine.has_token:
-        yield Finding("ray token", Level.OK, "there is one")
+        yield Finding("ray token", Level.OK, "a token is set")
         return
     advice = "set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH, to the token of the cluster at --address"
     yield Finding(
-        "ray token", Level.WARNING, "RAY_AUTH_MODE asks for one, and none is there", advice
+        "ray token", Level.WARNING, "RAY_AUTH_MODE requires a token, and none is set", advice
     )
 
 
@@ -180,15 +182,13 @@ def _judge_fullness(machine: Machine) -> Iterator[Finding]:
     if machine.free_memory is not None:
         found, name = f"{format_size(machine.free_memory)} are free", "free memory"
         if machine.free_memory < LITTLE_MEMORY:
-            advice = (
-                "end what takes it, or run with `--engine inline`: Ray alone takes about one GB"
-            )
+            advice = "end other programs, or run with `--engine inline`: Ray alone needs about 1 GB"
             yield Finding(name, Level.WARNING, found, advice)
         else:
             yield Finding(name, Level.OK, found)
     busy = f"{machine.load:.1f} on {machine.cpus} CPUs"
     if machine.load > BUSY * machine.cpus:
-        advice = "wait until others have ended, or Ray may be slow to start; --workers 1 helps it"
+        advice = "wait until other programs have ended, or Ray may start slowly; --workers 1 helps"
         yield Finding("load", Level.WARNING, busy, advice)
     else:
         yield Finding("load", Level.OK, busy)
@@ -198,7 +198,9 @@ def _judge_fullness(machine: Machine) -> Iterator[Finding]:
 
 def _judge_temporary(path: str, disk: Disk) -> Finding:
     name, found = "temporary space", f"{format_size(disk.free)} are free in {path}"
-    advice = "free some, or set TMPDIR to another disk: Ray has its logs there, and what it spills"
+    advice = (
+        "free some space, or set TMPDIR to another disk: Ray keeps logs and spilled objects there"
+    )
     if disk.free < NO_SPACE:
         return Finding(name, Level.PROBLEM, found, advice)
     # Below this share of free space, Ray stops spilling.
@@ -228,14 +230,19 @@ def _examine_volume(volume: VolumeFact) -> Iterator[Finding]:
     if volume.location == volume.path:
         yield Finding("volume", Level.OK, volume.path)
     else:
-        found = f"{volume.path} is not there; looked at {volume.location} instead"
-        advice = "mount it first if it is a disk of its own; else the first run makes the folder"
+        found = f"{volume.path} does not exist; checked {volume.location} instead"
+        advice = (
+            "if it is a separate disk, mount it first; otherwise the first run creates the folder"
+        )
         yield Finding("volume", Level.WARNING, found, advice)
     if volume.unsafe is not None:
         yield _fail("file system", volume.unsafe, "put the volume on a local disk")
     elif judge(volume.filesystem) is UNKNOWN:
-        found = f"{volume.filesystem}, which nobody has judged"
-        advice = "make sure that no other host has it mounted: a ledger needs one kernel behind it"
+        found = f"{volume.filesystem}, which is untested"
+        advice = (
+            "make sure that no other host mounts it: all processes that use a ledger must share "
+            "one kernel"
+        )
         yield Finding("file system", Level.WARNING, found, advice)
     else:
         yield Finding("file system", Level.OK, volume.filesystem)
@@ -247,12 +254,12 @@ def _examine_volume(volume: VolumeFact) -> Iterator[Finding]:
 
 def _judge_space(disk: Disk) -> Finding:
     if not disk.size:
-        return Finding("space", Level.OK, "the file system does not say")
+        return Finding("space", Level.OK, "the file system does not report its size")
     found = f"{format_size(disk.free)} of {format_size(disk.size)} are free"
     if disk.free < NO_SPACE:
-        return Finding("space", Level.PROBLEM, found, "free some or give the volume more")
+        return Finding("space", Level.PROBLEM, found, "free some space or enlarge the volume")
     if disk.free < LITTLE_SPACE or disk.free < SMALL_SHARE * disk.size:
-        advice = "free some or give the volume more before a long run"
+        advice = "free some space or enlarge the volume before a long run"
         return Finding("space", Level.WARNING, found, advice)
     return Finding("space", Level.OK, found)
 
@@ -285,10 +292,13 @@ def _judge_trials(volume: VolumeFact) -> Iterator[Finding]:
 
 def _judge_lag(lag: float) -> Finding:
     if abs(lag) <= MOST_LAG:
-        return Finding("file times", Level.OK, "they agree with the clock")
+        return Finding("file times", Level.OK, "file times agree with the clock")
     where = "behind" if lag < 0 else "ahead of"
     found = f"a new file is {abs(lag):,.0f} s {where} the clock"
-    advice = "set the clocks of this machine and of the file server: changed files are told by time"
+    advice = (
+        "set the clocks of this machine and of the file server: changed files are detected by "
+        "their time"
+    )
     return Finding("file times", Level.WARNING, found, advice)
 
 
@@ -296,7 +306,7 @@ def _examine_ledger(ledger: Ledger) -> Iterator[Finding]:
     yield _judge_ledger(ledger)
     if ledger.shortage is not None:
         name = f"gathering {ledger.pipeline}"
-        yield _fail(name, ledger.shortage, "give the volume more before the run ends")
+        yield _fail(name, ledger.shortage, "enlarge the volume before the run ends")
 
 
 def _judge_ledger(ledger: Ledger) -> Finding:
@@ -307,8 +317,8 @@ def _judge_ledger(ledger: Ledger) -> Finding:
     found += f"; {ledger.finished:,} finished"
     if not ledger.stale:
         return Finding(name, level, found, advice)
-    found += f"; readers that died: {', '.join(map(str, ledger.stale))}"
-    advice = "they make the file grow until a run forgets them, which it does with each beat"
+    found += f"; dead readers: {', '.join(map(str, ledger.stale))}"
+    advice = "dead readers make the file grow until the next run removes them"
     return Finding(name, Level.WARNING, found, advice)
 
 
@@ -319,27 +329,29 @@ def _judge_lease(lease: Lease | None) -> tuple[Level, str, str]:
     if lease.has_ended:
         return Level.OK, f"{attempt} has ended", ""
     if lease.is_alive:
-        return Level.OK, f"{attempt} runs as process {lease.pid}", ""
-    advice = "run the pipeline again; it goes on where it stopped"
+        return Level.OK, f"{attempt} is running as process {lease.pid}", ""
+    advice = "run the pipeline again; it continues where it stopped"
     if lease.is_alive is False:
         return Level.WARNING, f"{attempt} was killed: process {lease.pid} is gone", advice
     ago = f"{max(0.0, lease.age):,.0f} s ago"
-    seen = f"{attempt} of another host, container or boot was heard of {ago}"
+    seen = f"{attempt} on another host, container or boot last reported {ago}"
     return (Level.OK, seen, "") if lease.age < RECENT_SECONDS else (Level.WARNING, seen, advice)
 
 
 def _examine_stages(stages: StagesProbe, machine: Machine) -> Iterator[Finding]:
     cpus = sum(need.workers * need.cpu for need in stages.needs)
-    found = f"{machine.cpus} for stages that ask for {cpus:g} at least"
-    shares = "; all reserve less and share" if cpus > machine.cpus else ""
+    found = f"{machine.cpus} for stages that request at least {cpus:g}"
+    shares = "; the stages share them" if cpus > machine.cpus else ""
     yield Finding("cpus", Level.OK, found + shares)
     for sentence in stages.lacks:
         yield _fail("packages", sentence, "install it")
     for sentence in stages.unmet:
-        yield _fail("requests", sentence, "ask for less")
+        yield _fail("requests", sentence, "request less")
     yield _judge_reservations(stages, machine)
     if stages.failure is not None:
-        yield _fail("output", stages.failure, "make it writable, or name another place in the sink")
+        yield _fail(
+            "output", stages.failure, "make it writable, or name another location in the sink"
+        )
     else:
         tried = " (a URL, not tried)" if stages.is_url else ""
         yield Finding("output", Level.OK, f"{stages.output}{tried}")
@@ -348,7 +360,7 @@ def _examine_stages(stages: StagesProbe, machine: Machine) -> Iterator[Finding]:
 def _judge_reservations(stages: StagesProbe, machine: Machine) -> Finding:
     memory = sum(need.workers * (need.memory or 0) for need in stages.needs)
     usable = machine.usable_memory
-    found = f"stages reserve {format_size(memory)} of {format_size(usable)} at least"
+    found = f"stages reserve at least {format_size(memory)} of {format_size(usable)}"
     advice = "lower resources.memory or workers.min of the stages, or run on a larger cluster"
     if memory > usable:
         return Finding("reservations", Level.PROBLEM, found, advice)

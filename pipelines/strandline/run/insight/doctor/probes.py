@@ -135,7 +135,7 @@ def find_problem(text: str) -> str:
     """Return the error message from the output of a failed run."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     sentences = [line for line in lines if line.startswith(_TELLING)]
-    return (sentences or lines or ["it ended without a word"])[0].removeprefix(_TELLING[0])
+    return (sentences or lines or ["it ended without a message"])[0].removeprefix(_TELLING[0])
 
 
 def parse_free_memory(table: str) -> int | None:
@@ -173,7 +173,7 @@ def look_at_volume(volume: Path, clock: Callable[[], float] = time.time) -> Volu
     """
     path = find_existing(volume)
     if not path.is_dir():
-        blocked = f"{path}: a file stands where a folder is needed"
+        blocked = f"{path}: this is a file, but a folder is needed"
         return VolumeFact(str(volume), str(path), blocked=blocked)
     mounts = read_mounts()
     unsafe = explain_unsafe(path, mounts)
@@ -210,7 +210,9 @@ def try_writing(path: Path, clock: Callable[[], float]) -> tuple[str | None, flo
             lag = file.stat().st_mtime - clock()
             link.symlink_to(file.name)
             if link.read_bytes() != _CONTENT:
-                return f"{path}: what was written is not what was read; check the disk", lag
+                return (
+                    f"{path}: the content read differs from the content written; check the disk"
+                ), lag
             with hold_alone(folder / "lock"):
                 pass
     except VolumeError as error:
@@ -226,7 +228,9 @@ def try_ledger(path: Path) -> str | None:
                 store.write(Change(meta={"doctor": "was here"}))
             with opened_to_read(folder) as store:
                 if store.read_meta("doctor") != "was here":
-                    return f"{path}: what was written is not what was read; check the disk"
+                    return (
+                        f"{path}: the content read differs from the content written; check the disk"
+                    )
     except (LedgerError, VolumeError) as error:
         return _describe_path(path, error)
     return None

@@ -104,7 +104,10 @@ class LineageReporter:
         self._threads[-1].join(LISTENER_SECONDS)
         if self._threads[-1].is_alive():
             after = "the operator" if self._cluster else "the next attempt"
-            self._note(f"lineage: nobody answers; {after} reports this one's end")
+            self._note(
+                f"lineage: the lineage system does not respond; {after} reports the end of "
+                "this attempt"
+            )
 
     def _start(self, report: Callable[[], None]) -> None:
         before = self._threads[-1] if self._threads else None
@@ -115,9 +118,9 @@ class LineageReporter:
             try:
                 report()
             except ImportError:
-                self._note("lineage: the environment asks for it; install strandline[lineage]")
+                self._note("lineage: the environment enables it; install strandline[lineage]")
             except Exception as error:  # noqa: BLE001 - whatever a listener does, the run goes on
-                self._note(f"lineage: it can't be reported: {type(error).__name__}: {error}")
+                self._note(f"lineage: reporting failed: {type(error).__name__}: {error}")
 
         thread = threading.Thread(target=work, daemon=True)
         self._threads.append(thread)

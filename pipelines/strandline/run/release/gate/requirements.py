@@ -65,7 +65,7 @@ def list_unmet(require: Requirements, measures: RunMeasures) -> list[str]:
     """Return a sentence for each unmet requirement."""
     unmet = [*_judge_verification(require, measures)]
     if require.one_recipe and measures.older:
-        unmet.append(f"oneRecipe: {measures.older:,} sources are as an older recipe made them")
+        unmet.append(f"oneRecipe: {measures.older:,} sources were made with an older recipe")
     dead, total = measures.dead, measures.rows + measures.dead
     unmet += _judge_tolerance("deadLetters", require.dead_letters, dead, total, "rows")
     quarantined, listed = measures.quarantined, measures.listed
@@ -82,7 +82,7 @@ def list_unmet(require: Requirements, measures: RunMeasures) -> list[str]:
 def _judge_verification(require: Requirements, measures: RunMeasures) -> Iterator[str]:
     if require.verified and measures.problems:
         first, count = measures.problems[0], len(measures.problems)
-        more = f", and {count - 1:,} problems more" if count > 1 else ""
+        more = f", and {count - 1:,} more problems" if count > 1 else ""
         yield f"verified: ledger and files do not agree: {first}{more}"
 
 
@@ -92,21 +92,21 @@ def _judge_tolerance(
     if tolerance is None or count <= (most := count_tolerated(tolerance, total)):
         return
     share = f" ({tolerance})" if isinstance(tolerance, str) else ""
-    yield f"{name}: {count:,} of {total:,} {what}, and at most {most:,}{share} are allowed"
+    yield f"{name}: {count:,} of {total:,} {what}, but at most {most:,}{share} are allowed"
 
 
 def _judge_rows(bounds: RowBounds, rows: int) -> Iterator[str]:
     if bounds.min is not None and rows < bounds.min:
-        yield f"rows: there are {rows:,}, and at least {bounds.min:,} are required"
+        yield f"rows: there are {rows:,}, but at least {bounds.min:,} are required"
     if bounds.max is not None and rows > bounds.max:
-        yield f"rows: there are {rows:,}, and at most {bounds.max:,} are allowed"
+        yield f"rows: there are {rows:,}, but at most {bounds.max:,} are allowed"
 
 
 def _judge_columns(
     columns: Mapping[str, ColumnKind], schemas: Sequence[SchemaGroup] | None
 ) -> Iterator[str]:
     if columns and schemas is None:
-        yield "columns: no file is Parquet, and of others nothing is known of columns"
+        yield "columns: no file is Parquet, and the columns of other formats are unknown"
     for name, kind in columns.items():
         for group in schemas or ():
             kinds = group.kinds.get(name)
@@ -115,7 +115,7 @@ def _judge_columns(
                 break
             if kind is not ColumnKind.ANY and kind not in kinds:
                 others = " or ".join(sorted(kinds)) or "of another kind"
-                yield f"columns: {name!r} is {others} in {group.file}, and not {kind}"
+                yield f"columns: {name!r} is {others} in {group.file}, not {kind}"
                 break
 
 
@@ -127,9 +127,9 @@ def _judge_expectation(expectation: Expectation, measures: RunMeasures) -> str |
     if value is None:
         return f"{name} was not measured"
     if expectation.min is not None and value < expectation.min:
-        return f"{name} is {value:,.6g}, and at least {expectation.min:,.6g} is required"
+        return f"{name} is {value:,.6g}, but at least {expectation.min:,.6g} is required"
     if expectation.max is not None and value > expectation.max:
-        return f"{name} is {value:,.6g}, and at most {expectation.max:,.6g} is allowed"
+        return f"{name} is {value:,.6g}, but at most {expectation.max:,.6g} is allowed"
     return None
 
 

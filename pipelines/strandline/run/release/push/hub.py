@@ -70,7 +70,9 @@ def parse_target(text: str) -> HubTarget:
     """
     found = _TARGET.fullmatch(text)
     if found is None:
-        raise BadTargetError(f"{text!r} names no data set; one is hf://datasets/ORG/NAME[@branch]")
+        raise BadTargetError(
+            f"{text!r} is not the name of a data set; write hf://datasets/ORG/NAME[@branch]"
+        )
     return HubTarget(found[1], found[2] or MAIN)
 
 
@@ -99,8 +101,8 @@ def push_to_hub(
     """
     if len(shipment.files) > MOST_FILES:
         raise TargetRefusedError(
-            f"{len(shipment.files):,} files are more than one commit of the hub takes, which is "
-            f"{MOST_FILES:,}; give the sink `targetBytes`"
+            f"{len(shipment.files):,} files exceed the limit of the hub, {MOST_FILES:,} files in "
+            "one commit; set `targetBytes` of the sink to get fewer files"
         )
     hub = _Hub(HfApi(), target, sleep, fence)
     try:
@@ -203,7 +205,7 @@ class _Hub:
         try:
             return heads[self.target.branch]
         except KeyError:
-            raise TargetRefusedError(f"{self.target.name}: there is no such branch") from None
+            raise TargetRefusedError(f"{self.target.name}: the branch does not exist") from None
 
     def read_manifest(self, head: str) -> bytes:
         url = f"{self._api.endpoint}/datasets/{self.target.repo}/resolve/{head}/{MANIFEST}"
@@ -300,7 +302,7 @@ def _explain(target: HubTarget, error: Exception) -> str:
     what = " ".join(str(error).split())
     if answer is not None and answer.status_code in _REFUSED:
         return (
-            f"{target.name}: the hub does not let us in ({answer.status_code}); set HF_TOKEN to a "
-            "token that may write there"
+            f"{target.name}: the hub denies access ({answer.status_code}); set HF_TOKEN to a token "
+            "with write access"
         )
-    return f"{target.name}: the hub did not take it ({what})"
+    return f"{target.name}: the hub rejected the push ({what})"

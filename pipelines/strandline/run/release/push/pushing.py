@@ -120,7 +120,9 @@ def check_target(target: str, outputs: str) -> None:
             return
     location, inside = _locate(kind, target), f"{outputs.rstrip('/')}/"
     if f"{location}/".startswith(inside) or inside.startswith(f"{location}/"):
-        raise BadTargetError(f"{target}: the data set itself lies there; name another place")
+        raise BadTargetError(
+            f"{target}: this is the location of the data set itself; name another target"
+        )
 
 
 def _check_table(kind: str, target: str, plan: PipelinePlan, folder: PipelineFolder) -> None:
@@ -176,4 +178,4 @@ def _ship(
 def _require(target: str, module: str) -> None:
     """Reject a target whose client is not installed."""
     if list_missing([module]):
-        raise BadTargetError(f"{target}: needs a package that is not here; {advise(module)}")
+        raise BadTargetError(f"{target}: needs a package that is not installed; {advise(module)}")

@@ -73,7 +73,7 @@ def _read_index(store: Store, location: str) -> bytes | None:
     except FileNotFoundError:
         raise UnfitForPushError(f"{INDEX} is missing; run the pipeline again") from None
     if blake2b(content, digest_size=DIGEST_BYTES).hexdigest() != listed["index"]:
-        raise UnfitForPushError(f"{INDEX} has other bytes than were written; `verify` tells more")
+        raise UnfitForPushError(f"{INDEX} has changed since it was written; `verify` shows details")
     return content
 
 
@@ -86,14 +86,15 @@ def require_complete(folder: PipelineFolder) -> int:
     """
     last = find_last(folder)
     if last is None:
-        raise UnfitForPushError("nothing was run yet, so there is nothing to push")
+        raise UnfitForPushError("the pipeline has not run yet, so there is nothing to push")
     outcome = last.outcome
     if outcome is not None and outcome.exit_code == ExitCode.REQUIREMENTS_NOT_MET:
         raise RequirementsError(f"attempt {last.number} is {outcome.message}")
     if outcome is None or outcome.exit_code != ExitCode.COMPLETE:
-        why = "has no end" if outcome is None else f"ended with {outcome.outcome}"
+        why = "has not ended" if outcome is None else f"ended with {outcome.outcome}"
         raise UnfitForPushError(
-            f"attempt {last.number} {why}, so the data set may lack something; run it to its end"
+            f"attempt {last.number} {why}, so the data set may be incomplete; run the pipeline to "
+            "its end"
         )
     return last.number
 
@@ -107,7 +108,8 @@ def _list_files(store: Store) -> Iterator[ShippedFile]:
     for file, facts in store.list_shared():
         if facts.live != facts.rows:
             raise UnfitForPushError(
-                f"{name_shared(file, facts.suffix)} has rows that are nobody's; run once more"
+                f"{name_shared(file, facts.suffix)} has rows that belong to no source; run the "
+                "pipeline again"
             )
         rows = facts.live
         for suffix, size, digest in facts.list_files():

@@ -45,7 +45,7 @@ class ReadCut(Stage):
             try:
                 task = self.unpack(file)
             except OSError as error:
-                yield FailedTask(f"what was kept can't be read: {error}")
+                yield FailedTask(f"the kept output can't be read: {error}")
                 return
             except ValueError as error:
                 yield FailedTask(f"{error}: {file.location}")
@@ -68,7 +68,7 @@ def _read(file: CutFile) -> bytes:
     with open_binary(file.location) as opened:
         packed: bytes = opened.read()
     if digest_bytes(packed) != file.digest:
-        raise ValueError("what was kept has other bytes now")
+        raise ValueError("the kept output has changed since it was written")
     return packed
 
 
@@ -115,5 +115,5 @@ class ReadOutput(ReadCut):
     def _trim(self, table: pa.Table) -> Task:
         missing = [name for name in self._without if name not in table.column_names]
         if missing:
-            raise ValueError(f"there is no column {missing[0]!r} in what was written")
+            raise ValueError(f"the written output has no column {missing[0]!r}")
         return Task(table.drop_columns(self._without) if self._without else table)

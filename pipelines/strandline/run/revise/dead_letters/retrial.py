@@ -51,8 +51,8 @@ def list_retried(
         files.setdefault(file.key, []).append(letters)
     if older:
         note(
-            f"dead letters of {len(older)} sources stay, since an older recipe made these sources; "
-            "a run with onChange: Redo works on them anew"
+            f"dead letters of {len(older)} sources are unchanged because the sources were made "
+            "with an older recipe; a run with onChange: Redo processes these sources again"
         )
     return Listing(_list_sources(files), is_whole=lambda: False)
 

@@ -31,11 +31,11 @@ class ReadDeadLetters(Stage):
                 tables.append(pq.ParquetFile(file).read(use_threads=False))
         rows = [_drop_notes(table) for table in tables]
         if any(not table.num_columns for table in rows):
-            raise ValueError("what died is no table, no bytes and no text, so it was not kept")
+            raise ValueError("the failed value is not a table, bytes or text, so it was not kept")
         if all(table.column_names == [PAYLOAD] for table in rows) and _are_payloads(tables):
             return [task.replace(value) for table in rows for value in table[PAYLOAD].to_pylist()]
         if any(table["dead_position"].null_count for table in tables):
-            raise ValueError("which rows of a task died is not known; work on the source again")
+            raise ValueError("it is unknown which rows of a task failed; process the source again")
         again = task.replace(pa.concat_tables(rows, promote_options="permissive"))
         again.meta = {**(task.meta or {}), FORMER_ROWS: _read_former_rows(tables)}
         return again

@@ -122,7 +122,7 @@ def read_rows(path: str, wanted: Collection[str]) -> Iterator[list[dict[str, Any
                 yield pa.Table.from_batches([batch]).to_pylist()
         return
     if not path.endswith(".jsonl"):
-        raise NoReasonsError(f"{path}: only Parquet files and JSON Lines are looked into")
+        raise NoReasonsError(f"{path}: only Parquet and JSON Lines files are supported")
     with open_binary(path) as file:
         rows: list[dict[str, Any]] = []
         for line in file:

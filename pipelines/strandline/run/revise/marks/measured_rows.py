@@ -85,7 +85,9 @@ def find_filter(plan: PipelinePlan, name: str) -> tuple[int, RowFilter]:
     }
     if name not in filters:
         names = ", ".join(filters) or "none"
-        raise NoMeasuresError(f"{name!r} is no filter of this pipeline; there are: {names}")
+        raise NoMeasuresError(
+            f"{name!r} is not a filter of this pipeline; its filters are: {names}"
+        )
     return filters[name]
 
 
@@ -98,7 +100,7 @@ def explain_sampling(plan: PipelinePlan, position: int) -> str | None:
     for later in plan.stages[position + 1 :]:
         params = later.stage.params
         if isinstance(params, RowFilter.Params) and not (params.mark or params.reason_column):
-            return f"{later.name!r} drops rows behind it"
+            return f"{later.name!r} drops rows after it"
     return None
 
 
@@ -164,7 +166,7 @@ def measure_sources(plan: PipelinePlan, position: int, count: int, run: RunHere)
     if not rows:
         why = f"; {failures[0]}" if failures else ""
         name = plan.stages[position].name
-        raise NoMeasuresError(f"no row of {result.total or 0} sources comes to {name!r}{why}")
+        raise NoMeasuresError(f"no row of {result.total or 0} sources reaches {name!r}{why}")
     return MeasuredSample(_gather(rows, columns), result.total or 0, None, failures)
 
 
@@ -247,8 +249,9 @@ def _check_columns(name: str, rows: Sequence[Mapping[str, Any]], columns: Iterab
         missing = next((column for column in columns if column not in row), None)
         if missing is not None:
             raise NoMeasuresError(
-                f"{name}: there is no column {missing!r}, so it was not written with the marks "
-                "that the pipeline asks for now; run it again, or look at sources with --sources"
+                f"{name}: it has no column {missing!r}, so it was written without the marks that "
+                "the pipeline now requests; run the pipeline again, or process sources with "
+                "--sources"
             )
 
 

@@ -69,7 +69,9 @@ def estimate_costs(
     """
     positions = [at for at, each in enumerate(plan.stages) if isinstance(each.stage, PaidStage)]
     if not positions:
-        raise NoEstimateError("no stage of this pipeline asks a model, so --sample asks nothing")
+        raise NoEstimateError(
+            "no stage of this pipeline sends requests to a model, so --sample has no effect"
+        )
     taken = min(rows, MOST_SOURCES, sources)
     first = positions[0]
     limit = RowLimit(rows, -(-rows // max(1, taken)))
@@ -82,9 +84,7 @@ def estimate_costs(
     seen, passed = counts[_LIMIT].rows_in, counts[_LIMIT].rows_out
     if not passed:
         why = f"; {failures[0]}" if failures else ""
-        raise NoEstimateError(
-            f"no row of {taken} sources comes to {plan.stages[first].name!r}{why}"
-        )
+        raise NoEstimateError(f"no row of {taken} sources reaches {plan.stages[first].name!r}{why}")
     # Assume that other sources have as many rows as those of the sample.
     scale = seen / passed * sources / taken
     return tuple(

@@ -110,7 +110,7 @@ def read_frame(file: BinaryIO, at: int, title: Title, size: int) -> bytes:
     """
     file.seek(at)
     if _read_head(file) != (title, size):
-        raise DamagedFileError(f"{file.name}: {_name(title)} is not where it should be")
+        raise DamagedFileError(f"{file.name}: {_name(title)} is not at its recorded position")
     return file.read(size)
 
 
@@ -158,7 +158,7 @@ def open_frames(path: Path, *, is_read_on: bool) -> BinaryIO:
     try:
         return path.open("rb", buffering=_BUFFER if is_read_on else _SEEK_BUFFER)
     except FileNotFoundError:
-        raise DamagedFileError(f"{path}: it is missing") from None
+        raise DamagedFileError(f"{path}: the file is missing") from None
 
 
 def digest_bytes(data: bytes) -> bytes:

@@ -150,7 +150,9 @@ def _hold_alone(temporary: Path) -> Iterator[int]:
                     return
         finally:
             os.close(handle)
-    raise OSError(errno.EBUSY, "others keep writing it, or its file system can't tell files apart")
+    raise OSError(
+        errno.EBUSY, "other processes keep replacing it, or its file system can't distinguish files"
+    )
 
 
 def _name_temporary(path: Path) -> Path:

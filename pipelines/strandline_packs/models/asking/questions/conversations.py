@@ -185,7 +185,7 @@ def load_rollout(name: str) -> Rollout:
     """
     module_name, _, function_name = name.partition(":")
     if not (module_name and function_name):
-        msg = f"`rollout` is `module:function`, and not {name!r}"
+        msg = f"`rollout` is `module:function`, not {name!r}"
         raise ValueError(msg)
     try:
         module = importlib.import_module(module_name)

@@ -42,7 +42,7 @@ class Template:
             self.columns: tuple[str, ...] = tuple(sorted(self._given.values()))
             self._template = environment.from_string(parsed)
         except errors.TemplateSyntaxError as error:
-            msg = f"no template that can be read: {error.message} (line {error.lineno})"
+            msg = f"not a readable template: {error.message} (line {error.lineno})"
             raise ValueError(msg) from None
 
     def render(self, row: Mapping[str, Any]) -> str:
@@ -55,7 +55,7 @@ class Template:
             given = {name: row[column] for name, column in self._given.items()}
             return str(self._template.render(given))
         except (self._errors, ArithmeticError, TypeError, ValueError, OverflowError) as error:
-            msg = f"no prompt can be made of it: {type(error).__name__}: {error}"
+            msg = f"no prompt can be made from it: {type(error).__name__}: {error}"
             raise PromptError(msg) from None
 
 

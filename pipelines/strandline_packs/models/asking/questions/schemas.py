@@ -47,7 +47,7 @@ class AnswerSchema:
             msg = f"`output.schema` is not a JSON schema: {error.message}"
             raise ValueError(msg) from None
         if schema.get("type") != "object":
-            msg = "`output.schema` must be of an object: set `type: object`"
+            msg = "`output.schema` must describe an object: set `type: object`"
             raise ValueError(msg)
         properties = schema.get("properties") or {}
         taken = sorted(set(OWN_COLUMNS).intersection(properties))
@@ -69,7 +69,7 @@ class AnswerSchema:
         try:
             value = json.loads(text, parse_constant=_refuse)
         except ValueError as error:
-            return f"it is no JSON ({error})"
+            return f"it is not JSON ({error})"
         unclean = find_unclean(json.dumps(value, ensure_ascii=False))
         if unclean is not None:
             return unclean
@@ -106,5 +106,5 @@ def _convert(value: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - JSON of an
 
 
 def _refuse(name: str) -> None:
-    msg = f"{name} is no number"
+    msg = f"{name} is not a number"
     raise ValueError(msg)

@@ -220,7 +220,7 @@ class OwnServer:
                 is_lasting=True,
                 cause=Cause.MODEL_UNAVAILABLE,
             )
-        self._report(f"{self._terms.name}: its server {what}; it is started again")
+        self._report(f"{self._terms.name}: its server {what}; restarting it")
 
     async def _end(self, running: Running) -> None:
         process, wire = running

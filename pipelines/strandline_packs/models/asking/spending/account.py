@@ -78,7 +78,7 @@ class Account:
             spent, found = self._read(file)
             end = self._terms.find_end(spent)
             if end is not None:
-                msg = f"{self._name}: its budget is spent ({end}); raise `budget` to go on"
+                msg = f"{self._name}: its budget is spent ({end}); raise `budget` to continue"
                 raise BudgetSpentError(msg)
             times = found.follow_clock(now)
             wait = times.find_wait(self._terms, now)

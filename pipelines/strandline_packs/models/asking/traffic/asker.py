@@ -171,7 +171,7 @@ class Asker:
             if round_ == self._terms.repairs:
                 break
             body = self._protocol.complain(body, text, complaint)
-        why = f"the answer is not what was asked for: {complaint}"
+        why = f"the answer is invalid: {complaint}"
         return RowFault("malformed", why, text)
 
     async def _insist(self, body: Mapping[str, Any]) -> ModelAnswer | RowFault:
@@ -196,7 +196,7 @@ class Asker:
         if isinstance(verdict, ModelAnswer | RowFault):
             return verdict
         if isinstance(verdict, Unfit) and await self._takes_others(body):
-            return RowFault("unfit", f"the server does not take the request ({verdict.what})")
+            return RowFault("unfit", f"the server rejects the request ({verdict.what})")
         setback = verdict if isinstance(verdict, Setback) else Setback(verdict.what)
         tries.note(setback, self._clock.now())
         is_barred = isinstance(verdict, Barred)
@@ -295,8 +295,8 @@ class Asker:
         if not usage.is_known and not self._has_reported_estimate:
             self._has_reported_estimate = True
             self._report(
-                f"{self._terms.name}: it has not reported the tokens of a request; a token is "
-                "counted for every 4 bytes"
+                f"{self._terms.name}: the server did not report the tokens of a request; counting "
+                "one token for every 4 bytes"
             )
 
     async def _enter(self, *, is_probe: bool) -> None:
@@ -326,7 +326,7 @@ class Asker:
                 json.dumps(self._protocol.shrink(body)).encode(), is_probe=True
             )
             if isinstance(verdict, Unfit):
-                msg = f"{self._terms.name}: it takes no such request ({verdict.what})"
+                msg = f"{self._terms.name}: the server rejects such requests ({verdict.what})"
                 self._bar_to_all = StageStoppedError(msg, is_lasting=True)
                 raise self._bar_to_all
         return isinstance(verdict, ModelAnswer | RowFault)

@@ -76,8 +76,8 @@ class ServerHealth:
         if self._is_reported and self._since is not None:
             since = self._format(self._since)
             self._report(
-                f"{self._terms.name}: it answers again at {self._format(now)}, and had not since "
-                f"{since}"
+                f"{self._terms.name}: the server responds again since {self._format(now)}, after "
+                f"not responding since {since}"
             )
         self._since, self._in_a_row, self._is_reported = None, 0, False
         if is_good:
@@ -96,14 +96,14 @@ class ServerHealth:
         self._in_a_row += 1
         silent, name = now - self._since, self._terms.name
         if silent > self._terms.outage_limit:
-            msg = f"{name}: it has answered nothing for {silent:.0f} s; last: {what}"
+            msg = f"{name}: the server has not responded for {silent:.0f} s; last: {what}"
             raise StageStoppedError(msg, cause=Cause.MODEL_UNAVAILABLE)
         if self._in_a_row >= _REPORTED_SETBACKS and not self._is_reported:
             self._is_reported = True
             since, until = self._since, self._since + self._terms.outage_limit
             self._report(
-                f"{name}: it has not answered since {self._format(since)} ({what}); it is asked "
-                f"again until {self._format(until)}"
+                f"{name}: the server has not responded since {self._format(since)} ({what}); "
+                f"retrying until {self._format(until)}"
             )
 
     def _format(self, moment: float) -> str:

@@ -98,7 +98,7 @@ def _judge_error(reply: Reply, status: int, error: ServerError) -> Verdict:
     words = error.message or (read_text(reply.body) if status == reply.status else "")
     what = f"{status}: {words}" if words else f"{status} {name_status(status)}"
     if any(part in code for code in error.codes for part in _FILTERS):
-        return RowFault("refused", f"the server refuses the prompt ({what})")
+        return RowFault("refused", f"the server rejects the prompt ({what})")
     barred = _find_bar(reply, status, error, what)
     if barred is not None:
         return barred
@@ -111,15 +111,15 @@ def _judge_error(reply: Reply, status: int, error: ServerError) -> Verdict:
 def _find_bar(reply: Reply, status: int, error: ServerError, what: str) -> Barred | None:
     """Return the refusal of all requests that an error implies, or None."""
     if status == HTTPStatus.PAYMENT_REQUIRED or _QUOTA.intersection(error.codes):
-        return Barred(f"there is no quota left ({what})", is_sure=True, words=what)
+        return Barred(f"the quota is used up ({what})", is_sure=True, words=what)
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return Barred(f"it refuses the key ({what})", is_sure=True, words=what)
+        return Barred(f"it rejects the key ({what})", is_sure=True, words=what)
     if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
         msg = f"it has no such model or address ({what})"
         return Barred(msg, is_sure=error.has_words, words=what)
     if status < HTTPStatus.BAD_REQUEST:
         to = cut(reply.headers.get("location", "elsewhere"))
-        msg = f"it leads to {to} ({status}); name that in `url`"
+        msg = f"it redirects to {to} ({status}); set `url` to that address"
         return Barred(msg, is_sure=True, words=what)
     return None
 

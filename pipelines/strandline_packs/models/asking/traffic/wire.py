@@ -69,11 +69,11 @@ class Wire:
                 headers = {name.lower(): value for name, value in found.headers.items()}
                 return Reply(found.status, headers, content)
         except aiohttp.ConnectionTimeoutError:
-            return Unanswered(f"no connection in {limits.connect:g} s", was_sent=False)
+            return Unanswered(f"no connection within {limits.connect:g} s", was_sent=False)
         except aiohttp.SocketTimeoutError:
-            return Unanswered(f"nothing was heard for {limits.read:g} s", is_late=True)
+            return Unanswered(f"no data received for {limits.read:g} s", is_late=True)
         except TimeoutError:
-            return Unanswered(f"no answer in {limit:g} s", is_late=True)
+            return Unanswered(f"no answer within {limit:g} s", is_late=True)
         except (aiohttp.ClientError, OSError) as error:
             # Do not chain the error: it references the request, and so the key.
             what = " ".join(str(error).split()) or type(error).__name__

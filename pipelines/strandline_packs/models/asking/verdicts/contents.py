@@ -65,7 +65,7 @@ def find_unclean(text: str) -> str | None:
     match = _UNCLEAN.search(text)
     if match is None:
         return None
-    return f"invalid Unicode, half a character at position {match.start()}"
+    return f"invalid Unicode, an unpaired surrogate at position {match.start()}"
 
 
 def _join_parts(parts: list[Any]) -> TextContent:

@@ -45,7 +45,7 @@ def find_ending_fault(finish: str) -> RowFault | None:
         msg = f"the answer was cut short{shown} at the maximum number of tokens"
         return RowFault("cut short", msg)
     if name in _FILTER:
-        return RowFault("refused", f"the server's filter of contents cut the answer off{shown}")
+        return RowFault("refused", f"the server's content filter cut the answer off{shown}")
     if name in _CALLS:
         return RowFault("malformed", "the model called a tool instead of answering")
     msg = f"the server ended the answer with {finish[:40]!r}, an unknown finish reason"

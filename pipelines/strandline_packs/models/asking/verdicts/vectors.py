@@ -20,7 +20,7 @@ def judge_vector(vector: Sequence[object], usage: Usage, model: str) -> ModelAns
     kept = [number for number in numbers if number is not None]
     if len(kept) < len(numbers):
         at = numbers.index(None)
-        msg = f"the embedding has {cut(vector[at])} at position {at}, which the column can't hold"
+        msg = f"the embedding has {cut(vector[at])} at position {at}, which the column can't store"
         return RowFault("malformed", msg, json.dumps(list(vector)))
     return ModelAnswer("", array("d", kept), "stop", usage.prompt, usage.completion, model)
 

@@ -31,9 +31,9 @@ from strandline_packs.text.filters.adapters.brought_params import (
 PACKAGE = "data_juicer"
 _LIBRARY = "Data-Juicer"
 _REFUSED = {
-    "text_key": "is named by the stage; give it as column",
-    "skip_op_error": "would drop rows without a word where they fail; leave it out",
-    "stats_export_path": "writes files of its own, which no ledger knows; leave it out",
+    "text_key": "is set by the stage; use `column` instead",
+    "skip_op_error": "would silently drop rows that fail; leave it out",
+    "stats_export_path": "writes its own files, which the ledger does not record; leave it out",
 }
 # Data-Juicer installs missing packages at run time, in the version of that day. Prevent it.
 _INSTALL_NOTHING = {"UV_OFFLINE": "1", "UV_NO_CACHE": "1", "PIP_NO_INDEX": "1"}
@@ -54,11 +54,11 @@ class DataJuicerOp(Stage):
         column: str | None = Field(
             default="text",
             min_length=1,
-            description="Column with the text; `null` for operators that read none.",
+            description="Column with the text; `null` for operators that read no text.",
         )
         keep_stats: bool = Field(
             default=False,
-            description="Whether what a filter measures becomes columns, by Data-Juicer's names.",
+            description="Add a filter's measurements as columns, named as in Data-Juicer.",
         )
 
         @property
@@ -240,7 +240,10 @@ def find_op(name: str) -> Any:  # noqa: ANN401 - a class of Data-Juicer's
     classes = {op_class.__name__: op_class for op_class in known.values()}
     found = known.get(name, classes.get(name))
     if found is None:
-        msg = f"'{PACKAGE}:{name}': it has no such filter or mapper; there are: {', '.join(known)}"
+        msg = (
+            f"'{PACKAGE}:{name}': it has no such filter or mapper; supported are: "
+            f"{', '.join(known)}"
+        )
         raise UnknownStageError(msg)
     return found
 

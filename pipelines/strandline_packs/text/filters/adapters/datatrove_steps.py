@@ -28,7 +28,7 @@ PACKAGE = "datatrove"
 _ROOMS = ("filters", "formatters")
 _KINDS = {"filters": "BaseFilter", "formatters": "BaseFormatter"}
 _REFUSED = {
-    "exclusion_writer": "writes files of its own, which no ledger knows; leave it out",
+    "exclusion_writer": "writes its own files, which the ledger does not record; leave it out",
 }
 
 
@@ -164,7 +164,9 @@ def find_step(name: str) -> Any:  # noqa: ANN401 - a class of datatrove's
         if name in steps:
             return steps[name]
         known += steps
-    msg = f"'datatrove:{name}': it has no such filter or formatter; there are: {', '.join(known)}"
+    msg = (
+        f"'datatrove:{name}': it has no such filter or formatter; supported are: {', '.join(known)}"
+    )
     raise UnknownStageError(msg)
 
 

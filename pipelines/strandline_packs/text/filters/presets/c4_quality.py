@@ -51,7 +51,7 @@ class C4Quality(SplittingFilter):
 
         unit: Unit = Field(
             default=Unit.LINES,
-            description="What the rules are about: `lines`, as in C4, or `sentences`.",
+            description="What the rules apply to: `lines`, as in C4, or `sentences`.",
         )
         remove_citations: bool = Field(
             default=True, description="Remove `[1]`, `[edit]` and `[citation needed]`."
@@ -60,13 +60,15 @@ class C4Quality(SplittingFilter):
             default=True, description="Drop lines that don't end in a stop or a quote."
         )
         min_num_sentences: int | None = Field(
-            default=5, ge=0, description="Fewest sentences in what is left of a text."
+            default=5, ge=0, description="Minimum number of sentences left of a text."
         )
         min_words_per_line: int | None = Field(
-            default=3, ge=0, description="Fewest words of a line, which blanks separate."
+            default=3, ge=0, description="Minimum number of words of a line, separated by blanks."
         )
         max_word_length: int | None = Field(
-            default=1000, ge=1, description="Most characters of a word; longer ones drop the line."
+            default=1000,
+            ge=1,
+            description="Maximum number of characters of a word; longer words drop the line.",
         )
         filter_lorem_ipsum: bool = Field(
             default=True, description="Drop texts in which a line has `lorem ipsum`."

@@ -83,7 +83,7 @@ def _find(name: str) -> Mapping[str, Any]:
     if name not in presets:
         alike = [known for known in presets if known[:2] == name[:2]]
         known = ", ".join(alike or presets)
-        msg = f"there is no preset {name!r}; there are: {known}"
+        msg = f"unknown preset {name!r}; the presets are: {known}"
         raise UnknownPresetError(msg)
     return presets[name]
 

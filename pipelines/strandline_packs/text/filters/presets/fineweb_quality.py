@@ -22,27 +22,27 @@ class FinewebQuality(SplittingFilter):
         """Bounds, by the names that datatrove has."""
 
         line_punct_thr: float = Field(
-            default=0.12, ge=0, le=1, description="Lowest share of lines that end in a stop."
+            default=0.12, ge=0, le=1, description="Minimum share of lines that end in a stop."
         )
         line_punct_exclude_zero: bool = Field(
-            default=False, description="Keep texts of which no line does."
+            default=False, description="Keep texts in which no line ends in a stop."
         )
         stop_chars: tuple[str, ...] | None = Field(
             default=None,
-            description="What a line may end in; without them the marks of all scripts that end a "
-            "sentence, quotes not among them.",
+            description="Characters that count as a stop; by default the marks of all scripts that "
+            "end a sentence, without quotes.",
         )
         short_line_thr: float = Field(
-            default=0.67, ge=0, le=1, description="Highest share of short lines."
+            default=0.67, ge=0, le=1, description="Maximum share of short lines."
         )
         short_line_length: int = Field(
-            default=30, ge=0, description="Most characters of a short line."
+            default=30, ge=0, description="Maximum number of characters of a short line."
         )
         char_duplicates_ratio: float = Field(
-            default=0.01, ge=0, le=1, description="Highest share of characters in repeated lines."
+            default=0.01, ge=0, le=1, description="Maximum share of characters in repeated lines."
         )
         new_line_ratio: float = Field(
-            default=0.3, ge=0, description="Most line ends per word or mark."
+            default=0.3, ge=0, description="Maximum number of line ends per word or mark."
         )
 
         @classmethod

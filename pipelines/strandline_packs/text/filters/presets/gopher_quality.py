@@ -47,36 +47,40 @@ class GopherQuality(SplittingFilter):
     class Params(PresetParams, SplittingFilter.Params):
         """Bounds; without one the rule is off."""
 
-        min_doc_words: int | None = Field(default=50, ge=0, description="Fewest words.")
-        max_doc_words: int | None = Field(default=100_000, ge=0, description="Most words.")
+        min_doc_words: int | None = Field(default=50, ge=0, description="Minimum number of words.")
+        max_doc_words: int | None = Field(
+            default=100_000, ge=0, description="Maximum number of words."
+        )
         min_avg_word_length: float | None = Field(
-            default=3, ge=0, description="Lowest mean length of words."
+            default=3, ge=0, description="Minimum mean length of words."
         )
         max_avg_word_length: float | None = Field(
-            default=10, ge=0, description="Highest mean length of words."
+            default=10, ge=0, description="Maximum mean length of words."
         )
         max_symbol_word_ratio: float | None = Field(
-            default=0.1, ge=0, description="Most `#`, and most ellipses, per word or mark."
+            default=0.1,
+            ge=0,
+            description="Maximum number of `#`, and of ellipses, per word or mark.",
         )
         max_bullet_lines_ratio: float | None = Field(
-            default=0.9, ge=0, description="Highest share of lines that begin with a bullet."
+            default=0.9, ge=0, description="Maximum share of lines that begin with a bullet."
         )
         max_ellipsis_lines_ratio: float | None = Field(
-            default=0.3, ge=0, description="Highest share of lines that end in an ellipsis."
+            default=0.3, ge=0, description="Maximum share of lines that end in an ellipsis."
         )
         min_alpha_words_ratio: float | None = Field(
             default=0.8,
             ge=0,
-            description="Lowest share of words and marks that have a letter; datatrove calls it "
+            description="Minimum share of words and marks that have a letter; datatrove calls it "
             "`max_non_alpha_words_ratio`.",
         )
         min_stop_words: int | None = Field(
-            default=2, ge=0, description="Fewest different stop words."
+            default=2, ge=0, description="Minimum number of different stop words."
         )
         stop_words: tuple[str, ...] | None = Field(
             default=None,
-            description="The stop words; without them those of the language, and no rule where it "
-            "has no list.",
+            description="The stop words; by default those of the language. For languages without a "
+            "list, the rule is off.",
         )
 
         @classmethod

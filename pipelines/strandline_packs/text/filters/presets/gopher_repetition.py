@@ -29,25 +29,29 @@ class GopherRepetition(SplittingFilter):
         """Highest shares; without one the rule is off."""
 
         dup_line_frac: float | None = Field(
-            default=0.3, ge=0, description="Highest share of lines that equal an earlier one."
+            default=0.3, ge=0, description="Maximum share of lines that equal an earlier one."
         )
         dup_para_frac: float | None = Field(
-            default=0.3, ge=0, description="The same of paragraphs, which blank lines separate."
+            default=0.3,
+            ge=0,
+            description=(
+                "Maximum share of paragraphs, separated by blank lines, that equal an earlier one."
+            ),
         )
         dup_line_char_frac: float | None = Field(
-            default=0.2, ge=0, description="Highest share of characters in repeated lines."
+            default=0.2, ge=0, description="Maximum share of characters in repeated lines."
         )
         dup_para_char_frac: float | None = Field(
-            default=0.2, ge=0, description="The same of repeated paragraphs."
+            default=0.2, ge=0, description="Maximum share of characters in repeated paragraphs."
         )
         top_n_grams: dict[int, float] = Field(
             default={2: 0.2, 3: 0.18, 4: 0.16},
-            description="By number of words: highest share of characters in the n-gram that "
-            "occurs most often, where it occurs twice at least.",
+            description="By number of words: maximum share of characters in the most frequent "
+            "n-gram, if it occurs at least twice.",
         )
         dup_n_grams: dict[int, float] = Field(
             default={5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10},
-            description="By number of words: highest share of characters in repeated n-grams.",
+            description="By number of words: maximum share of characters in repeated n-grams.",
         )
 
         @classmethod

@@ -80,7 +80,7 @@ def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) ->
     if as_json:
         write_line(json.dumps(facts))
         return
-    ended = "" if facts["ended"] else ", not ended in order or still running"
+    ended = "" if facts["ended"] else ", still running or ended without a report"
     listed = facts["listed"]
     rows = [
         ("ledger", facts["ledger"]),
@@ -117,7 +117,11 @@ def _describe_output(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 @take_manifest
 @take_volume
 @take_state
-@click.option("--limit", type=click.IntRange(min=1), help="Most sources to show.  [default: all]")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help="Maximum number of sources to show.  [default: all]",
+)
 @take_json
 def sources(
     file: Path,
@@ -173,7 +177,7 @@ def export(
 ) -> None:
     """Write every source with its outputs as JSON Lines or Parquet."""
     if metrics is not None and (state or to or form):
-        raise click.UsageError("--metrics goes with none of --state, --to and --format")
+        raise click.UsageError("--metrics excludes --state, --to and --format")
     is_parquet = form == "parquet" or (form is None and to is not None and to.suffix == ".parquet")
     write = write_parquet if is_parquet else write_jsonl
     with looking(locate(read_manifest(file, settings, volume=volume).plan, volume)) as store:

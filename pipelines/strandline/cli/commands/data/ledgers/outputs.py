@@ -76,6 +76,6 @@ def own_outputs(file: Path, settings: tuple[str, ...], volume: Path, as_json: bo
 def _describe(moved: MoveResult) -> list[str]:
     lines = describe_verdict(moved.verdict)
     if moved.verdict.problems:
-        return [*lines, f"the ledger stays as it was, with its outputs at {moved.old}"]
+        return [*lines, f"the ledger is unchanged; its outputs are at {moved.old}"]
     where = "" if moved.old in {None, moved.new} else f", no longer at {moved.old}"
     return [*lines, f"the outputs are at {moved.new}{where}"]

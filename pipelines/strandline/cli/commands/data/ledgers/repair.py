@@ -65,20 +65,22 @@ def describe(damage: Damage, *, is_trial: bool) -> list[str]:
     keys = sorted(mark.key for mark in damage.again.values())
     if keys:
         what = "would be" if is_trial else "will be"
-        lines.append(f"{format_amount(len(keys), 'source')} {what} done again by the next run:")
+        lines.append(
+            f"{format_amount(len(keys), 'source')} {what} processed again by the next run:"
+        )
         lines += [f"  {escape_text(key)}" for key in keys[:SHOWN]]
         lines += [f"  and {format_count(len(keys) - SHOWN)} more"] if len(keys) > SHOWN else []
     if damage.lighter:
         which = format_amount(len(damage.lighter), "source")
-        lines.append(f"kept output that is missing or hurt is forgotten, of {which}")
+        lines.append(f"discarded missing or damaged kept output of {which}")
     extra = len(damage.untidy) + len(damage.orphans) - len(damage.lighter)
     if extra:
         what = "would be removed" if is_trial else "are removed"
         lines.append(
-            f"files that no finished source names {what} from {format_amount(extra, 'folder')}"
+            f"files without a finished source {what} from {format_amount(extra, 'folder')}"
         )
     lines += [
-        f"left as it is, no run has written it: {escape_text(name)}"
+        f"left unchanged because no run wrote it: {escape_text(name)}"
         for name in damage.foreign[:SHOWN]
     ]
     return lines

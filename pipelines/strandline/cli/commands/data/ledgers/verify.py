@@ -78,8 +78,8 @@ def _refuse_move(store: Store, location: OutputRoot) -> None:
     """Reject outputs at another location: they prove nothing about this ledger."""
     if find_move(store, location) is not None:
         msg = (
-            f"the outputs of this ledger are at {name_old(store, location)}, but the pipeline says "
-            f"{location.name}; if you have moved them, run `strandline ledger move-outputs`"
+            f"the outputs of this ledger are at {name_old(store, location)}, but the pipeline "
+            f"names {location.name}; if you have moved them, run `strandline ledger move-outputs`"
         )
         raise LedgerError(msg)
 
@@ -101,7 +101,7 @@ def find_difference(location: str, outputs: OutputStore) -> str | None:
                 f"{describe_column(each, column)} in {file_name}"
                 for file_name, each in (first, (name, schema))
             )
-            advice = "give the reader a `schema`, so that all files open as one data set"
+            advice = "set `schema` of the reader, so that all files can be read as one data set"
             return f"the column {column!r} is {kinds}; {advice}"
     return None
 
@@ -115,9 +115,9 @@ def describe_verdict(verdict: VerificationResult) -> list[str]:
     if verdict.dead:
         stored += f"; {format_amount(verdict.dead, 'dead letter')}"
     if verdict.older:
-        stored += f"; {format_count(verdict.older)} as an older recipe made them"
+        stored += f"; {format_count(verdict.older)} made with an older recipe"
     if verdict.unfinished:
-        stored += f"; {format_amount(verdict.unfinished, 'unfinished source')} not judged"
+        stored += f"; {format_amount(verdict.unfinished, 'unfinished source')} not checked"
     if not verdict.problems:
         return [f"verified: {stored}"]
     rest = len(verdict.problems) - PROBLEMS_SHOWN

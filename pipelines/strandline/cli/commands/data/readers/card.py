@@ -39,13 +39,13 @@ from strandline_api.names import LICENSE_ANNOTATION, TITLE_ANNOTATION
     "--license",
     "license_id",
     metavar="ID",
-    help="License of the data set, such as cc-by-4.0.  "
-    f"[default: what the file's annotation {LICENSE_ANNOTATION} says]",
+    help="License of the data set, such as cc-by-4.0.  [default: the file's annotation "
+    f"{LICENSE_ANNOTATION}]",
 )
 @click.option(
     "--title",
-    help="Name of the data set.  "
-    f"[default: what the annotation {TITLE_ANNOTATION} says, or the pipeline's name]",
+    help=f"Name of the data set.  [default: the annotation {TITLE_ANNOTATION}, or the pipeline's "
+    "name]",
 )
 def card(
     file: Path,
@@ -69,7 +69,7 @@ def card(
     )
     _write(render_card(facts), out, locate_output(plan, volume))
     if chosen is None:
-        click.echo("the card names no license; --license does", err=True)
+        click.echo("the card names no license; set one with --license", err=True)
 
 
 def _write(text: str, out: Path | None, output: str) -> None:

@@ -79,5 +79,5 @@ def push(
         }
         write_line(json.dumps(content))
         return
-    what = f"{format_amount(result.files, 'file')} copied" if result.is_new else "it is there"
+    what = f"{format_amount(result.files, 'file')} copied" if result.is_new else "already pushed"
     click.echo(f"{result.target}: {what}, revision {result.revision}")
