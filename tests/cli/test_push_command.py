@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,23 @@ def test_the_data_set_is_not_pushed_into_itself(project: Project, run: Call, cal
     result = call("push", "pipeline.yaml", "--to", "strandline-data/default/notes/output/x")
     assert result.exit_code == ExitCode.BAD_SPEC
     assert "this is the location of the data set itself" in result.stderr
+
+
+@pytest.mark.parametrize("target", ["ftpx://host/a", "delta:ftpx://host/a", "s3x://bucket"])
+def test_an_unknown_protocol_is_rejected_by_name(
+    project: Project, run: Call, call: Call, target: str
+) -> None:
+    run()
+    result = call("push", "pipeline.yaml", "--to", target)
+    assert result.exit_code == ExitCode.BAD_SPEC
+    assert re.search(r"unknown protocol (ftpx|s3x)://; did you mean (ftp|s3)://\?", result.stderr)
+
+
+def test_a_volume_is_no_url(project: Project, call: Call, tmp_path: Path) -> None:
+    result = call("run", "pipeline.yaml", "--volume", "s3://bucket/folder")
+    assert result.exit_code == ExitCode.BAD_SPEC
+    assert "a volume is a folder on this machine, not a URL" in result.stderr
+    assert not list(tmp_path.glob("s3*"))
 
 
 def test_without_a_run_there_is_nothing_to_push(project: Project, call: Call) -> None:

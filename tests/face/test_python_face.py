@@ -182,6 +182,13 @@ def test_wrong_arguments_of_run_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_checkpoint_path_is_no_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="s3://bucket: a volume is a folder on this machine"):
+        build().run(checkpoint_path="s3://bucket", engine="inline")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_work_sets_the_options_of_a_stage() -> None:
     plan = work(
         DoubleAll(),

@@ -29,6 +29,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.code.stage_code import fingerprint_code
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.revise.cuts.auto_cuts import CutSettings
+from strandline.storage.layout import require_folder
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.notation.quantities import parse_memory
 from strandline_api.objects.pipeline import ObjectMeta
@@ -153,7 +154,7 @@ class Pipeline:
             KeyboardInterrupt: the run was interrupted.
         """
         engine = _check_engine(self.engine if engine is None else engine)
-        volume = None if checkpoint_path is None else Path(checkpoint_path)
+        volume = None if checkpoint_path is None else require_folder(checkpoint_path)
         change = self.on_change if on_change is None else OnChange(on_change)
         # Compute the fingerprint as late as possible: a notebook may redefine a function after
         # creating the pipeline that uses the function.

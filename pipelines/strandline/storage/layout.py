@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,26 @@ from strandline_api.outcome.driver_log import LOGS
 
 # Default volume, used without an option.
 VOLUME = "./strandline-data"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # arguments of renameat2(2)
 _NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
+
+
+def require_folder(volume: str | os.PathLike[str]) -> Path:
+    """Return the path of a volume.
+
+    Raises:
+        ValueError: if the volume is a URL, which would become a local folder named like `s3:`.
+    """
+    path = Path(volume)
+    if _URL.match(str(path)):
+        msg = (
+            f"{volume}: a volume is a folder on this machine, not a URL; set the path of the sink "
+            "to write outputs to a store"
+        )
+        raise ValueError(msg)
+    return path
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from strandline.cli.app.advice import note_file
 from strandline.cli.app.json_output import reserve
 from strandline.cli.app.program import add_debug
 from strandline.run.attempt.engines import ENGINES
-from strandline.storage.layout import VOLUME
+from strandline.storage.layout import VOLUME, require_folder
 from strandline_api.objects.removed_engine import ENGINE_REMOVED, REMOVED_ENGINE
 
 Command = Callable[..., Any]
@@ -25,12 +25,20 @@ def _keep_output(ctx: click.Context, _option: click.Parameter, is_asked: bool) -
     return is_asked
 
 
+def _require_folder(_ctx: click.Context, _option: click.Parameter, volume: Path) -> Path:
+    try:
+        return require_folder(volume)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 take_file = click.argument("file", type=click.Path(path_type=Path), callback=note_file)
 take_files = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 take_volume = click.option(
     "--volume",
     type=click.Path(path_type=Path),
     default=VOLUME,
+    callback=_require_folder,
     show_default=True,
     help="Folder for ledger, attempts and, if the sink has no path, the output.",
 )

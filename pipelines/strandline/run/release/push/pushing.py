@@ -26,6 +26,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.columns import trace_columns
 from strandline.run.release.push.folder import push_to_folder
 from strandline.run.release.push.reading import read_shipment, require_complete
+from strandline.storage.access.protocols import find_lack
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import resolve_location
 
@@ -108,7 +109,8 @@ def check_target(target: str, outputs: str) -> None:
         outputs: folder or URL of the data set itself.
 
     Raises:
-        BadTargetError: if the target overlaps with the data set, or its package is missing.
+        BadTargetError: if the target overlaps with the data set, its package is missing, or its
+            protocol is unknown.
     """
     kind = find_kind(target)
     if target.startswith(HUB):
@@ -118,6 +120,9 @@ def check_target(target: str, outputs: str) -> None:
         _require(target, FORMATS[kind].package)
         if not FORMATS[kind].is_location:
             return
+    lack = find_lack(target if kind is None else locate_table(target))
+    if lack is not None:
+        raise BadTargetError(f"{target}: {lack.message}; {lack.hint}")
     location, inside = _locate(kind, target), f"{outputs.rstrip('/')}/"
     if f"{location}/".startswith(inside) or inside.startswith(f"{location}/"):
         raise BadTargetError(
