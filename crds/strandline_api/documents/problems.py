@@ -6,7 +6,7 @@ module must not depend on any particular document.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from difflib import get_close_matches
 from typing import Any
@@ -62,16 +62,21 @@ _QUOTABLE = (bool, int, float, date, datetime)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of a document: the place, the description, and a suggestion."""
+    """A problem of a document: the path, the description, and a suggestion.
+
+    Attributes:
+        place: file and line, such as `pipeline.yaml:12`; empty if unknown.
+    """
 
     path: str
     message: str
     suggestion: str = ""
+    place: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         """Join the parts: `spec.stagess: unknown field 'stagess'; did you mean 'stages'?`."""
         text = f"{self.message}; {self.suggestion}" if self.suggestion else self.message
-        return f"{self.path}: {text}" if self.path else text
+        return ": ".join(filter(None, (self.place, self.path, text)))
 
 
 class SpecError(ValueError):

@@ -10,6 +10,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import plan_spec
 from strandline.run.code.code import bring_code
 from strandline.run.code.stage_code import fingerprint_code
+from strandline.run.manifest.places import locating
 from strandline.run.manifest.references import resolve_references
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import VOLUME
@@ -51,11 +52,12 @@ def read_manifest(
         StrandlineError: if the pipeline's code can't be fetched now.
     """
     pipeline, unknown, is_stored = read_pipeline(path, settings, is_strict=is_strict)
-    pipeline = resolve_references(pipeline, volume, others)
-    plan = fingerprint_code(plan_spec(pipeline, bring_code(pipeline.spec.code)))
-    problems = tuple(_find_unmeasured(pipeline))
-    if problems:
-        raise SpecError(problems)
+    with locating(path, settings):
+        pipeline = resolve_references(pipeline, volume, others)
+        plan = fingerprint_code(plan_spec(pipeline, bring_code(pipeline.spec.code)))
+        problems = tuple(_find_unmeasured(pipeline))
+        if problems:
+            raise SpecError(problems)
     return Manifest(pipeline, plan, unknown, is_stored)
 
 

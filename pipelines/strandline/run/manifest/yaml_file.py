@@ -6,21 +6,17 @@ is loaded here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
+from strandline.run.manifest.places import NAME_MARK, TOP, locating, split_name, split_path
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.problems import Problem, SpecError, show
 from strandline_api.documents.stored import is_stored, omit_unknown
 from strandline_api.objects.pipeline import CurationPipeline
-
-NAME_MARK = "#"
-_TOP = ("apiVersion", "kind", "metadata", "spec")
-_PART = re.compile(r"""\[(\d+)\]|\["([^"]+)"\]|\.?([^.\[\]]+)""")
 
 
 class _Loader(yaml.SafeLoader):
@@ -69,6 +65,11 @@ def read_pipeline(path: Path, settings: Sequence[str] = (), *, is_strict: bool =
     Raises:
         SpecError: if the file, the settings, or the pipeline are wrong. Lists all problems.
     """
+    with locating(path, settings):
+        return _read_pipeline(path, settings, is_strict=is_strict)
+
+
+def _read_pipeline(path: Path, settings: Sequence[str], *, is_strict: bool) -> Reading:
     document = _choose_document(path)
     was_stored = is_stored(document)
     unknown: tuple[str, ...] = ()
@@ -85,7 +86,7 @@ def list_pipelines(path: Path) -> list[Path]:
     Raises:
         SpecError: if the file is not YAML, or a document among several has no name.
     """
-    file, name = _split_name(path)
+    file, name = split_name(path)
     documents = parse_documents(_read_text(file), str(file))
     if name or len(documents) == 1:
         return [path]
@@ -100,7 +101,7 @@ def list_pipelines(path: Path) -> list[Path]:
 
 def _choose_document(path: Path) -> Any:  # noqa: ANN401 - whatever the document holds
     """Return the document that `FILE#NAME` names, or the only document of a file."""
-    file, name = _split_name(path)
+    file, name = split_name(path)
     documents = parse_documents(_read_text(file), str(file))
     names = [_find_name(document) for document in documents]
     if name:
@@ -113,12 +114,6 @@ def _choose_document(path: Path) -> Any:  # noqa: ANN401 - whatever the document
         what = f"the file has {len(documents)} documents"
         _refuse(f"{file}: {what}; name one of its pipelines, as in {file}{NAME_MARK}{example}")
     return documents[0]
-
-
-def _split_name(path: Path) -> tuple[Path, str]:
-    """Split `FILE#NAME` into file and name. The path of an existing file is not split."""
-    file, mark, name = str(path).rpartition(NAME_MARK)
-    return (Path(file), name) if mark and file and not path.exists() else (path, "")
 
 
 def _find_name(document: object) -> str:
@@ -170,14 +165,14 @@ def change(document: Any, setting: str) -> Any:  # noqa: ANN401 - a parsed docum
         SpecError: if the setting is malformed, or its path does not exist.
     """
     path, equals, text = setting.partition("=")
-    parts = _split(path.strip())
+    parts = split_path(path.strip())
     if not equals or not parts:
         _refuse(f"--set {setting!r} must be path=value, such as spec.sink.workers.max=2")
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         _refuse(f"--set {setting!r}: the value is not valid YAML", error)
-    if parts[0] not in _TOP:
+    if parts[0] not in TOP:
         parts = ["spec", *parts]
     return _put(document, parts, value, "")
 
@@ -203,19 +198,6 @@ def _explain(error: yaml.MarkedYAMLError) -> str:
     if error.context and error.context_mark and error.problem:
         what += f" ({error.context} that begins in line {error.context_mark.line + 1})"
     return at + what
-
-
-def _split(path: str) -> list[str]:
-    """Return the parts of a path, or an empty list if the path is malformed."""
-    parts: list[str] = []
-    at = 0
-    while at < len(path):
-        found = _PART.match(path, at)
-        if found is None or (at == 0 and path.startswith(".")):
-            return []
-        parts.append(next(group for group in found.groups() if group is not None))
-        at = found.end()
-    return parts
 
 
 def _put(node: Any, parts: list[str], value: Any, at: str) -> Any:  # noqa: ANN401 - YAML
