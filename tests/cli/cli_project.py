@@ -138,9 +138,13 @@ def drop_progress(text: str) -> str:
 
 
 def read_errors(result: Result) -> str:
-    """Return the errors on stderr, which must be sentences and nothing else."""
+    """Return the errors on stderr, without file and line. They must be sentences and nothing else.
+
+    tests/run/test_manifest_places.py has the lines.
+    """
     assert "Traceback" not in result.output
     lines = drop_progress(result.stderr).splitlines()
     assert "".join(lines[:1]).startswith("strandline: error: "), result.stderr
     text = "\n".join(line.removeprefix("strandline: error: ") for line in lines)
+    text = re.sub(r"(?m)^[\w./-]+\.yaml:\d+: ", "", text)
     return re.sub(r"own_stage_\d+", "own_stage", text)

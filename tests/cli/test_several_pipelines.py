@@ -125,7 +125,7 @@ def test_a_file_may_hold_several_pipelines_addressed_by_name(project: Project, c
     assert read_errors(call("verify", "all.yaml")) == (
         "all.yaml: the file has 2 documents; name one of its pipelines, as in all.yaml#clean"
     )
-    assert "it holds 'clean', 'notes'" in read_errors(call("verify", "all.yaml#other"))
+    assert "its pipelines are: 'clean', 'notes'" in read_errors(call("verify", "all.yaml#other"))
 
 
 def test_a_change_in_the_first_pipeline_reaches_the_second(project: Project, call: Call) -> None:
