@@ -38,11 +38,12 @@ _LABELS = {
 }
 _TYPES = {"string": "text", "boolean": "`true`, `false`"}
 _PAID_BY = {
-    Treatment.DISRUPTION: "yes, by `disruptions.maxRetries`",
-    Treatment.RETRIED: "yes, by `maxRetries`",
-    Treatment.WAITED: "yes, without limit",
+    Treatment.DISRUPTION: "`disruptions.maxRetries`",
+    Treatment.RETRIED: "`maxRetries`",
+    Treatment.WAITED: "no limit",
     Treatment.NEVER: "never",
 }
+_CONTINUES = re.compile(r"^Nothing: the next attempt continues( on another node)?\.\s*")
 
 
 def render_reference(kinds: Iterable[Node]) -> str:
@@ -58,7 +59,7 @@ def render_failures(page: str) -> str:
     """
     tables = {
         "exits": _table(("exit code", "what it means", "what to do"), _list_exits()),
-        "causes": _table(("cause", "retried", "what it means", "what to do"), _list_causes()),
+        "causes": _table(("cause", "retries", "what it means", "what to do"), _list_causes()),
         "disruptions": _table(
             ("disruption", "cause", "what it says", "known by", "what to do"), _list_disruptions()
         ),
@@ -87,12 +88,14 @@ def _list_causes() -> Iterator[tuple[str, ...]]:
 
 def _list_disruptions() -> Iterator[tuple[str, ...]]:
     for kind in Disruption:
-        yield f"`{kind}`", f"`{kind.cause}`", kind.describe("N", "…"), kind.marks, kind.advice
+        # The page states once that the next attempt continues.
+        advice = _CONTINUES.sub("", kind.advice) or "–"
+        yield f"`{kind}`", f"`{kind.cause}`", kind.describe("N", "…"), kind.marks, advice
 
 
 def _list_reasons() -> Iterator[tuple[str, ...]]:
     for reason in Reason:
-        yield f"`{reason}`", reason.meaning, reason.advice or "Nothing."
+        yield f"`{reason}`", reason.meaning, reason.advice or "–"
 
 
 def _describe_kind(definition: Node) -> Iterator[str]:

@@ -36,14 +36,14 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 SETTLE_SECONDS = 15.0
 # Busy machines take longer.
 STILL_SECONDS, MOST_LOOKS = 5.0, 12
+SAME = "″"  # ditto mark
 HEAD = (
     "# What an obstacle looks like\n\n"
-    "A pipeline that doesn't run says why: in the column STATE of `kubectl get cpipe`, in its "
-    "conditions, in events, and, where nothing changes for long, by an alert. This page shows what "
-    "you see of each obstacle after 1, 5, and 30 minutes. [Reasons](failures.md#reasons) has what "
-    "to do about each.\n\n"
-    "Words in capitals stand for what differs: TIME, and N for a number. The page is made by "
-    "`pytest --update-golden tests/apiserver/test_obstacles_over_time.py`.\n"
+    "Recognize why a pipeline does not run: this page shows each obstacle after 1, 5, and 30 "
+    "minutes. STATE is a column of `kubectl get cpipe`; the last column names the alert. See "
+    "[Reasons](failures.md#reasons) for remedies.\n\n"
+    f"A cell with {SAME} repeats the cell above. TIME and N stand for values that vary. To write "
+    "this page, run `pytest --update-golden tests/apiserver/test_obstacles_over_time.py`.\n"
 )
 _MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
@@ -138,6 +138,7 @@ def spell_section(title: str, sights: list[Sight]) -> Iterator[str]:
     yield f"\n## {title}\n"
     yield "| After | PHASE | STATE | Attempt | Its MESSAGE | Warnings | Conditions | Alert |"
     yield "|---|---|---|---|---|---|---|---|"
+    above: list[str] = []
     for at, minutes in enumerate(MINUTES):
         sight = sights[at]
         conditions = ", ".join(
@@ -153,8 +154,15 @@ def spell_section(title: str, sights: list[Sight]) -> Iterator[str]:
             conditions,
             find_alert(sights[: at + 1]),
         ]
-        shown = " | ".join(mask(cell).replace("|", "/") for cell in cells)
-        yield f"| {minutes} min | {shown} |"
+        masked = [mask(cell).replace("|", "/") for cell in cells]
+        yield f"| {minutes} min | {' | '.join(mark_repetitions(masked, above))} |"
+        above = masked
+
+
+def mark_repetitions(cells: list[str], above: list[str]) -> list[str]:
+    """Replace cells that equal the cell above by a ditto mark; empty cells stay empty."""
+    pairs = zip(cells, above or [""] * len(cells), strict=True)
+    return [SAME if cell and cell == before else cell for cell, before in pairs]
 
 
 @pytest.mark.timeout(900)
