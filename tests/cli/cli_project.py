@@ -140,7 +140,7 @@ def drop_progress(text: str) -> str:
 def read_errors(result: Result) -> str:
     """Return the errors on stderr, without file and line. They must be sentences and nothing else.
 
-    tests/run/test_manifest_places.py has the lines.
+    tests/run/test_manifest_positions.py has the lines.
     """
     assert "Traceback" not in result.output
     lines = drop_progress(result.stderr).splitlines()

@@ -32,7 +32,7 @@ from ray._raylet import (  # type: ignore[attr-defined]
 from strandline.engine.ray.connection import (
     ClusterRefusedError,
     connected,
-    keeping_local,
+    sharing_local,
     start_ahead,
 )
 from strandline.engine.ray.engine import list_modules
@@ -131,7 +131,7 @@ def test_a_failed_early_start_is_reported_by_the_run_that_needs_ray(
     monkeypatch.setattr("ray.init", refuse(RuntimeError("no room")))
     start_ahead(1, lambda: begun.append("beside"))
     assert begun == ["beside"]
-    with pytest.raises(RayStartError, match="no room"), keeping_local(), connected(None, 1):
+    with pytest.raises(RayStartError, match="no room"), sharing_local(), connected(None, 1):
         pass
 
 

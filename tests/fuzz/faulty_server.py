@@ -30,7 +30,7 @@ from fake_model import (
     draw_faults,
 )
 from strandline_packs.models.asking.answers import Reply, Unanswered
-from strandline_packs.models.asking.keeping.request_log import SUFFIX, FileLog
+from strandline_packs.models.asking.log.request_log import SUFFIX, FileLog
 from vendor_replies import USAGE
 
 ASKED, GIVEN, TWICE, PIDS, VANISHED = "asked", "given", "twice", "pids", "vanished"

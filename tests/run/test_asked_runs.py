@@ -25,7 +25,7 @@ from strandline.plan.errors import StageStoppedError
 from strandline.storage.errors import VolumeError
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_packs.models.asking.keeping.request_log import FileLog
+from strandline_packs.models.asking.log.request_log import FileLog
 from vendor_replies import HIDDEN_ERRORS, NO_ANSWERS, choose
 
 NAME, FILES, ROWS = "asked", 3, 200

@@ -24,7 +24,7 @@ import yaml
 from jobs import Job, end_strays
 from pipeline_runs import Passes
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_packs.models.asking.keeping.request_log import FileLog
+from strandline_packs.models.asking.log.request_log import FileLog
 from waiting import wait_until
 
 PYTHON = os.environ.get("STRANDLINE_TEST_LLAMA")

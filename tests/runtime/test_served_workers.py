@@ -23,7 +23,7 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Lineage, Task
 from strandline.stages import AskModel
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_packs.models.asking.keeping.request_log import FileLog
+from strandline_packs.models.asking.log.request_log import FileLog
 from test_own_servers import is_alive, list_started, serve, wait_until_gone
 from test_scaler import TIMEOUT, standing
 from waiting import wait_until

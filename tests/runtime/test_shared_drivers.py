@@ -34,10 +34,10 @@ SOURCES = 12
 # One local Ray for three runs; each run prints the pid of its node.
 KEEPING = """
 import time
-from strandline.engine.ray.connection import connected, keeping_local
+from strandline.engine.ray.connection import connected, sharing_local
 from strandline.engine.ray.local.start import is_running
 
-with keeping_local():
+with sharing_local():
     seen = []
     for cpus in (1, 1, 2, 2):
         with connected(None, cpus, ["colorsys"]) as connection:
@@ -57,7 +57,7 @@ print(*(seen.index(pid) for pid in seen))
 # Ray starts before the run that needs it, and a module loaded in the background may fail.
 AHEAD = """
 import threading
-from strandline.engine.ray.connection import connected, find_capacity, keeping_local, start_ahead
+from strandline.engine.ray.connection import connected, find_capacity, sharing_local, start_ahead
 from strandline.engine.ray.local.start import find_child, is_running
 
 def load():
@@ -68,7 +68,7 @@ def load():
 start_ahead(1, load)
 raylet = find_child("raylet")
 print(find_capacity(1, is_whole=False))
-with keeping_local(), connected(None, 1) as connection:
+with sharing_local(), connected(None, 1) as connection:
     print(is_running(raylet), connection.raylet == raylet)
 print(is_running(raylet))
 """

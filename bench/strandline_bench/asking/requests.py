@@ -23,9 +23,9 @@ from strandline_bench.asking.quick_server import started_server
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, bound, format_number, reach
 from strandline_packs.models.asking.answers import ModelAnswer
-from strandline_packs.models.asking.keeping.answer_book import AnswerBook, KeepingTerms
-from strandline_packs.models.asking.keeping.log_blocks import LogEntry, build_block, pack
-from strandline_packs.models.asking.keeping.request_log import ANSWERS, SUFFIX, FolderLog
+from strandline_packs.models.asking.log.answer_book import AnswerBook, KeepingTerms
+from strandline_packs.models.asking.log.log_blocks import LogEntry, build_block, pack
+from strandline_packs.models.asking.log.request_log import ANSWERS, SUFFIX, FolderLog
 
 LEAST_SHARE = 95.0  # percent of the rate of its own client library alone
 MOST_BYTES, MOST_SECONDS = 500.0, 10.0  # MB for a million requests, and seconds to read them

@@ -65,18 +65,18 @@ class Problem:
     """A problem of a document: the path, the description, and a suggestion.
 
     Attributes:
-        place: file and line, such as `pipeline.yaml:12`; empty if unknown.
+        position: file and line, such as `pipeline.yaml:12`; empty if unknown.
     """
 
     path: str
     message: str
     suggestion: str = ""
-    place: str = field(default="", compare=False)
+    position: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         """Join the parts: `spec.stagess: unknown field 'stagess'; did you mean 'stages'?`."""
         text = f"{self.message}; {self.suggestion}" if self.suggestion else self.message
-        return ": ".join(filter(None, (self.place, self.path, text)))
+        return ": ".join(filter(None, (self.position, self.path, text)))
 
 
 class SpecError(ValueError):

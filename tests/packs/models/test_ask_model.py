@@ -21,7 +21,7 @@ from strandline.plan.stages.columns import Columns
 from strandline.plan.task import FailedRow, Lineage, Task
 from strandline.stages import AskModel
 from strandline_api.outcome.causes import Cause
-from strandline_packs.models.asking.keeping.request_log import FileLog
+from strandline_packs.models.asking.log.request_log import FileLog
 
 URL = "http://127.0.0.1:9/v1"
 SCORE = {

@@ -13,8 +13,8 @@ import pytest
 from fake_model import FakeModel, Fault
 from strandline.plan.task import FailedRow, Task
 from strandline_packs.models.asking.answers import Endpoint, ModelAnswer, Reply, RowFault
-from strandline_packs.models.asking.keeping.log_blocks import LogEntry, build_block, pack
-from strandline_packs.models.asking.keeping.request_log import FileLog
+from strandline_packs.models.asking.log.log_blocks import LogEntry, build_block, pack
+from strandline_packs.models.asking.log.request_log import FileLog
 from strandline_packs.models.asking.rows.requests import RequestBuilder
 from strandline_packs.models.asking.traffic.judging import judge
 from test_ask_model import SCORE, Asked, texts

@@ -16,7 +16,7 @@ from strandline.stages import AskModel
 from strandline.storage.access.stores import open_store
 from strandline.storage.errors import VolumeError
 from strandline_packs.models.asking.answers import ModelAnswer
-from strandline_packs.models.asking.keeping.request_log import FileLog
+from strandline_packs.models.asking.log.request_log import FileLog
 from test_ask_model import URL, Asked, texts
 from test_conversations import summarize_twice
 

@@ -12,22 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline_packs.models.asking.answers import ModelAnswer
-from strandline_packs.models.asking.keeping.answer_book import AnswerBook, KeepingTerms
-from strandline_packs.models.asking.keeping.answer_index import AnswerIndex
-from strandline_packs.models.asking.keeping.log_blocks import (
+from strandline_packs.models.asking.log.answer_book import AnswerBook, KeepingTerms
+from strandline_packs.models.asking.log.answer_index import AnswerIndex
+from strandline_packs.models.asking.log.log_blocks import (
     LogEntry,
     ReadWindow,
     build_block,
     pack,
     read_all,
 )
-from strandline_packs.models.asking.keeping.request_log import (
+from strandline_packs.models.asking.log.request_log import (
     Appended,
     FileLog,
     FolderLog,
     prune_file,
 )
-from strandline_packs.models.asking.keeping.store_log import StoreLog
+from strandline_packs.models.asking.log.store_log import StoreLog
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 entries = st.builds(

@@ -118,9 +118,9 @@ def connected(
         RayStartError: if a local Ray did not start.
         VolumeError: if the path of a local Ray's sockets is too long.
     """
-    kept = _KEPT.get()
-    if kept is not None and not address:
-        yield kept.enter(_choose_cpus(workers), modules)
+    shared = _SHARED.get()
+    if shared is not None and not address:
+        yield shared.enter(_choose_cpus(workers), modules)
     elif ray.is_initialized():
         yield Connection(_count_cpus())
     elif address:
@@ -135,7 +135,7 @@ def connected(
             yield connection
 
 
-class _KeptRay:
+class _SharedRay:
     """A local Ray that outlives a run, so that the next run need not start it."""
 
     def __init__(self) -> None:
@@ -160,23 +160,23 @@ class _KeptRay:
         self._ray.close()
 
 
-_KEPT: ContextVar[_KeptRay | None] = ContextVar("kept", default=None)
+_SHARED: ContextVar[_SharedRay | None] = ContextVar("shared", default=None)
 
 
 @contextmanager
-def keeping_local() -> Iterator[None]:
+def sharing_local() -> Iterator[None]:
     """Share a local Ray between the runs of the block: one started ahead, or the first run's."""
-    kept = _KEPT.get() or _KeptRay()
-    _KEPT.set(kept)
+    shared = _SHARED.get() or _SharedRay()
+    _SHARED.set(shared)
     try:
         yield
     finally:
-        _KEPT.set(None)
-        kept.close()
+        _SHARED.set(None)
+        shared.close()
 
 
 def start_ahead(workers: int | None, meanwhile: Callable[[], object]) -> None:
-    """Start the local Ray for the next `keeping_local`; its processes load Python in parallel.
+    """Start the local Ray for the next `sharing_local`; its processes load Python in parallel.
 
     If that fails, the run that needs Ray tries again and reports the reason.
 
@@ -184,12 +184,12 @@ def start_ahead(workers: int | None, meanwhile: Callable[[], object]) -> None:
         workers: see `connected`.
         meanwhile: called in a thread during the start; its errors are ignored.
     """
-    kept = _KeptRay()
+    shared = _SharedRay()
     beside = threading.Thread(target=_call_quietly, args=(meanwhile,), daemon=True)
     beside.start()
     with suppress(StrandlineError, OSError):
-        kept.enter(_choose_cpus(workers), _NEEDED)
-        _KEPT.set(kept)
+        shared.enter(_choose_cpus(workers), _NEEDED)
+        _SHARED.set(shared)
     beside.join()
 
 
@@ -315,7 +315,7 @@ def find_capacity(workers: int | None, *, is_whole: bool) -> Mapping[str, float]
         is_whole: whether more than the CPUs is needed. The result is None if Ray can't report other
             resources before its start.
     """
-    if ray.is_initialized() and _KEPT.get() is None:
+    if ray.is_initialized() and _SHARED.get() is None:
         return None
     from strandline.engine.autoscaler.inputs import CPU  # noqa: PLC0415 - Ray starts before that
 

@@ -103,11 +103,11 @@ def keeping_started(name: str | None) -> Iterator[None]:
         yield
         return
     try:
-        from strandline.engine.ray.connection import keeping_local  # noqa: PLC0415 - see above
+        from strandline.engine.ray.connection import sharing_local  # noqa: PLC0415 - see above
     except ImportError:  # a run that needs Ray reports this error
         yield
         return
-    with keeping_local():
+    with sharing_local():
         yield
 
 

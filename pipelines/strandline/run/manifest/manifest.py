@@ -10,7 +10,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import plan_spec
 from strandline.run.code.code import bring_code
 from strandline.run.code.stage_code import fingerprint_code
-from strandline.run.manifest.places import locating
+from strandline.run.manifest.positions import locating
 from strandline.run.manifest.references import resolve_references
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import VOLUME

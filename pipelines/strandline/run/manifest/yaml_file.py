@@ -1,7 +1,7 @@
 """Reads a manifest file into a pipeline of the API: bytes, YAML, settings, then the model.
 
-Only this module of the runtime reads YAML. The model gives the fields their meaning, and no stage
-is loaded here.
+The runtime reads YAML only here and in `positions`. The model gives the fields their meaning, and
+no stage is loaded here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
-from strandline.run.manifest.places import NAME_MARK, TOP, locating, split_name, split_path
+from strandline.run.manifest.positions import NAME_MARK, TOP, locating, split_name, split_path
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.problems import Problem, SpecError, show
 from strandline_api.documents.stored import is_stored, omit_unknown

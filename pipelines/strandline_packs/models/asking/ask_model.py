@@ -20,14 +20,14 @@ from strandline.plan.stages.columns import Columns
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Slot, Task
 from strandline_packs.models.asking.answers import ModelAnswer, RowFault
-from strandline_packs.models.asking.keeping.answer_book import (
+from strandline_packs.models.asking.log.answer_book import (
     AnswerBook,
     ConversationStore,
     KeepingTerms,
 )
-from strandline_packs.models.asking.keeping.log_folders import locate_log, open_account
-from strandline_packs.models.asking.keeping.request_log import FolderLog
-from strandline_packs.models.asking.keeping.store_log import StoreLog
+from strandline_packs.models.asking.log.log_folders import locate_log, open_account
+from strandline_packs.models.asking.log.request_log import FolderLog
+from strandline_packs.models.asking.log.store_log import StoreLog
 from strandline_packs.models.asking.parameters import PACKAGES, AskParams
 from strandline_packs.models.asking.protocols.index import find_protocol
 from strandline_packs.models.asking.questions.conversations import (

@@ -18,7 +18,7 @@ from strandline.data.statistics.request_figures import format_cost
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
 from strandline_api.notation.quantities import parse_duration
-from strandline_packs.models.asking.keeping.log_folders import LogFolder, find_folder
+from strandline_packs.models.asking.log.log_folders import LogFolder, find_folder
 from strandline_packs.models.asking.spending.account import read_spent
 
 _STORE = "{stage}: the log is at {url}; prune it with a lifecycle rule of the store"

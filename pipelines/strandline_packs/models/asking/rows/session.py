@@ -10,7 +10,7 @@ from typing import Any
 
 from strandline.plan.errors import BudgetSpentError
 from strandline_packs.models.asking.answers import ModelAnswer, RowFault
-from strandline_packs.models.asking.keeping.answer_book import AnswerBook
+from strandline_packs.models.asking.log.answer_book import AnswerBook
 from strandline_packs.models.asking.rows.requests import RowsRequest
 from strandline_packs.models.asking.spending.tally import RequestTally
 from strandline_packs.models.asking.traffic.asker import Asker, Outcome

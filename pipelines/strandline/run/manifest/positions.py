@@ -1,4 +1,4 @@
-"""Places in a manifest: `FILE#NAME`, dotted paths, and the lines of problems.
+"""Positions in a manifest: `FILE#NAME`, dotted paths, and the lines of problems.
 
 The module must not depend on the meaning of any field.
 """
@@ -56,7 +56,7 @@ def locating(path: Path, settings: Sequence[str] = ()) -> Iterator[None]:
         if document is None:
             raise
         is_set = tuple(_normalize(setting.partition("=")[0]) for setting in settings)
-        problems = tuple(_place(each, file, document, is_set) for each in error.problems)
+        problems = tuple(_locate(each, file, document, is_set) for each in error.problems)
         raise SpecError(problems) from error
 
 
@@ -71,10 +71,10 @@ def find_line(document: yaml.Node, path: str) -> int:
     return int(line) + 1
 
 
-def _place(problem: Problem, file: Path, document: yaml.Node, is_set: Sequence[str]) -> Problem:
-    if not problem.path or problem.place or _normalize(problem.path).startswith(tuple(is_set)):
+def _locate(problem: Problem, file: Path, document: yaml.Node, is_set: Sequence[str]) -> Problem:
+    if not problem.path or problem.position or _normalize(problem.path).startswith(tuple(is_set)):
         return problem
-    return replace(problem, place=f"{file}:{find_line(document, problem.path)}")
+    return replace(problem, position=f"{file}:{find_line(document, problem.path)}")
 
 
 def _normalize(path: str) -> str:
@@ -100,9 +100,7 @@ def _compose(file: Path, name: str) -> yaml.Node | None:
     """Return the document of a pipeline as YAML nodes, or None for a document of an API server."""
     try:
         text = file.read_bytes().decode("utf-8-sig")
-        documents = [
-            node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if node is not None
-        ]
+        documents = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return None
     for document in documents:

@@ -12,8 +12,8 @@ from strandline.plan.errors import StrandlineError
 from strandline.storage.access.refusals import describe_store_error, naming_rejection
 from strandline.storage.access.stores import open_store
 from strandline.storage.errors import VolumeError
-from strandline_packs.models.asking.keeping.log_blocks import Reader, ReadWindow
-from strandline_packs.models.asking.keeping.request_log import (
+from strandline_packs.models.asking.log.log_blocks import Reader, ReadWindow
+from strandline_packs.models.asking.log.request_log import (
     ANSWERS,
     SUFFIX,
     Appended,

@@ -18,7 +18,7 @@ from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder, sync_folder
 from strandline.storage.outputs.disk.own_handles import keep_own
 from strandline.storage.outputs.disk.whole_files import is_at, open_locked, write_whole
-from strandline_packs.models.asking.keeping.log_blocks import (
+from strandline_packs.models.asking.log.log_blocks import (
     LogEntry,
     Reader,
     ReadWindow,

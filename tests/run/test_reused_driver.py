@@ -55,7 +55,7 @@ PARENT = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from test_kept_driver import Parent
+from test_reused_driver import Parent
 from strandline.run.supervise.driver import retained_driver
 from strandline.run.supervise.driver.retained_driver import RetainedDriver
 parent, kept = Parent(Path(sys.argv[1])), RetainedDriver()

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from strandline_packs.models.asking.answers import ModelAnswer
-from strandline_packs.models.asking.keeping.answer_index import AnswerIndex
-from strandline_packs.models.asking.keeping.log_blocks import (
+from strandline_packs.models.asking.log.answer_index import AnswerIndex
+from strandline_packs.models.asking.log.log_blocks import (
     LogBlock,
     LogEntry,
     PackedEntry,
@@ -22,7 +22,7 @@ from strandline_packs.models.asking.keeping.log_blocks import (
     read_entries,
     unpack,
 )
-from strandline_packs.models.asking.keeping.request_log import LogPart, RequestLog
+from strandline_packs.models.asking.log.request_log import LogPart, RequestLog
 from strandline_packs.models.asking.verdicts.messages import find_answer_fault
 
 _START_BITS = 40  # low bits of a position: the start; the high bits are the number of the part

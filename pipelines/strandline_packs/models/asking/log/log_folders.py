@@ -13,8 +13,8 @@ from typing import NamedTuple
 from strandline.data.files.globs import is_url
 from strandline.plan.stages.stage import Stage
 from strandline_packs.models.asking.answers import BYTES_OF_TOKEN, Usage
-from strandline_packs.models.asking.keeping.log_blocks import LogEntry, find_blocks
-from strandline_packs.models.asking.keeping.request_log import (
+from strandline_packs.models.asking.log.log_blocks import LogEntry, find_blocks
+from strandline_packs.models.asking.log.request_log import (
     FileLog,
     list_files,
     open_reader,
