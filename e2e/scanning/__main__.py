@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from scanning.accepted import Accepted, read_accepted
+from scanning.accepted import AcceptedVulnerability, read_accepted
 from scanning.bills import read_bill
 from scanning.errors import ScanError
 from scanning.findings import Judgement, judge
@@ -38,7 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit("strandline: an image has vulnerabilities that are severe and can be mended")
 
 
-def _scan_bill(path: Path, given: argparse.Namespace, accepted: Sequence[Accepted]) -> Judgement:
+def _scan_bill(
+    path: Path, given: argparse.Namespace, accepted: Sequence[AcceptedVulnerability]
+) -> Judgement:
     parts = read_bill(path.read_text(encoding="utf-8"))
     judgement = judge(scan(given.scanner, parts, given.database), accepted)
     print(f"{path}: {len(parts)} parts")

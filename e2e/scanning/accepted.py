@@ -19,7 +19,7 @@ _SHORTEST_REASON = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedVulnerability:
     """A vulnerability of a package that is accepted until a day, inclusive."""
 
     id: str
@@ -28,7 +28,7 @@ class Accepted:
     until: date
 
 
-def read_accepted(text: str, today: date) -> tuple[Accepted, ...]:
+def read_accepted(text: str, today: date) -> tuple[AcceptedVulnerability, ...]:
     """Return the entries of a file.
 
     Raises:
@@ -46,7 +46,7 @@ def read_accepted(text: str, today: date) -> tuple[Accepted, ...]:
     problems += sorted({f"{key}: it is there twice" for key in keys if keys.count(key) > 1})
     if problems:
         raise ScanError("accepted vulnerabilities: " + "; ".join(problems))
-    return tuple(Accepted(**entry) for entry in entries)
+    return tuple(AcceptedVulnerability(**entry) for entry in entries)
 
 
 def _name(entry: object) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scanning.accepted import Accepted
+from scanning.accepted import AcceptedVulnerability
 from scanning.errors import ScanError
 
 # Lowest CVSS score with the rating "high".
@@ -54,7 +54,7 @@ class Judgement:
     severe: tuple[Finding, ...]
     accepted: tuple[Finding, ...]
     others: tuple[Finding, ...]
-    unused: tuple[Accepted, ...]
+    unused: tuple[AcceptedVulnerability, ...]
 
 
 def read_findings(text: str) -> tuple[Finding, ...]:
@@ -72,7 +72,7 @@ def read_findings(text: str) -> tuple[Finding, ...]:
         raise ScanError(msg) from error
 
 
-def judge(findings: Sequence[Finding], accepted: Sequence[Accepted]) -> Judgement:
+def judge(findings: Sequence[Finding], accepted: Sequence[AcceptedVulnerability]) -> Judgement:
     """Sort findings by consequence."""
     used = {finding: _find_accepted(finding, accepted) for finding in findings}
     is_used = {entry for entry in used.values() if entry is not None}
@@ -84,7 +84,9 @@ def judge(findings: Sequence[Finding], accepted: Sequence[Accepted]) -> Judgemen
     )
 
 
-def _find_accepted(finding: Finding, accepted: Sequence[Accepted]) -> Accepted | None:
+def _find_accepted(
+    finding: Finding, accepted: Sequence[AcceptedVulnerability]
+) -> AcceptedVulnerability | None:
     return next(
         (
             entry

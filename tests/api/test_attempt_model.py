@@ -226,7 +226,7 @@ pieces = st.builds(
 def test_any_evidence_can_be_stored_and_yields_the_same_cause(
     evidence: Evidence, time: float | None
 ) -> None:
-    status = AttemptStatus(evidence=(EvidenceRecord.of(evidence, time),))
+    status = AttemptStatus(evidence=(EvidenceRecord.from_evidence(evidence, time),))
     assert fits(ATTEMPT_STATUS, status.to_json())
     (kept,) = parse_attempt_status(status.to_json()).observations
     assert name_cause([kept]).cause is evidence.cause
@@ -236,7 +236,7 @@ def test_any_evidence_can_be_stored_and_yields_the_same_cause(
 
 def test_short_evidence_is_stored_unchanged() -> None:
     evidence = Evidence(Cause.EVICTED, "node drained", "pod", {"pod": "p", "exitCode": 143})
-    assert EvidenceRecord.of(evidence).evidence == evidence
+    assert EvidenceRecord.from_evidence(evidence).evidence == evidence
 
 
 def test_the_first_records_of_long_evidence_are_kept() -> None:

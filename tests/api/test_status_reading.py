@@ -306,7 +306,7 @@ def test_a_drivers_progress_is_read_as_tolerantly() -> None:
     )
 )
 def test_spent_retries_survive_the_status(spent: Spent) -> None:
-    status = PipelineStatus(retries=RetryCounts.of(spent, through=7))
+    status = PipelineStatus(retries=RetryCounts.from_spent(spent, through=7))
     assert parse_status(status.to_json()).spent == spent
 
 
@@ -323,13 +323,13 @@ def test_conditions_are_found_by_type() -> None:
 def test_a_handled_request_is_recognized_after_a_restart(
     annotations: dict[str, str],
 ) -> None:
-    seen = HandledTokens.of(annotations)
+    seen = HandledTokens.from_annotations(annotations)
     assert (HandledTokens.parse(seen.to_json()), seen.cancel) == (seen, "")
 
 
 def test_long_requests_with_equal_prefixes_differ() -> None:
     requests = {
-        HandledTokens.of({"strandline.dev/cancel": "x" * length}).cancel
+        HandledTokens.from_annotations({"strandline.dev/cancel": "x" * length}).cancel
         for length in (0, 1, 256, 257, 258)
     }
     assert len(requests) == 5

@@ -61,10 +61,10 @@ def test_a_user_name_is_escaped_and_truncated_in_the_value() -> None:
     patch = ask_retry(read_pipeline_object(), None, NOW, user).patch
     value = read_value(patch, "retry")
     assert "Z by eve\\nby root x" in value
-    assert HandledTokens.of({"strandline.dev/retry": value}).retry == value
+    assert HandledTokens.from_annotations({"strandline.dev/retry": value}).retry == value
     again = read_value(ask_retry(annotate("retry", value), None, NOW, user).patch, "retry")
     assert again != value
-    assert HandledTokens.of({"strandline.dev/retry": again}).retry == again
+    assert HandledTokens.from_annotations({"strandline.dev/retry": again}).retry == again
 
 
 def test_a_retry_is_refused_during_an_attempt() -> None:

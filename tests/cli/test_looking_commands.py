@@ -11,7 +11,7 @@ import yaml
 from cli_project import Call, Project, drop_progress, read_errors
 from strandline.cli.commands.data.ledgers.verify import describe_verdict
 from strandline.ledger.checks.verification import VerificationResult
-from strandline.ledger.records.entries import Change, FailureRecord, Mark, Quarantined
+from strandline.ledger.records.entries import Change, FailureRecord, Mark, QuarantinedSource
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline_api.outcome.exit_codes import ExitCode
@@ -364,7 +364,7 @@ def mixed(project: Project, run: Call) -> Project:
     store.write(Change(mark=marks))
     version = b"12345678"
     store.write(Change(fail=[(failed, FailureRecord("in/1.txt", 1, "own", "no", 3, version))]))
-    quarantined = Quarantined("in/9.txt", version, 1, "Killed", "", "gone", 3)
+    quarantined = QuarantinedSource("in/9.txt", version, 1, "Killed", "", "gone", 3)
     store.write(Change(quarantine=[(digest_key(quarantined.key), quarantined)]))
     store.close()
     return project

@@ -16,7 +16,7 @@ from click.testing import Result
 
 from cli_project import Call, Project, read_errors
 from strandline.ledger.errors import LedgerInUseError
-from strandline.ledger.records.entries import Change, Quarantined
+from strandline.ledger.records.entries import Change, QuarantinedSource
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.run.attempt.attempt import run_attempt
@@ -111,7 +111,9 @@ def test_the_list_for_scripts(quarantined: Project, call: Call) -> None:
 def test_a_source_that_killed_processes_has_no_stage(project: Project, call: Call) -> None:
     (project.folder / "ledger").mkdir(parents=True)
     store = Store(project.folder / "ledger")
-    entry = Quarantined("in/0\n.txt", b"v" * 8, 12, "OOMKilled", "", "a process died over it", 4)
+    entry = QuarantinedSource(
+        "in/0\n.txt", b"v" * 8, 12, "OOMKilled", "", "a process died over it", 4
+    )
     store.write(Change(quarantine=[(digest_key(entry.key), entry)]))
     store.close()
     line = "   4    12  in/0\\n.txt: OOMKilled: a process died over it\n"

@@ -13,7 +13,7 @@ from rich.console import Console
 from strandline.cli.views.reporter import JsonReporter, Reporter, TerminalReporter, create_reporter
 from strandline.cli.views.summary import Details, WrittenFiles, describe_outcome
 from strandline.engine.core.ports import RunProgress
-from strandline.ledger.records.entries import FailureRecord, Quarantined, Standing
+from strandline.ledger.records.entries import FailureRecord, QuarantinedSource, Standing
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import group_failures
 from strandline.run.attempt.outcome import AttemptResult
@@ -191,8 +191,8 @@ def test_the_whole_summary_has_the_expected_text() -> None:
         incidents=("a worker of read died",),
     )
     quarantined = [
-        Quarantined("deep/one", b"", 3, "OOMKilled", "", "a process died over it", 3),
-        Quarantined("deep/two", b"", 3, "ApplicationError", "read", "no", 3),
+        QuarantinedSource("deep/one", b"", 3, "OOMKilled", "", "a process died over it", 3),
+        QuarantinedSource("deep/two", b"", 3, "ApplicationError", "read", "no", 3),
     ]
     groups = group_failures(
         FailureRecord(entry.key, 3, where, entry.message, 3)

@@ -27,7 +27,7 @@ from strandline.cli.views.running.snapshot import StageView
 from strandline.cli.views.running.snapshot_json import parse_json, render_snapshot
 from strandline.cli.views.running.top import RECENT, RecentFailures, TopFacts, draw_top
 from strandline.data.statistics.request_figures import RequestFigures
-from strandline.ledger.records.entries import FailureRecord, Quarantined
+from strandline.ledger.records.entries import FailureRecord, QuarantinedSource
 from strandline.run.supervise.status_server import AttemptServer
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.reader_token import derive_token, digest_token
@@ -149,7 +149,7 @@ def test_failures_that_lead_to_quarantine_are_shown(
 
 
 def test_a_process_that_died_over_a_source_has_no_stage() -> None:
-    quarantined = Quarantined(
+    quarantined = QuarantinedSource(
         "in/x.txt", VERSION, 3, "Killed", "", "its worker was killed alone", 3
     )
     text = show(TopFacts("default/notes", failures=(quarantined,)))

@@ -21,7 +21,7 @@ from strandline.engine.core.workers import Call, Worker
 from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.losses import Losses
 from strandline.ledger.tally import Tally
-from strandline.plan.receipt import Emitted, Event, Failure, Receipt, StageCounts
+from strandline.plan.receipt import EmittedTask, Event, Failure, Receipt, StageCounts
 from strandline.plan.task import Origin
 from test_flow import make_flow, make_slots
 
@@ -164,13 +164,13 @@ class NodeLossPlayer:
             self.reached[slot.source][slot.origin.slot if slot.origin else -1] += 1
             return Receipt((Event(slot.source, (slot.token,), ()),), (), (), counts)
         if stage:
-            emitted = Emitted(0, slot.source, slot.token, slot.origin)
+            emitted = EmittedTask(0, slot.source, slot.token, slot.origin)
             return Receipt((), (), (emitted,), counts)
         end = min(self.children, slot.handed + size)
         numbers = range(1000, 1000 + self.children)
         names = [slot.source[:8] + number.to_bytes(8, "big") for number in numbers]
         made = tuple(
-            Emitted(place, slot.source, names[each], Origin(slot.token, each, 0))
+            EmittedTask(place, slot.source, names[each], Origin(slot.token, each, 0))
             for place, each in enumerate(range(slot.handed, end))
         )
         whole = end == self.children

@@ -15,7 +15,7 @@ from strandline.engine.call.stage.receipts import MESSAGE_CHARACTERS, ShapeError
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Emitted, Event, Output, Receipt
+from strandline.plan.receipt import EmittedTask, Event, Output, Receipt
 from strandline.plan.stages.ends import SinkStage
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
@@ -72,7 +72,7 @@ def test_one_to_one_passes_the_token_on_without_an_event() -> None:
     assert receipt.events == ()
     assert [task.data for task in data] == [2]
     assert data[0].lineage == make_task().lineage
-    assert receipt.emitted == (Emitted(0, SOURCE, TOKEN, None),)
+    assert receipt.emitted == (EmittedTask(0, SOURCE, TOKEN, None),)
 
 
 @pytest.mark.parametrize("answer", [None, NoneTask()])

@@ -20,7 +20,7 @@ from strandline.engine.inline import run_inline
 from strandline.engine.own_ledger import NoLedger
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.receipt import Emitted, Event, Output, Receipt, StageCounts
+from strandline.plan.receipt import EmittedTask, Event, Output, Receipt, StageCounts
 from strandline.plan.stages.ends import Source
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
@@ -173,7 +173,7 @@ def enter(flow: Flow) -> None:
 
 
 def pass_on(batch: list[Slot]) -> Receipt:
-    emitted = tuple(Emitted(0, slot.source, slot.token, slot.origin) for slot in batch)
+    emitted = tuple(EmittedTask(0, slot.source, slot.token, slot.origin) for slot in batch)
     return Receipt((), (), emitted, StageCounts(tasks_in=len(batch), tasks_out=len(batch)))
 
 

@@ -9,7 +9,7 @@ from strandline.engine.call.stage.stage_tally import StageBrokenError
 from strandline.engine.flow.flow import BROKEN_AFTER, FAILURES_KEPT, Flow
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts, UniformFailure
+from strandline.plan.receipt import EmittedTask, Failure, Receipt, StageCounts, UniformFailure
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Origin
 
@@ -36,7 +36,7 @@ def make_slots(count: int) -> list[Slot]:
 
 def pass_on(batch: list[Slot]) -> Receipt:
     emitted = tuple(
-        Emitted(index, slot.source, slot.token, slot.origin) for index, slot in enumerate(batch)
+        EmittedTask(index, slot.source, slot.token, slot.origin) for index, slot in enumerate(batch)
     )
     return Receipt((), (), emitted, StageCounts(tasks_in=len(batch), tasks_out=len(batch)))
 
@@ -213,7 +213,7 @@ def test_a_group_is_due_when_its_slots_have_arrived_or_gone() -> None:
     children = [bytes([index]) * 16 for index in (10, 11, 13)]
     origins = [Origin(parent.token, slot, 4) for slot in (0, 1, 3)]
     emitted = tuple(
-        Emitted(index, parent.source, token, origin)
+        EmittedTask(index, parent.source, token, origin)
         for index, (token, origin) in enumerate(zip(children, origins, strict=True))
     )
     # The fan-out itself filtered slot 2.
@@ -231,7 +231,7 @@ def test_a_group_without_remaining_slots_is_never_due() -> None:
     flow = make_flow(1, 1, 1, group=2)
     flow.enter(make_slots(1))
     (parent,) = root = flow.next_batch(0)
-    child = Emitted(0, parent.source, b"c" * 16, Origin(parent.token, 0, 1))
+    child = EmittedTask(0, parent.source, b"c" * 16, Origin(parent.token, 0, 1))
     flow.complete(0, root, Receipt((), (), (child,), StageCounts(tasks_out=1)), "block")
     batch = flow.next_batch(1)
 
@@ -329,7 +329,7 @@ def test_law_groups_of_a_failed_source_are_dropped() -> None:
     flow.enter(make_slots(1))
     (parent,) = root = flow.next_batch(0)
     emitted = tuple(
-        Emitted(place, parent.source, bytes([50 + place]) * 16, Origin(parent.token, place, 6))
+        EmittedTask(place, parent.source, bytes([50 + place]) * 16, Origin(parent.token, place, 6))
         for place in range(6)
     )
     flow.complete(0, root, Receipt((), (), emitted, StageCounts(tasks_out=6)), "block")

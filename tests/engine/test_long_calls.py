@@ -6,7 +6,7 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.core.worker_pool import Pool
 from strandline.engine.core.workers import LONG_SECONDS, Call, Worker
 from strandline.engine.flow.chains import Chain
-from strandline.engine.worker.worker_page import Located
+from strandline.engine.worker.worker_page import CallPosition
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stages.stage import Stage
 
@@ -36,11 +36,11 @@ def test_a_call_is_shown_in_its_current_stage() -> None:
     pool = make_pool((1, 30.0), (1, 10.0), (0, 0.0))
     assert times_of(pool) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
 
-    pool.workers[0].located = Located(1, 2, "in/7.json")
+    pool.workers[0].located = CallPosition(1, 2, "in/7.json")
     assert times_of(pool) == [(10.0, 10.0), (0.0, 0.0), (30.0, 30.0)]
     assert (pool.look(NOW).under_way, pool.look(NOW).oldest) == (40.0, 30.0)
 
-    pool.workers[0].located = Located(7, 2)  # a previous call
+    pool.workers[0].located = CallPosition(7, 2)  # a previous call
     assert times_of(pool) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
 
 
@@ -62,7 +62,7 @@ def test_a_long_call_names_its_source() -> None:
     )
     assert [state.over for state in pool.look_apart(NOW)] == ["key and 1 more", "", ""]
 
-    pool.workers[0].located = Located(1, 2, "in/7.json")
+    pool.workers[0].located = CallPosition(1, 2, "in/7.json")
     assert [state.over for state in pool.look_apart(NOW)] == ["", "", "in/7.json"]
 
 

@@ -12,7 +12,7 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.flow.flow import Flow
 from strandline.engine.flow.suspects import SuspectBatch, Suspects
 from strandline.engine.ray.scaling.demand import wants_more
-from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts
+from strandline.plan.receipt import EmittedTask, Failure, Receipt, StageCounts
 from strandline.plan.task import Origin
 from test_flow import make_flow, pass_on
 
@@ -76,7 +76,7 @@ def root(number: int) -> Slot:
 
 def fan_out(slot: Slot, count: int, of: int | None = None) -> Receipt:
     emitted = tuple(
-        Emitted(
+        EmittedTask(
             place,
             slot.source,
             name((slot.position << 64) + place),
@@ -107,7 +107,7 @@ def wait_in_groups() -> Flow:
 def make_late(slot: Slot) -> Receipt:
     """Return a receipt of an older fan-out's task, whose group waits for another member."""
     emitted = (
-        Emitted(
+        EmittedTask(
             0,
             slot.source,
             name(1 << 100 | int.from_bytes(slot.source, "big")),

@@ -16,7 +16,7 @@ from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.workers import Call, Worker
 from strandline.engine.flow.flow import Flow
 from strandline.engine.ray.losses import Losses, OverdueError
-from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts
+from strandline.plan.receipt import EmittedTask, Failure, Receipt, StageCounts
 from strandline_api.outcome.causes import Cause
 from test_flow import make_flow, make_slots
 
@@ -160,7 +160,7 @@ def test_law_one_source_on_many_workers_of_a_lost_node_is_no_cause() -> None:
 
 def fan_out(slot: Slot, count: int, first: int) -> Receipt:
     emitted = tuple(
-        Emitted(place, slot.source, bytes([first + place]) * 16, None) for place in range(count)
+        EmittedTask(place, slot.source, bytes([first + place]) * 16, None) for place in range(count)
     )
     return Receipt((), (), emitted, StageCounts(tasks_in=1, tasks_out=count))
 

@@ -13,9 +13,9 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import pack_receipt, unpack_receipt
 from strandline.engine.preemption.lost_work import WorkMeter, name_loss
-from strandline.engine.worker.worker_page import Located, WorkerPage
+from strandline.engine.worker.worker_page import CallPosition, WorkerPage
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Emitted, Receipt, StageCounts
+from strandline.plan.receipt import EmittedTask, Receipt, StageCounts
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Lineage, Task
 from strandline_api.outcome.causes import Cause
@@ -30,7 +30,7 @@ __all__ = ["page"]
 def answer(seconds: float, *made: Slot) -> Receipt:
     """Return the receipt of a call with this duration and these results."""
     emitted = tuple(
-        Emitted(place, slot.source, slot.token, None) for place, slot in enumerate(made)
+        EmittedTask(place, slot.source, slot.token, None) for place, slot in enumerate(made)
     )
     return Receipt((), (), emitted, StageCounts(seconds=seconds))
 
@@ -117,7 +117,7 @@ def test_a_running_wait_is_not_work(page: WorkerPage) -> None:
     page.note(1, 0)
     assert worker.measure_work(130.0) == 30.0  # the worker is at its next call
     worker.page = None
-    worker.located = Located(0, 1, "", 25.0)
+    worker.located = CallPosition(0, 1, "", 25.0)
     assert worker.measure_work(130.0) == 5.0
 
 

@@ -9,7 +9,7 @@ from strandline.engine.call.slots import Slot, split_opened
 from strandline.engine.flow.flow import Flow
 from strandline.engine.preemption.replays import Replays
 from strandline.ledger.tally import Tally
-from strandline.plan.receipt import Emitted, Event, Receipt, StageCounts
+from strandline.plan.receipt import EmittedTask, Event, Receipt, StageCounts
 from strandline.plan.task import Origin
 from test_flow import make_flow, make_slots
 
@@ -40,7 +40,7 @@ class Streaming:
         end = min(self._count, slot.handed + size)
         origins = [Origin(slot.token, each, 0) for each in range(slot.handed, end)]
         emitted = tuple(
-            Emitted(place, slot.source, name_child(origin.slot), origin)
+            EmittedTask(place, slot.source, name_child(origin.slot), origin)
             for place, origin in enumerate(origins)
         )
         over = batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from strandline.engine.call.slots import Slot
 from strandline.engine.flow.flow import Flow
 from strandline.engine.preemption.replays import REPLAYS_PER_SOURCE, Replays
-from strandline.plan.receipt import Emitted, Event, Failure, Receipt, StageCounts
+from strandline.plan.receipt import EmittedTask, Event, Failure, Receipt, StageCounts
 from strandline.plan.task import Origin
 from test_flow import make_flow, make_slots, pass_on
 
@@ -19,7 +19,7 @@ def name(number: int) -> bytes:
 def fan_out(slot: Slot, count: int) -> Receipt:
     """Return the receipt of a task that fanned out into `count` tasks."""
     emitted = tuple(
-        Emitted(place, slot.source, bytes([50 + place]) * 16, Origin(slot.token, place, count))
+        EmittedTask(place, slot.source, bytes([50 + place]) * 16, Origin(slot.token, place, count))
         for place in range(count)
     )
     return Receipt((), (), emitted, StageCounts(tasks_in=1, tasks_out=count))
@@ -79,7 +79,7 @@ def test_answers_in_between_do_not_count() -> None:
     both = Receipt(
         tuple(Event(slot.source, (slot.token,), ()) for slot in (lost, other)),
         tuple(Failure(slot.source, slot.key, slot.token, "s1", "no") for slot in (lost, other)),
-        tuple(Emitted(0, slot.source, slot.token, None) for slot in (lost, other)),
+        tuple(EmittedTask(0, slot.source, slot.token, None) for slot in (lost, other)),
         StageCounts(tasks_in=2),
     )
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strandline.engine.call import wire
 from strandline.plan.receipt import (
     Effort,
-    Emitted,
+    EmittedTask,
     Event,
     Failure,
     Output,
@@ -42,7 +42,7 @@ event = st.builds(
     st.lists(effort, max_size=2).map(tuple),
 )
 failure = st.builds(Failure, token, st.text(), token, st.text(), st.text())
-emitted = st.builds(Emitted, st.integers(0, 99), token, token, origin)
+emitted = st.builds(EmittedTask, st.integers(0, 99), token, token, origin)
 counts = st.builds(
     StageCounts,
     *[st.integers(0, 9)] * 6,
@@ -99,7 +99,7 @@ def test_only_plain_values_are_sent() -> None:
         Receipt(
             (Event(b"s", (b"t",), (), (Output(b"t", ".x", 1, b"d", 1),)),),
             (Failure(b"s", "k", b"t", "stage", "no"),),
-            (Emitted(0, b"s", b"t", Origin(b"p", 0, 1)),),
+            (EmittedTask(0, b"s", b"t", Origin(b"p", 0, 1)),),
             StageCounts(counters={"dropped": 1}),
             ((b"s", Effort("read", 1, 1, 0.5, 8)),),
         )

@@ -172,7 +172,7 @@ def read_results(run: StoredRun) -> None:
     if run.volume is None:
         run.artifacts.update(read_files(root.with_name(f"{root.name}-artifacts")))
         return
-    folder = PipelineFolder.of(run.volume, run.plan.namespace, run.plan.name)
+    folder = PipelineFolder.on_volume(run.volume, run.plan.namespace, run.plan.name)
     run.artifacts.update(read_files(folder.latest / "artifacts"))
     store = Store(folder.ledger, readonly=True)
     try:

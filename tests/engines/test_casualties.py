@@ -15,7 +15,7 @@ from conformance import (
 )
 from conformance_scenarios import casualties
 from conformance_stages import DIES, FAILS, HANGS, RAISES
-from strandline.ledger.records.entries import Quarantined
+from strandline.ledger.records.entries import QuarantinedSource
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.causes import Cause
@@ -33,9 +33,9 @@ def run(runs: ConformanceRuns, engine: str) -> StoredRun:
     return runs.get(casualties, engine)["first"]
 
 
-def read_parked(run: StoredRun) -> dict[str, Quarantined]:
+def read_parked(run: StoredRun) -> dict[str, QuarantinedSource]:
     assert run.volume is not None
-    folder = PipelineFolder.of(run.volume, run.plan.namespace, run.plan.name)
+    folder = PipelineFolder.on_volume(run.volume, run.plan.namespace, run.plan.name)
     store = Store(folder.ledger, readonly=True)
     try:
         return {parked.key: parked for _, parked in store.list_quarantined()}

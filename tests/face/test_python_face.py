@@ -327,7 +327,7 @@ def test_a_manifest_means_the_same_from_python(tmp_path: Path) -> None:
 
     assert outcome.code is ExitCode.COMPLETE
     assert outcome.standing.quarantined == 1  # immediately, because one is tolerated
-    store = Store(PipelineFolder.of(tmp_path, "default", "notes").ledger, readonly=True)
+    store = Store(PipelineFolder.on_volume(tmp_path, "default", "notes").ledger, readonly=True)
     ((_, _, record),) = store.list_records()
     store.close()
     assert record.efforts  # recorded per source

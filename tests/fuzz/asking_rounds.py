@@ -121,7 +121,7 @@ class AskingPlay:
             (folder / f"{file}.jsonl").write_text("".join(lines))
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port = free.getsockname()[1]
-        folder_of_run = PipelineFolder.of(self.volume, "default", NAME).path
+        folder_of_run = PipelineFolder.on_volume(self.volume, "default", NAME).path
         self._logs = folder_of_run / "requests" / STAGE
         self._words = [str(folder), str(drawn.seed), str(self._logs)]
         self._describe({})

@@ -29,7 +29,7 @@ from fake_model import (
     Fault,
     draw_faults,
 )
-from strandline_packs.models.asking.answers import Reply, Unanswered
+from strandline_packs.models.asking.answers import Reply, UnansweredRequest
 from strandline_packs.models.asking.log.request_log import SUFFIX, FileLog
 from vendor_replies import USAGE
 
@@ -101,7 +101,7 @@ class FaultyModel:
         self._times = Counter(read_lines(folder / ASKED))
         self._model = FakeModel(choose=self._choose, answer=self._answer)
 
-    def reply(self, path: str, body: bytes, connection: socket.socket) -> Reply | Unanswered:
+    def reply(self, path: str, body: bytes, connection: socket.socket) -> Reply | UnansweredRequest:
         """Return the response."""
         request = json.loads(body)
         del request["messages"][1:]  # the messages of a repair
@@ -146,7 +146,7 @@ class Handler(AnsweringHandler):
         else:
             self._break_off(found)
 
-    def _break_off(self, found: Unanswered) -> None:
+    def _break_off(self, found: UnansweredRequest) -> None:
         self.close_connection = True
         if found.is_late:
             time.sleep(LATE_SECONDS)

@@ -73,7 +73,7 @@ def count_naps(folder: Path) -> int:
 
 def list_begun(folder: Path) -> list[AttemptRecord | None]:
     volume = folder / "strandline-data"
-    return [find_last(PipelineFolder.of(volume, "default", name)) for name in NAMES]
+    return [find_last(PipelineFolder.on_volume(volume, "default", name)) for name in NAMES]
 
 
 def read_rows(folder: Path, name: str) -> list[int]:

@@ -214,7 +214,7 @@ def test_two_pipelines_sharing_one_place(tmp_path: Path) -> None:
         with pytest.raises(LedgerError, match="belongs to default/clips, not to default/texts"):
             open_attempt(store, claim("default/texts"), claimant("two"))
     names = [("default", "clips"), ("default", "texts"), ("team", "clips")]
-    folders = {PipelineFolder.of(tmp_path, *name).ledger for name in names}
+    folders = {PipelineFolder.on_volume(tmp_path, *name).ledger for name in names}
     assert len(names) == len(folders)
 
 

@@ -14,7 +14,7 @@ from strandline.ledger.records.entries import (
     Finish,
     ListedSource,
     Mark,
-    Quarantined,
+    QuarantinedSource,
     SourceRecord,
 )
 from strandline.ledger.store.store import INITIAL_MAP, Store
@@ -200,7 +200,7 @@ class Desk:
             writer.commit()
         return self.writer
 
-    def find_quarantined(self, source: ListedSource) -> Quarantined | None:
+    def find_quarantined(self, source: ListedSource) -> QuarantinedSource | None:
         """Return the quarantine entry of a source, or None."""
         return self.store.find_quarantined([source.source]).get(source.source)
 

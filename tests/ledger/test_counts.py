@@ -23,7 +23,7 @@ from strandline.ledger.records.entries import (
     Change,
     FailureRecord,
     Finish,
-    Quarantined,
+    QuarantinedSource,
     SourceRecord,
     SourceState,
 )
@@ -134,7 +134,7 @@ def test_a_finished_source_whose_replacement_failed_counts_as_failed(tmp_path: P
         sources = [each.source for each in finished]
         version = finished[0].version
         fail = FailureRecord("a", 2, "filter", "no", 1, version)
-        held = Quarantined("b", version, 2, "Killed", "", "no", 3)
+        held = QuarantinedSource("b", version, 2, "Killed", "", "no", 3)
         note = FailureRecord("c", 2, "read kept output", "a file is gone", 0, version)
         change = Change(fail=[(sources[0], fail), (sources[2], note)])
         change.quarantine.append((sources[1], held))

@@ -11,7 +11,7 @@ from strandline.ledger.records.entries import (
     FailureRecord,
     ListedSource,
     Mark,
-    Quarantined,
+    QuarantinedSource,
     SourceRecord,
 )
 from strandline.ledger.records.packing import (
@@ -129,8 +129,8 @@ def test_failures_are_unpacked_unchanged(failure: FailureRecord) -> None:
     assert failure == unpack_failure(pack(failure))
 
 
-@given(st.builds(Quarantined, TEXT, VERSIONS, NUMBER, TEXT, TEXT, TEXT, NUMBER))
-def test_quarantined_sources_are_unpacked_unchanged(parked: Quarantined) -> None:
+@given(st.builds(QuarantinedSource, TEXT, VERSIONS, NUMBER, TEXT, TEXT, TEXT, NUMBER))
+def test_quarantined_sources_are_unpacked_unchanged(parked: QuarantinedSource) -> None:
     assert parked == unpack_quarantined(pack(parked))
 
 
@@ -144,5 +144,5 @@ def test_entries_older_than_the_quarantine_can_be_read() -> None:
 def test_a_change_is_true_if_it_changes_something() -> None:
     assert not Change()
     assert Change(forget=[b"s" * 16])
-    assert Change(quarantine=[(b"s" * 16, Quarantined("key", b"", 1, "Killed", "", "", 3))])
+    assert Change(quarantine=[(b"s" * 16, QuarantinedSource("key", b"", 1, "Killed", "", "", 3))])
     assert Change(meta={"listed": 0})

@@ -28,7 +28,7 @@ from strandline.ledger.records.entries import (
     FailureRecord,
     ListedSource,
     Mark,
-    Quarantined,
+    QuarantinedSource,
     Standing,
 )
 from strandline.ledger.store.store import Store
@@ -46,7 +46,7 @@ def test_a_source_is_parked_at_the_failure_limit(desk: Desk, after: int) -> None
     writer = desk.fail_in(A, *range(2, after + 1), quarantine_after=after)
     assert desk.find_quarantined(A) is None
     writer = desk.fail_in(A, after + 1, quarantine_after=after)
-    parked = Quarantined("a", A.version, after + 1, CAUSE, "decode", "no such codec", after)
+    parked = QuarantinedSource("a", A.version, after + 1, CAUSE, "decode", "no such codec", after)
     assert parked == desk.find_quarantined(A)
     assert counts(quarantined=1) == desk.store.count()
     standing = writer.drain(1, anything_died=False)
@@ -243,7 +243,7 @@ def mixed(store: Store) -> Store:
         Change(
             finish=[finish_of(A, output_of(A))],
             fail=[(B.source, FailureRecord("b", 1, "decode", "no", 2, B.version))],
-            quarantine=[(C.source, Quarantined("c", C.version, 1, CAUSE, "decode", "no", 3))],
+            quarantine=[(C.source, QuarantinedSource("c", C.version, 1, CAUSE, "decode", "no", 3))],
             mark=[
                 (D.source, Mark("d", D.version, 1, 3, is_stale=False, failed_before=2, exposed=1)),
                 (listed("e").source, Mark("e", D.version, 1, 4, is_stale=False)),

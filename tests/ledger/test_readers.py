@@ -21,7 +21,7 @@ from strandline.ledger.records.entries import (
     Finish,
     ListedSource,
     Mark,
-    Quarantined,
+    QuarantinedSource,
     SourceRecord,
 )
 from strandline.ledger.store.reading import portions
@@ -72,7 +72,10 @@ def fill(store: Store) -> None:
                 for one in third
             ],
             quarantine=[
-                (one.source, Quarantined(one.key, one.version, 1, "Killed", "decode", failure, 3))
+                (
+                    one.source,
+                    QuarantinedSource(one.key, one.version, 1, "Killed", "decode", failure, 3),
+                )
                 for one in fourth
             ],
         )

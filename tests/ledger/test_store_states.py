@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from example_counts import scale_examples
 from ledger_builders import counts, failed, finish_of, listed, opened, output_of
 from strandline.ledger.errors import LeaseLostError, LedgerError
-from strandline.ledger.records.entries import Change, FailureRecord, ListedSource, Mark, Quarantined
+from strandline.ledger.records.entries import (
+    Change,
+    FailureRecord,
+    ListedSource,
+    Mark,
+    QuarantinedSource,
+)
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 
@@ -29,8 +35,10 @@ def failure(source: ListedSource, times: int = 1) -> tuple[bytes, FailureRecord]
     return source.source, FailureRecord(source.key, 1, what.stage, what.message, times)
 
 
-def parked(source: ListedSource) -> tuple[bytes, Quarantined]:
-    return source.source, Quarantined(source.key, source.version, 1, "Killed", "decode", "gone", 3)
+def parked(source: ListedSource) -> tuple[bytes, QuarantinedSource]:
+    return source.source, QuarantinedSource(
+        source.key, source.version, 1, "Killed", "decode", "gone", 3
+    )
 
 
 CHANGES = {

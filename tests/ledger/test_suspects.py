@@ -21,7 +21,7 @@ from strandline.ledger.records.entries import (
     SKIPPED,
     Change,
     ListedSource,
-    Quarantined,
+    QuarantinedSource,
 )
 from strandline.ledger.store.store import Store
 from strandline.ledger.writer.writer import LedgerWriter
@@ -151,7 +151,7 @@ def test_the_third_crash_alone_quarantines_a_source(desk: Desk) -> None:
         assert (attempt - 1, 1) == blame_of(desk, A)
     desk.next_attempt(4).admit([A, B])
     assert 1 == accuse(desk.store, crash(4, [A]), 3)
-    assert Quarantined("a", A.version, 4, "OOMKilled", "", WHY, 3) == desk.find_quarantined(A)
+    assert QuarantinedSource("a", A.version, 4, "OOMKilled", "", WHY, 3) == desk.find_quarantined(A)
     assert counts(inflight=1, quarantined=1) == desk.store.count()
     assert [QUARANTINED, RELEASED] == desk.next_attempt(5).admit([A, B])
 

@@ -29,7 +29,7 @@ from strandline.ledger.records.entries import (
     FailureRecord,
     ListedSource,
     Mark,
-    Quarantined,
+    QuarantinedSource,
     RemovalPolicy,
 )
 from strandline.ledger.store.store import Store
@@ -155,7 +155,7 @@ def mixed(store: Store) -> Store:
         Change(
             finish=[finish_of(A, output_of(A))],
             fail=[(B.source, FailureRecord("b", 3, "decode", "no", 1, B.version))],
-            quarantine=[(C.source, Quarantined("c", C.version, 3, "Killed", "", "no", 3))],
+            quarantine=[(C.source, QuarantinedSource("c", C.version, 3, "Killed", "", "no", 3))],
             mark=[(D.source, Mark("d", D.version, 3, 3, is_stale=False))],
         )
     )

@@ -9,7 +9,13 @@ import pytest
 from ledger_builders import failed, finish_of, listed, opened
 from output_builders import write_output
 from strandline.ledger.checks.verification import VerificationResult, verify
-from strandline.ledger.records.entries import Change, FailureRecord, ListedSource, Mark, Quarantined
+from strandline.ledger.records.entries import (
+    Change,
+    FailureRecord,
+    ListedSource,
+    Mark,
+    QuarantinedSource,
+)
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output
 from strandline.plan.token import derive_root
@@ -112,7 +118,7 @@ def test_leftovers_of_an_unfinished_source_are_not_judged(
     if state == "inflight":
         store.write(Change(mark=[(B.source, Mark("b", B.version, 1, 0, False))]))
     elif state == "quarantined":
-        parked = Quarantined("b", B.version, 1, "Killed", "", "gone", 3)
+        parked = QuarantinedSource("b", B.version, 1, "Killed", "", "gone", 3)
         store.write(Change(quarantine=[(B.source, parked)]))
     else:
         what = failed(B)

@@ -25,7 +25,7 @@ from strandline.ledger.records.entries import (
     Finish,
     ListedSource,
     Mark,
-    Quarantined,
+    QuarantinedSource,
     SourceRecord,
 )
 from strandline.plan.receipt import Effort, Piece, PieceLocation
@@ -65,8 +65,10 @@ def _mark(source: ListedSource, attempt: int) -> tuple[bytes, Mark]:
     return source.source, Mark(source.key, source.version, attempt, source.ordinal, False)
 
 
-def _quarantined(source: ListedSource) -> Quarantined:
-    return Quarantined(source.key, source.version, 2, "ApplicationError", "decode", "broken", 3)
+def _quarantined(source: ListedSource) -> QuarantinedSource:
+    return QuarantinedSource(
+        source.key, source.version, 2, "ApplicationError", "decode", "broken", 3
+    )
 
 
 def _finish(source: ListedSource) -> Finish:

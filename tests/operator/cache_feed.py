@@ -24,7 +24,7 @@ class CacheFeed:
     """State of an operator's watches; `shown` counts delivered changes of the store by kind."""
 
     def __init__(self, store: FakeStore, pods: PodMemory) -> None:
-        self.cache = ClusterCache.of([None])
+        self.cache = ClusterCache.from_scopes([None])
         self.shown: Counter[Resource] = Counter()
         self._store = store
         self._pods = pods

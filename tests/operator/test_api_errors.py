@@ -13,8 +13,8 @@ from strandline_operator.cluster.errors import (
     Invalid,
     NotFound,
     TooMany,
-    Unadmitted,
     Unavailable,
+    WebhookUnavailable,
     make_error,
 )
 from strandline_operator.model.plan import Resource
@@ -48,7 +48,8 @@ def test_each_status_has_its_own_error_class(status: int, kind: type[ApiError]) 
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(500, Unadmitted), (504, Unadmitted), (403, Forbidden), (400, Invalid)]
+    ("status", "kind"),
+    [(500, WebhookUnavailable), (504, WebhookUnavailable), (403, Forbidden), (400, Invalid)],
 )
 def test_an_unanswered_webhook_is_not_a_server_failure(status: int, kind: type[ApiError]) -> None:
     words = 'failed calling webhook "mrayjob.kb.io": context deadline exceeded'

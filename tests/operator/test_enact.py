@@ -42,7 +42,7 @@ from strandline_operator.model.plan import (
 )
 from strandline_operator.model.view import View
 from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pipeline
-from strandline_operator.reconcile.enact import Enacted, enact, is_ours
+from strandline_operator.reconcile.enact import PlanResult, enact, is_ours
 
 TEXT = {"apiVersion": "v1", "kind": "ConfigMap"}
 
@@ -58,7 +58,7 @@ def look(api: FakeApi) -> View:
     )
 
 
-def carry_out(api: FakeApi, plan: PassPlan, view: View | None = None) -> Enacted:
+def carry_out(api: FakeApi, plan: PassPlan, view: View | None = None) -> PlanResult:
     return asyncio.run(enact(api, view or look(api), plan, 1_000_000.0))
 
 
@@ -320,7 +320,7 @@ def test_only_the_very_object_is_deleted(api: FakeApi, pipeline: Body) -> None:
     pod = make_pod(api.store, pipeline, "head", "head")
     other = Delete(Resource.POD, "head", "another-uid")
     missing = Delete(Resource.POD, "gone", "uid")
-    assert carry_out(api, PassPlan(actions=(other, missing))) == Enacted()
+    assert carry_out(api, PassPlan(actions=(other, missing))) == PlanResult()
     assert len(api.store.list(Resource.POD)) == 1
 
     api.store.patient.add(Resource.POD)
@@ -355,7 +355,7 @@ def test_finalizers_of_others_are_kept(api: FakeApi) -> None:
 def test_removing_the_finalizer_of_a_deleted_pipeline_succeeds(api: FakeApi) -> None:
     view = look(api)
     api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
-    assert carry_out(api, PassPlan(actions=(SetFinalizer(is_set=False),)), view) == Enacted()
+    assert carry_out(api, PassPlan(actions=(SetFinalizer(is_set=False),)), view) == PlanResult()
 
 
 def test_a_repeated_event_is_created_once(api: FakeApi, pipeline: Body) -> None:
@@ -390,7 +390,7 @@ def test_failed_events_stop_nothing(api: FakeApi) -> None:
     done = carry_out(
         api, PassPlan(events=(EventDraft("RunStarted", "a"), EventDraft("RunStarted", "b")))
     )
-    assert done == Enacted()
+    assert done == PlanResult()
     assert len(api.calls) == 2
 
 

@@ -41,8 +41,8 @@ from strandline_operator.reconcile.caches.own_kinds import read_pipeline
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
 from strandline_operator.reconcile.drivers.dialogue import DriverTalk
 from strandline_operator.reconcile.observe import (
-    Observed,
     PassInputs,
+    PassObservation,
     find_pipeline,
     observe,
 )
@@ -59,8 +59,10 @@ def make_senses(**layer: Any) -> PassInputs:
     )
 
 
-def try_to_look(api: FakeApi, inputs: PassInputs | None = None, **more: Any) -> Observed | None:
-    async def run() -> Observed | None:
+def try_to_look(
+    api: FakeApi, inputs: PassInputs | None = None, **more: Any
+) -> PassObservation | None:
+    async def run() -> PassObservation | None:
         pipeline = await find_pipeline(api, KEY, ClusterCache())
         if pipeline is None:
             return None

@@ -43,7 +43,7 @@ from strandline_operator.reconcile.drivers.dialogue import DriverTalk
 from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Passes
 from strandline_operator.reconcile.scheduling.gate import DispatchGate
-from strandline_operator.reconcile.scheduling.queue import Passed
+from strandline_operator.reconcile.scheduling.queue import PassResult
 from strandline_operator.reconcile.scheduling.schedule import Key, SeenPipelines
 
 LIMITS = Limits(settle=9.0)
@@ -96,7 +96,7 @@ class Scene:
     def note_reason(self, pipeline: str, reason: str) -> None:
         self.reasons[pipeline] = reason
 
-    def run(self) -> Passed:
+    def run(self) -> PassResult:
         return asyncio.run(self.passes.run(KEY))
 
     def fail(self, error: ApiError, **fields: Any) -> None:
@@ -110,7 +110,7 @@ class Scene:
 def test_a_decision_gets_the_view_the_time_the_limits_and_a_random_number() -> None:
     scene = Scene()
     scene.plan = PassPlan(wake_at=160.0)
-    assert scene.run() == Passed(wake_at=160.0)
+    assert scene.run() == PassResult(wake_at=160.0)
     ((view, now, limits, drawn),) = scene.decided
     assert (view.pipeline.meta.uid, now, limits, drawn) == (scene.uid, 100.0, LIMITS, 0.25)
     assert scene.passes.seen_pipelines.find(scene.uid) == KEY
@@ -123,7 +123,7 @@ def test_a_deleted_pipeline_is_forgotten() -> None:
     scene.inputs.pods.note(Observation(Pod.read(pod), is_gone=True))
     scene.api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
 
-    assert scene.run() == Passed()
+    assert scene.run() == PassResult()
     assert len(scene.inputs.pods) == 0
     assert scene.passes.seen_pipelines.find(scene.uid) is None
     assert scene.progress[scene.uid] is None
@@ -212,7 +212,7 @@ def test_a_conflicting_status_reports_no_counts() -> None:
         return PassPlan(pipeline=PipelineStatus(attempt=1), counts=(Count("attempts", "Killed"),))
 
     scene.plan = touch
-    assert scene.run() == Passed(again=True)
+    assert scene.run() == PassResult(again=True)
     assert scene.counts == []
 
 
@@ -224,8 +224,8 @@ def test_a_conflict_is_no_failure_and_causes_another_pass(
     scene = Scene()
     scene.fail(Conflict(409, "Conflict", "the object has been modified"), verb="patch")
     scene.plan = PassPlan(actions=(SetFinalizer(is_set=True),), wake_at=160.0, is_at_rest=True)
-    assert scene.run() == Passed(again=True)
-    assert scene.run() == Passed(again=True)
+    assert scene.run() == PassResult(again=True)
+    assert scene.run() == PassResult(again=True)
     assert len(scene.decided) == 2
     assert {record.levelname for record in caplog.records} == {"INFO"}
 
@@ -250,14 +250,14 @@ def test_a_refusal_is_passed_to_the_next_pass() -> None:
     scene.fail(Forbidden(403, "Forbidden", "exceeded quota"), verb="patch")
     scene.plan = PassPlan(actions=(SetFinalizer(is_set=True),), wake_at=160.0)
 
-    assert scene.run() == Passed(wake_at=100.0)
-    assert scene.run() == Passed(wake_at=160.0)
+    assert scene.run() == PassResult(wake_at=100.0)
+    assert scene.run() == PassResult(wake_at=160.0)
     (refusal,) = scene.decided[1][0].refusals
     assert (refusal.what, refusal.status) == ("curationpipelines.strandline.dev", 403)
     assert scene.decided[0][0].refusals == ()
 
     scene.api.before.clear()
-    assert scene.run() == Passed(wake_at=160.0)
+    assert scene.run() == PassResult(wake_at=160.0)
     scene.run()
     assert scene.decided[3][0].refusals == ()
 
@@ -279,7 +279,7 @@ def test_the_driver_is_polled_again_without_any_event() -> None:
     make_attempt(scene.api.store, scene.pipeline)
     make_pod(scene.api.store, scene.pipeline, "head", "head", ip="10.0.0.7")
     scene.plan = PassPlan(wake_at=160.0)
-    assert scene.run() == Passed(wake_at=100.0 + LIMITS.pull_interval)
+    assert scene.run() == PassResult(wake_at=100.0 + LIMITS.pull_interval)
 
 
 def test_an_idle_pipeline_costs_one_read_until_a_change_or_its_time() -> None:
@@ -287,7 +287,7 @@ def test_an_idle_pipeline_costs_one_read_until_a_change_or_its_time() -> None:
     scene.plan = PassPlan(wake_at=700.0, is_at_rest=True)
     scene.run()
     calls = len(scene.api.calls)
-    assert scene.run() == Passed(wake_at=700.0, is_promised=True)
+    assert scene.run() == PassResult(wake_at=700.0, is_promised=True)
     assert len(scene.api.calls) == calls + 1
     assert len(scene.decided) == 1
 

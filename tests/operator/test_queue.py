@@ -9,7 +9,7 @@ import pytest
 
 from fake_api import until
 from strandline_operator.cluster.errors import TooMany
-from strandline_operator.reconcile.scheduling.queue import Passed, Queue
+from strandline_operator.reconcile.scheduling.queue import PassResult, Queue
 from strandline_operator.reconcile.scheduling.schedule import FIRST_BACKOFF, Key
 
 A, B, C = (Key("team", name) for name in "abc")
@@ -23,17 +23,17 @@ class Scene:
         self.begun: list[Key] = []
         self.notes: list[str] = []
         self.gates: dict[Key, asyncio.Event] = {}
-        self.results: dict[Key, Passed | Exception] = {}
+        self.results: dict[Key, PassResult | Exception] = {}
         self.queue = Queue(self.run, concurrency=concurrency, clock=lambda: self.now, watcher=self)
 
     def note_pass(self, seconds: float, outcome: str) -> None:
         self.notes.append(outcome)
 
-    async def run(self, key: Key) -> Passed:
+    async def run(self, key: Key) -> PassResult:
         self.begun.append(key)
         if key in self.gates:
             await self.gates[key].wait()
-        result = self.results.get(key, Passed())
+        result = self.results.get(key, PassResult())
         if isinstance(result, Exception):
             raise result
         return result
@@ -93,12 +93,12 @@ def test_passes_do_not_exceed_the_concurrency_limit() -> None:
 @pytest.mark.parametrize(
     ("result", "note"),
     [
-        (Passed(again=True), "again"),
+        (PassResult(again=True), "again"),
         (TooMany(429, "", "slow down"), "failed"),
         (ZeroDivisionError("a mistake"), "failed"),
     ],
 )
-def test_a_failed_pass_is_retried_later(result: Passed | Exception, note: str) -> None:
+def test_a_failed_pass_is_retried_later(result: PassResult | Exception, note: str) -> None:
     scene = Scene()
     scene.results[A] = result
 
@@ -128,7 +128,7 @@ def test_a_retry_after_header_delays_passes() -> None:
 
 def test_a_pass_is_woken_at_its_time() -> None:
     scene = Scene()
-    scene.results[A] = Passed(wake_at=160.0)
+    scene.results[A] = PassResult(wake_at=160.0)
 
     async def story() -> None:
         scene.queue.enqueue(A)

@@ -19,7 +19,7 @@ from strandline_operator.cluster.errors import ApiError
 from strandline_operator.cluster.server_clock import ServerClock
 from strandline_operator.model.plan import Create, Resource
 from strandline_operator.reconcile.scheduling.gate import DispatchGate
-from strandline_operator.reconcile.scheduling.queue import Passed, Queue
+from strandline_operator.reconcile.scheduling.queue import PassResult, Queue
 from strandline_operator.reconcile.scheduling.schedule import Key, Schedule
 
 MIDNIGHT = datetime(2026, 11, 24, tzinfo=UTC).timestamp()
@@ -270,9 +270,9 @@ def test_a_wake_time_requested_before_a_step_back_is_due_in_time(
 def test_a_queue_continues_after_a_step_back() -> None:
     now, begun = [HOUR], list[Key]()
 
-    async def run(key: Key) -> Passed:
+    async def run(key: Key) -> PassResult:
         begun.append(key)
-        return Passed(wake_at=now[0] + 60.0)
+        return PassResult(wake_at=now[0] + 60.0)
 
     async def story() -> None:
         queue = Queue(run, concurrency=1, clock=lambda: now[0], watcher=_Deaf())

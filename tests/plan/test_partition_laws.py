@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.plan.partition import (
-    Joining,
     LargestGroup,
+    StorageGroups,
     find_chain,
     find_chunk,
     find_largest,
@@ -32,7 +32,7 @@ SIZES = st.lists(st.integers(1, 20), min_size=1, max_size=7)
 
 
 def join(shares: Iterable[Iterable[str]]) -> Groups:
-    joining = Joining()
+    joining = StorageGroups()
     for names in shares:
         joining.add(names)
     groups: dict[int, set[int]] = {}

@@ -104,7 +104,7 @@ class Case:
 
 
 def _check_verified(volume: Path) -> None:
-    folder = PipelineFolder.of(volume, "default", NAME)
+    folder = PipelineFolder.on_volume(volume, "default", NAME)
     store = Store(folder.ledger, readonly=True)
     try:
         verdict = verify(store, LocalOutputs(folder.output))

@@ -23,7 +23,7 @@ from strandline.cli.views.running.snapshot import Snapshot, StageView
 from strandline.data.statistics.request_figures import RequestFigures, name_time, read_figures
 from strandline.engine.core.pools import PoolState
 from strandline.ledger.checks.counts import StageTotals
-from strandline.ledger.records.entries import FailureRecord, Mark, Quarantined
+from strandline.ledger.records.entries import FailureRecord, Mark, QuarantinedSource
 from strandline.run.attempt.failures import (
     FailureGroup,
     FailureReason,
@@ -185,7 +185,9 @@ def kinds_of(ledger: RunLedger) -> Kinds:
 def troubled() -> RunFacts:
     """Return a run with content in every section and every state."""
     ledger = failures_of(120)
-    quarantine = Quarantined("in/x.txt", VERSION, 3, "Killed", "", "its worker was killed alone", 3)
+    quarantine = QuarantinedSource(
+        "in/x.txt", VERSION, 3, "Killed", "", "its worker was killed alone", 3
+    )
     mark = Mark("in/y.txt", VERSION, 4, 9, False)
     numbers: dict[str, float | None] = {"tasks_in": 5, "tasks_out": 4, "filtered": 1, "failed": 0}
     numbers |= {"rows_in": 10, "rows_out": 9, "seconds": 1.25}
@@ -266,7 +268,7 @@ def crowded() -> RunFacts:
 def harmful(harm: str) -> RunFacts:
     """Return the same run, with this text in place of every external text."""
     failure = FailureRecord(harm, 1, harm, harm, 1, VERSION)
-    quarantine = Quarantined(harm, VERSION, 1, harm, harm, harm, 3)
+    quarantine = QuarantinedSource(harm, VERSION, 1, harm, harm, harm, 3)
     view = ended(1, Cause.OOM_KILLED)
     assert view.record.outcome is not None
     outcome = view.record.outcome.model_copy(update={"message": harm})

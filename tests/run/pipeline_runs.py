@@ -123,7 +123,7 @@ class Passes:
             store.close()
 
     def _of(self, name: str) -> PipelineFolder:
-        return PipelineFolder.of(self.volume, "default", name)
+        return PipelineFolder.on_volume(self.volume, "default", name)
 
 
 def _read_folder(folder: Path) -> Iterator[dict[str, Any]]:

@@ -37,7 +37,7 @@ class Letters:
 
     @property
     def folder(self) -> PipelineFolder:
-        return PipelineFolder.of(self.volume, "default", self.name)
+        return PipelineFolder.on_volume(self.volume, "default", self.name)
 
     def add(self, letter: str) -> None:
         (self.path / f"letters/{letter}.txt").write_text(letter)

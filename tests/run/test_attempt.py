@@ -53,7 +53,7 @@ def count_outputs(root: Path) -> int:
 def test_incomplete_files_of_a_killed_attempt_are_removed(letters: Path, tmp_path: Path) -> None:
     plan = write_manifest(letters).plan
     run_attempt(AttemptConfig(plan, tmp_path, engine="inline"))
-    folder = PipelineFolder.of(tmp_path, "default", "letters")
+    folder = PipelineFolder.on_volume(tmp_path, "default", "letters")
     record = read_record(folder, 1)
     assert record is not None
     left = folder.output / ".tmp" / f"{record.ledger[:12]}-0001-4711-ab"
@@ -114,7 +114,7 @@ def test_a_removed_file_keeps_its_output_by_default(
 def test_a_live_driver_is_not_disturbed(letters: Path, tmp_path: Path) -> None:
     config = AttemptConfig(write_manifest(letters).plan, tmp_path, engine="inline")
     run_attempt(config)
-    store = Store(PipelineFolder.of(tmp_path, "default", "letters").ledger)
+    store = Store(PipelineFolder.on_volume(tmp_path, "default", "letters").ledger)
     parent = find_process(os.getppid())
     assert parent is not None
     store.take_lease(
@@ -147,7 +147,7 @@ def test_a_failing_attempt_releases_the_ledger(
         run_attempt(config)
     monkeypatch.delenv("STRANDLINE_FAULT")
 
-    store = Store(PipelineFolder.of(tmp_path, "default", "letters").ledger, readonly=True)
+    store = Store(PipelineFolder.on_volume(tmp_path, "default", "letters").ledger, readonly=True)
     lease = store.read_meta("lease")
     store.close()
     assert (lease["attempt"], lease["ended"]) == (1, True)
@@ -157,7 +157,7 @@ def test_a_failing_attempt_releases_the_ledger(
 def test_a_complete_attempt_is_recorded_as_complete(letters: Path, tmp_path: Path) -> None:
     outcome = run_attempt(AttemptConfig(write_manifest(letters).plan, tmp_path, engine="inline"))
 
-    record = read_record(PipelineFolder.of(tmp_path, "default", "letters"), 1)
+    record = read_record(PipelineFolder.on_volume(tmp_path, "default", "letters"), 1)
     assert record is not None
     assert record.outcome is not None
     assert (record.cause, record.witness) == (None, Witness.DRIVER)
@@ -188,7 +188,7 @@ def test_an_error_that_ends_an_attempt_is_recorded(
     with pytest.raises(type(error)):
         run_attempt(AttemptConfig(write_manifest(letters).plan, tmp_path, engine="inline"))
 
-    record = read_record(PipelineFolder.of(tmp_path, "default", "letters"), 1)
+    record = read_record(PipelineFolder.on_volume(tmp_path, "default", "letters"), 1)
     assert record is not None
     assert (record.cause, record.witness) == (cause, Witness.DRIVER)
 

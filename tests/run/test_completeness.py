@@ -69,7 +69,7 @@ class Gates(NumberRuns):
 
     @property
     def folder(self) -> PipelineFolder:
-        return PipelineFolder.of(self.passes.volume, "default", NAME)
+        return PipelineFolder.on_volume(self.passes.volume, "default", NAME)
 
     def repair(self) -> None:
         repair_outputs(self.folder, str(self.output))

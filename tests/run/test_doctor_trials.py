@@ -205,7 +205,7 @@ def test_a_file_system_without_safe_maps_is_not_mapped(
 
 
 def make_ledger(volume: Path, name: str, **lease: Any) -> PipelineFolder:
-    folder = PipelineFolder.of(volume, "default", name)
+    folder = PipelineFolder.on_volume(volume, "default", name)
     folder.ledger.mkdir(parents=True)
     with closing(Store(folder.ledger)) as store:
         if lease:

@@ -111,7 +111,7 @@ class Ground:
         for name in ("aa", "abb", "c"):
             self.write(name, name)
         self.plan = self.plan_of(*stages)
-        self.folder = PipelineFolder.of(path, "default", "letters")
+        self.folder = PipelineFolder.on_volume(path, "default", "letters")
 
     def plan_of(self, *stages: StatefulFilter, to: Path | None = None) -> PipelinePlan:
         source = Files(paths=[f"{self.texts}/*"], on_removed="Delete")

@@ -143,7 +143,10 @@ def test_a_damaged_list_is_reported_and_rewritten(
     passes = Passes(tmp_path)
     write(passes, 1)
     run(passes, SINKS[1])
-    folder, path = PipelineFolder.of(passes.volume, "default", NAME), passes.find_output(NAME)
+    folder, path = (
+        PipelineFolder.on_volume(passes.volume, "default", NAME),
+        passes.find_output(NAME),
+    )
     hurt(path / MANIFEST)
     (problem,) = passes.find_problems(NAME)
     assert MANIFEST in problem

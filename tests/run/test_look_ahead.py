@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from attempt_builders import LETTERS
 from ledger_builders import opened
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Control, Listing
-from strandline.ledger.records.entries import Change, Finish, Quarantined, SourceRecord
+from strandline.ledger.records.entries import Change, Finish, QuarantinedSource, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.plan.stages.ends import Source
@@ -53,7 +53,7 @@ def filled(states: Sequence[str]) -> Iterator[Store]:
         if state in {"finished", "changed"}:
             change.finish.append(Finish(digest_key(key), version, SourceRecord(key, ())))
         if state == "quarantined":
-            entry = Quarantined(key, version, 1, "", "", "", 3)
+            entry = QuarantinedSource(key, version, 1, "", "", "", 3)
             change.quarantine.append((digest_key(key), entry))
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as store:
         store.write(change)

@@ -53,7 +53,7 @@ def run_one(passes: Passes, name: str, **spec: Any) -> None:
 def read(passes: Passes) -> tuple[list[list[dict[str, Any]]], dict[str, Any]]:
     """Return the rows of each file, and the reported shares."""
     paths = sorted(passes.find_output("mixed").rglob("*.parquet"))
-    folder = PipelineFolder.of(passes.volume, "default", "mixed").latest / "artifacts"
+    folder = PipelineFolder.on_volume(passes.volume, "default", "mixed").latest / "artifacts"
     (artifact,) = folder.glob("*mixture.json")
     return [pq.read_table(path).to_pylist() for path in paths], json.loads(artifact.read_text())
 

@@ -27,7 +27,7 @@ class Volume:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.folder = PipelineFolder.of(path, "default", "waves")
+        self.folder = PipelineFolder.on_volume(path, "default", "waves")
 
     def run(self, *args: Any, **params: Any) -> AttemptResult:
         return run_attempt(AttemptConfig(plan_steps(*args, **params), self._path, engine="inline"))

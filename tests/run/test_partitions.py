@@ -16,7 +16,7 @@ from pydantic import Field
 from partition_stages import Steps, plan_steps
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.plan.errors import code_of
-from strandline.plan.partition import Chaining, Joining, LargestGroup
+from strandline.plan.partition import ChainFinding, LargestGroup, StorageGroups
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stages.ends import SinkStage, Source, SourceStage
@@ -97,7 +97,7 @@ def test_the_order_of_the_listing_does_not_matter(
         for order in (steps, data.draw(st.permutations(steps)))
     )
     assert one == other
-    joining = Joining()
+    joining = StorageGroups()
     for step in steps:
         joining.add({f"tens {step // 10}", f"file {step // per_file}"})
     assert len(one) == len({joining.find(item) for item in range(len(steps))})
@@ -260,7 +260,7 @@ def chain(chunk: int, steps: int = 60, **params: Any) -> PipelinePlan:
     return replace_source(source, Runs(steps_a_file=chunk))
 
 
-def look(plan: PipelinePlan) -> Chaining | None:
+def look(plan: PipelinePlan) -> ChainFinding | None:
     return find_chaining(plan, lambda: 0.0)
 
 
@@ -270,16 +270,16 @@ FIELD = "spec.sink.with.stepsAFile"
 @pytest.mark.parametrize(
     ("plan", "found"),
     [
-        (chain(7, per_file=6), Chaining(LargestGroup(42, 60, True), True, FIELD, 6, 6)),
-        (chain(7, 13, per_file=2), Chaining(LargestGroup(13, 13, True), True, FIELD, 6, 6)),
-        (chain(4, 12, per_file=3), Chaining(LargestGroup(12, 12, True), True, FIELD, 6, 6)),
-        (plan_steps(range(30), per_file=15), Chaining(LargestGroup(30, 30, True), True)),
-        (chain(7, per_file=40), Chaining(LargestGroup(60, 60, True), True)),
+        (chain(7, per_file=6), ChainFinding(LargestGroup(42, 60, True), True, FIELD, 6, 6)),
+        (chain(7, 13, per_file=2), ChainFinding(LargestGroup(13, 13, True), True, FIELD, 6, 6)),
+        (chain(4, 12, per_file=3), ChainFinding(LargestGroup(12, 12, True), True, FIELD, 6, 6)),
+        (plan_steps(range(30), per_file=15), ChainFinding(LargestGroup(30, 30, True), True)),
+        (chain(7, per_file=40), ChainFinding(LargestGroup(60, 60, True), True)),
     ],
     ids=["smaller", "8 holds most", "3 is out of bounds", "no chunk", "no chunk would do"],
 )
 def test_a_chain_of_most_sources_is_detected_and_a_better_chunk_suggested(
-    plan: PipelinePlan, found: Chaining
+    plan: PipelinePlan, found: ChainFinding
 ) -> None:
     assert look(plan) == found
 
@@ -300,7 +300,7 @@ def test_short_chains_are_not_reported(plan: PipelinePlan) -> None:
 
 def test_the_first_sources_show_a_chain_that_is_too_long_whatever_follows() -> None:
     plan = chain(7, 10_000, per_file=6, max_group=10)
-    assert look(plan) == Chaining(LargestGroup(21, 21, True), False, FIELD, 6, 6)
+    assert look(plan) == ChainFinding(LargestGroup(21, 21, True), False, FIELD, 6, 6)
     assert fail_to_list(plan).endswith(
         f"align the boundaries of sources and shared storage, as with {FIELD}: 6"
     )
@@ -332,7 +332,7 @@ def test_chunks_of_a_zarr_sink_are_tried() -> None:
 
     source = Timed(steps=tuple(range(48)), per_file=24)
     found = look(replace_source(source, ZarrSink(chunk=10)))
-    assert found == Chaining(LargestGroup(48, 48, True), True, "spec.sink.with.chunk", 12, 24)
+    assert found == ChainFinding(LargestGroup(48, 48, True), True, "spec.sink.with.chunk", 12, 24)
 
 
 def test_two_sources_of_one_step_are_refused() -> None:

@@ -325,7 +325,7 @@ def test_the_ledger_of_another_volume_is_not_read(passes: Passes) -> None:
     write(passes, one="a", two="b")
     run_first(passes, HANDS["jsonl"][0])
     run_second(passes, "jsonl")
-    ledger = PipelineFolder.of(passes.volume, "default", FIRST).ledger
+    ledger = PipelineFolder.on_volume(passes.volume, "default", FIRST).ledger
     write(passes, one="")
     run_first(passes, HANDS["jsonl"][0])
     stray = passes.find_output(FIRST) / STRAY

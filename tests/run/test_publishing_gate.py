@@ -56,7 +56,7 @@ def run(root: Path, require: dict[str, Any] | None, sink: str = "parquet") -> At
 
 
 def find_latest(root: Path) -> str | None:
-    found = resolve(PipelineFolder.of(root / "data", "default", "gated"))
+    found = resolve(PipelineFolder.on_volume(root / "data", "default", "gated"))
     return None if found is None else found.identity.name
 
 

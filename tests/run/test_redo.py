@@ -392,7 +392,7 @@ def test_a_ledger_of_an_older_release_has_the_recipe_of_its_last_attempt(
 ) -> None:
     sink = {"use": "parquet", "with": {"path": str(tmp_path / "out")}}
     tuning.run(add(1), below(50), sink=sink)
-    store = Store(PipelineFolder.of(tuning.passes.volume, "default", NAME).ledger)
+    store = Store(PipelineFolder.on_volume(tuning.passes.volume, "default", NAME).ledger)
     with closing(store):
         parts = store.read_meta("fingerprint")["parts"]
         assert "parquet.with.path" in parts

@@ -50,7 +50,7 @@ def make(folder: Path, sink: Mapping[str, Any]) -> Passes:
 
 
 def find_folder(passes: Passes) -> PipelineFolder:
-    return PipelineFolder.of(passes.volume, "default", NAME)
+    return PipelineFolder.on_volume(passes.volume, "default", NAME)
 
 
 def list_outputs(passes: Passes) -> list[Path]:

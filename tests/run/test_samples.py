@@ -162,7 +162,7 @@ def test_an_attempt_leaves_its_samples(tmp_path: Path) -> None:
     path.write_text(MANIFEST.replace("FOLDER", str(tmp_path / "in")))
     run_attempt(AttemptConfig(read_manifest(path).plan, tmp_path, engine="inline"))
 
-    kept = read_samples(PipelineFolder.of(tmp_path, "default", "letters"), 1)
+    kept = read_samples(PipelineFolder.on_volume(tmp_path, "default", "letters"), 1)
 
     assert kept is not None
     assert kept.stages == ("read-files", "jsonl")

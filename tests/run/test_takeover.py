@@ -53,7 +53,7 @@ class Place:
 
     def __init__(self, path: Path) -> None:
         self.volume = path
-        self.folder = PipelineFolder.of(path, "default", "letters")
+        self.folder = PipelineFolder.on_volume(path, "default", "letters")
         manifest = path / "letters.yaml"
         manifest.write_text(MANIFEST)
         self.plan: PipelinePlan = read_manifest(manifest).plan

@@ -68,7 +68,7 @@ class Job:
     def find_folder(self, volume: Path) -> PipelineFolder:
         """Return the pipeline's folder on a volume."""
         namespace = self._metadata.get("namespace", "default")
-        return PipelineFolder.of(volume, namespace, self._metadata["name"])
+        return PipelineFolder.on_volume(volume, namespace, self._metadata["name"])
 
     @contextmanager
     def started(

@@ -60,7 +60,7 @@ class Trial:
         """Run, and return the observations."""
         config = AttemptConfig(make_plan(self._name, self._volume), self._volume)
         outcome = run_attempt(config, report=self._watch)
-        folder = PipelineFolder.of(self._volume, "default", self._name)
+        folder = PipelineFolder.on_volume(self._volume, "default", self._name)
         store = Store(folder.ledger, readonly=True)
         try:
             verdict = verify(store, LocalOutputs(folder.output))

@@ -96,7 +96,7 @@ class Trial:
         self._gone = False
         self._told_at = 0.0
         self._left: float | None = None
-        self._folder = PipelineFolder.of(volume, "default", name)
+        self._folder = PipelineFolder.on_volume(volume, "default", name)
         self._notes: list[str] = []
 
     def run(self) -> dict[str, Any]:

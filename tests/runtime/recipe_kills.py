@@ -157,7 +157,7 @@ class Recipe:
         return begun[-1] if begun else self.names[0]
 
     def _find(self, volume: Path, name: str) -> PipelineFolder:
-        return PipelineFolder.of(volume, "default", name)
+        return PipelineFolder.on_volume(volume, "default", name)
 
     def _start(self, volume: Path, *words: str, fault: str = "") -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "strandline", *words]

@@ -71,7 +71,7 @@ def test_a_task_that_kills_its_worker_fails_its_source_under_the_right_stage(
 
     assert outcome.code is ExitCode.SOURCES_FAILED
     assert (outcome.standing.finished, outcome.standing.failed) == (5, 1)
-    store = Store(PipelineFolder.of(tmp_path, "default", "chained").ledger, readonly=True)
+    store = Store(PipelineFolder.on_volume(tmp_path, "default", "chained").ledger, readonly=True)
     ((_, failure),) = store.list_failures()
     store.close()
     assert (failure.key, failure.stage) == ("number-3", "die")

@@ -81,7 +81,9 @@ def run_under(limit: int, manifest: Path, *arguments: str, **extra: str) -> tupl
 
 def read_end(manifest: Path) -> tuple[set[str], dict[str, str], dict[str, int]]:
     """Return names of finished sources, causes of quarantined sources, and the ledger's counts."""
-    store = Store(PipelineFolder.of(manifest.parent, "default", "poison").ledger, readonly=True)
+    store = Store(
+        PipelineFolder.on_volume(manifest.parent, "default", "poison").ledger, readonly=True
+    )
     try:
         finished = {Path(record.key).stem for _, _, record in store.list_records()}
         parked = {

@@ -72,5 +72,5 @@ def test_two_pipelines_share_a_ray_cluster_and_nothing_else(local_ray: str, tmp_
 
     assert [driver.returncode for driver in drivers] == [0, 0], errors
     for name in ("one", "two"):
-        folder = PipelineFolder.of(tmp_path, "default", name)
+        folder = PipelineFolder.on_volume(tmp_path, "default", name)
         assert len(list(folder.output.rglob("*.txt"))) == 25

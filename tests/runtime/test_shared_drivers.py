@@ -136,7 +136,7 @@ class Passes:
             end_strays(self.folder)
 
     def find(self, name: str) -> PipelineFolder:
-        return PipelineFolder.of(self.folder / "strandline-data", "default", name)
+        return PipelineFolder.on_volume(self.folder / "strandline-data", "default", name)
 
     def list_attempts(self, name: str) -> list[AttemptRecord]:
         return list(read_chain(self.find(name)))

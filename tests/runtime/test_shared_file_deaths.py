@@ -69,7 +69,7 @@ def read_files(outcome: AttemptResult) -> list[list[int]]:
 
 
 def find_problems(volume: Path, outcome: AttemptResult) -> list[str]:
-    store = Store(PipelineFolder.of(volume, "default", "sharing").ledger, readonly=True)
+    store = Store(PipelineFolder.on_volume(volume, "default", "sharing").ledger, readonly=True)
     try:
         return verify(store, open_outputs(outcome.output)).problems
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from jobs import Job
-from strandline.ledger.records.entries import Quarantined
+from strandline.ledger.records.entries import QuarantinedSource
 from strandline.ledger.store.store import Store
 from strandline.run.insight.records import read_chain
 from strandline.storage.layout import PipelineFolder
@@ -20,7 +20,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
 
 
-def read_parked(folder: PipelineFolder) -> Quarantined:
+def read_parked(folder: PipelineFolder) -> QuarantinedSource:
     store = Store(folder.ledger, readonly=True)
     ((_, parked),) = store.list_quarantined()
     store.close()

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from scanning.__main__ import ACCEPTED, main
-from scanning.accepted import LONGEST, Accepted, read_accepted
+from scanning.accepted import LONGEST, AcceptedVulnerability, read_accepted
 from scanning.bills import Part, read_bill, render_parts
 from scanning.errors import ScanError
 from scanning.findings import Finding, judge, read_findings
@@ -79,7 +79,7 @@ def test_an_invalid_bill_is_rejected(text: str) -> None:
 
 
 def test_an_entry_holds_up_to_its_day() -> None:
-    accepted = Accepted("CVE-1", "glibc", REASON, date(2026, 12, 31))
+    accepted = AcceptedVulnerability("CVE-1", "glibc", REASON, date(2026, 12, 31))
     assert read_accepted(write_entry(), TODAY) == (accepted,)
     assert read_accepted(write_entry(), date(2026, 12, 31)) == (accepted,)
     with pytest.raises(ScanError, match="accepted until 2026-12-31"):
@@ -148,7 +148,7 @@ def test_a_vulnerability_is_accepted_by_any_of_its_ids_for_its_package(
     *,
     is_accepted: bool,
 ) -> None:
-    entry = Accepted(id, package, REASON, TODAY)
+    entry = AcceptedVulnerability(id, package, REASON, TODAY)
     judgement = judge(read_findings(ANSWER), (entry,))
     assert [each.ids[0] for each in judgement.accepted] == ["HIGH-MENDED"] * is_accepted
     assert judgement.unused == (() if is_accepted else (entry,))

@@ -29,7 +29,7 @@ class SummaryKind(NamedTuple):
 
 
 def count_both(lengths: list[int]) -> TextVolume:
-    return TextVolume.of(lengths, [length // 5 for length in lengths])
+    return TextVolume.from_counts(lengths, [length // 5 for length in lengths])
 
 
 def describe(summary: FieldSummary) -> Any:
@@ -38,12 +38,12 @@ def describe(summary: FieldSummary) -> Any:
 
 
 KINDS = {
-    "moments": SummaryKind(Moments.of, NUMBERS),
-    "growing histogram": SummaryKind(Histogram.of, NUMBERS),
-    "even histogram": SummaryKind(lambda values: Histogram.of(values, EVEN), NUMBERS),
+    "moments": SummaryKind(Moments.from_numbers, NUMBERS),
+    "growing histogram": SummaryKind(Histogram.from_numbers, NUMBERS),
+    "even histogram": SummaryKind(lambda values: Histogram.from_numbers(values, EVEN), NUMBERS),
     "volume": SummaryKind(count_both, st.integers(0, 10**6)),
-    "distinct": SummaryKind(Distinct.of, NUMBERS | WORDS),
-    "quantiles": SummaryKind(Quantiles.of, FLOATS, Quantiles.describe),
-    "numbers": SummaryKind(FieldSummary.of, ANY_FLOATS, describe),
-    "texts": SummaryKind(FieldSummary.of, WORDS | st.none(), describe),
+    "distinct": SummaryKind(Distinct.from_values, NUMBERS | WORDS),
+    "quantiles": SummaryKind(Quantiles.from_numbers, FLOATS, Quantiles.describe),
+    "numbers": SummaryKind(FieldSummary.from_values, ANY_FLOATS, describe),
+    "texts": SummaryKind(FieldSummary.from_values, WORDS | st.none(), describe),
 }

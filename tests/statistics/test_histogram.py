@@ -74,7 +74,7 @@ def test_ends_of_even_bins_are_open(number: float, at: int) -> None:
 
 
 def test_bins_are_listed_adjacent_without_wide_gaps() -> None:
-    histogram = Histogram.of([0, 1, 1.1, 2, 2.9, 1e9])
+    histogram = Histogram.from_numbers([0, 1, 1.1, 2, 2.9, 1e9])
     shown = histogram.list_bins()
     assert BinCount(0.0, 0.0, 1) == shown[0]
     assert BinCount(1.0, 1.25, 2) == shown[1]

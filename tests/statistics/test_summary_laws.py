@@ -69,4 +69,4 @@ def test_joining_does_not_change_the_parts(kind: SummaryKind, data: st.DataObjec
 
 def test_histograms_of_other_bins_are_not_joined() -> None:
     with pytest.raises(ValueError, match="histograms with different bins can't be joined"):
-        _ = Histogram.of([1]) + Histogram.of([1], EVEN)
+        _ = Histogram.from_numbers([1]) + Histogram.from_numbers([1], EVEN)

@@ -46,7 +46,7 @@ MOVED = ["latest.linked", "latest.renamed", "latest.synced"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> PipelineFolder:
-    made = PipelineFolder.of(tmp_path / "volume", "team", "clips")
+    made = PipelineFolder.on_volume(tmp_path / "volume", "team", "clips")
     made.path.mkdir(parents=True)
     return made
 

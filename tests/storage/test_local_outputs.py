@@ -277,7 +277,7 @@ def test_arrow_can_write_through_a_hashing_file(outputs: LocalOutputs) -> None:
 
 
 def test_a_pipeline_has_a_folder_of_its_own(tmp_path: Path) -> None:
-    folder = PipelineFolder.of(tmp_path, "team", "clips")
+    folder = PipelineFolder.on_volume(tmp_path, "team", "clips")
     places = {folder.ledger, folder.output, folder.writers_lock, folder.attempt(7)}
     assert {
         "team/clips/" + name for name in ("ledger", "output", "writers.lock", "attempts/0007")

@@ -47,7 +47,7 @@ REMOVING = ["retention.begun", "retention.hidden", "retention.removed"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> PipelineFolder:
-    made = PipelineFolder.of(tmp_path / "volume", "team", "clips")
+    made = PipelineFolder.on_volume(tmp_path / "volume", "team", "clips")
     made.path.mkdir(parents=True)
     return made
 

@@ -22,7 +22,7 @@ from strandline.storage.volume.published import MANIFEST, read_publication
 
 @pytest.fixture
 def folder(tmp_path: Path) -> PipelineFolder:
-    made = PipelineFolder.of(tmp_path / "volume", "team", "clips")
+    made = PipelineFolder.on_volume(tmp_path / "volume", "team", "clips")
     made.path.mkdir(parents=True)
     return made
 

@@ -19,7 +19,7 @@ WHY = ("rows: there are 3, and at least 10 are required",)
 @pytest.fixture
 def folder(tmp_path: Path) -> PipelineFolder:
     """Return the folder of a pipeline without publications."""
-    return PipelineFolder.of(tmp_path, "default", "corpus")
+    return PipelineFolder.on_volume(tmp_path, "default", "corpus")
 
 
 def test_latest_keeps_its_target(folder: PipelineFolder) -> None:

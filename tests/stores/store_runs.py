@@ -86,7 +86,7 @@ class StoreRuns:
 
     def read_finished(self, volume: Path) -> set[str]:
         """Return the keys of finished sources in a volume's ledger."""
-        store = Store(PipelineFolder.of(volume, "default", NAME).ledger, readonly=True)
+        store = Store(PipelineFolder.on_volume(volume, "default", NAME).ledger, readonly=True)
         try:
             return {record.key for _, _, record in store.list_records()}
         finally:

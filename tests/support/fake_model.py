@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from strandline_packs.models.asking.answers import Reply, Unanswered
+from strandline_packs.models.asking.answers import Reply, UnansweredRequest
 from vendor_replies import USAGE, choose, give, refuse
 
 MODEL = "fake-1"
@@ -37,7 +37,7 @@ PASSING = (
 # Faults of a row: the row gets no good answer.
 LASTING = ("cut short", "refused", "filtered", "too long")
 # Name of a fault, or a reply.
-Fault = str | Reply | Unanswered | None
+Fault = str | Reply | UnansweredRequest | None
 
 
 @dataclass
@@ -63,7 +63,7 @@ class FakeModel:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def reply(self, path: str, body: bytes, key: str | None = None) -> Reply | Unanswered:
+    def reply(self, path: str, body: bytes, key: str | None = None) -> Reply | UnansweredRequest:
         """Return the response to a request."""
         request = json.loads(body)
         prompt = read_prompt(request)
@@ -99,7 +99,7 @@ class Direct:
     def __init__(self, model: FakeModel) -> None:
         self._model = model
 
-    async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+    async def post(self, path: str, body: bytes) -> Reply | UnansweredRequest:
         return self._model.reply(path, body)
 
 
@@ -111,9 +111,9 @@ def read_prompt(request: Mapping[str, Any]) -> str:
     return content if isinstance(content, str) else str(content[-1]["text"])
 
 
-def make_fault(fault: str) -> Reply | Unanswered:
+def make_fault(fault: str) -> Reply | UnansweredRequest:
     """Return the response for a fault."""
-    replies: dict[str, Reply | Unanswered] = {
+    replies: dict[str, Reply | UnansweredRequest] = {
         "cut short": choose("and then", "length"),
         "refused": choose(None, refusal="No."),
         "filtered": choose("a", "content_filter"),
@@ -123,9 +123,9 @@ def make_fault(fault: str) -> Reply | Unanswered:
         "busy for a day": refuse(429, "come back", "rate_limit_exceeded", {"retry-after": "86400"}),
         "500": refuse(500, "CUDA error", "server_error"),
         "503": Reply(503, {}, b"<html>no upstream</html>"),
-        "late": Unanswered("no answer in 600 s", is_late=True),
-        "reset": Unanswered("the connection was reset"),
-        "half": Unanswered("the peer closed the connection before the end"),
+        "late": UnansweredRequest("no answer in 600 s", is_late=True),
+        "reset": UnansweredRequest("the connection was reset"),
+        "half": UnansweredRequest("the peer closed the connection before the end"),
         "no JSON": Reply(200, {}, b'{"choices": [{"mess'),
         "no choices": give({"choices": []}),
         "too long": refuse(400, "maximum context length is 8", "context_length_exceeded"),
@@ -213,7 +213,7 @@ def serve(model: FakeModel, delay: Callable[[], None] = lambda: None) -> Iterato
         def do_POST(self) -> None:
             found = model.reply(self.path, self.read_body(), self.headers["authorization"])
             delay()
-            if isinstance(found, Unanswered):
+            if isinstance(found, UnansweredRequest):
                 self.send_half()
             else:
                 self.send_reply(found)

@@ -16,7 +16,7 @@ from strandline_bench.ground.garbage import search_as_commands
 TEN_MILLION = 10_000_000
 
 
-class Filled(NamedTuple):
+class FilledLedger(NamedTuple):
     """A filled ledger.
 
     Attributes:
@@ -40,7 +40,7 @@ def version_of(number: int) -> str:
     return f"{number}+1700000000000000000"
 
 
-def fill(folder: Path, sources: int, seconds: float) -> Filled:
+def fill(folder: Path, sources: int, seconds: float) -> FilledLedger:
     """Write finished sources with one output each, in groups of the writer's maximum size.
 
     Stop early after `seconds`; the result has the actual number of sources.
@@ -55,7 +55,7 @@ def fill(folder: Path, sources: int, seconds: float) -> Filled:
             store.write(Change(finish=[_finish(number) for number in range(done, done + count)]))
             done += count
     store.close()
-    return Filled(folder, done, time.monotonic() - begun)
+    return FilledLedger(folder, done, time.monotonic() - begun)
 
 
 def _finish(number: int) -> Finish:

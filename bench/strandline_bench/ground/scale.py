@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
-from strandline_bench.ground.filled_ledger import Filled, fill
+from strandline_bench.ground.filled_ledger import FilledLedger, fill
 
 Answer = TypeVar("Answer")
 
@@ -51,13 +51,13 @@ class Scale:
         self._sources = sources or self.pick(10_000_000, 300_000)
         self.folder = Path(tempfile.mkdtemp(prefix="strandline-bench-"))
         self._ledger_folder: Path | None = None
-        self._filled: Filled | None = None
+        self._filled: FilledLedger | None = None
 
     def pick(self, full: int, quick: int) -> int:
         """Return one of two sizes."""
         return quick if self.is_quick else full
 
-    def fill_ledger(self) -> Filled:
+    def fill_ledger(self) -> FilledLedger:
         """Return a ledger of finished sources, the same for all callers."""
         if self._filled is None:
             folder = _choose_folder(self._sources * _BYTES_PER_SOURCE)

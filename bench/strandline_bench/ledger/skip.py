@@ -20,7 +20,7 @@ from strandline.plan.token import digest_key
 from strandline.run.attempt.phases.look_ahead import pass_over
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.ports import OutputLocation
-from strandline_bench.ground.filled_ledger import TEN_MILLION, Filled, key_of, version_of
+from strandline_bench.ground.filled_ledger import TEN_MILLION, FilledLedger, key_of, version_of
 from strandline_bench.ground.garbage import search_as_commands
 from strandline_bench.ground.memory import read_own_memory
 from strandline_bench.ground.scale import Scale, run_apart
@@ -33,7 +33,7 @@ _SEGMENT = 1_000_000
 _WARM = 100  # batches before memory is compared, until imports, caches, and arenas have settled
 
 
-class Skipped(NamedTuple):
+class SkipCost(NamedTuple):
     """Seconds to skip all sources, and memory growth of the process in bytes."""
 
     seconds: float
@@ -61,7 +61,7 @@ def measure_skip(scale: Scale) -> list[Row]:
     ]
 
 
-def skip_all(ledger: Filled, cores: int) -> Skipped:
+def skip_all(ledger: FilledLedger, cores: int) -> SkipCost:
     """Admit every source of a listing, as an engine does.
 
     Raises:
@@ -92,10 +92,10 @@ def skip_all(ledger: Filled, cores: int) -> Skipped:
     if skipped != ledger.sources:
         msg = f"{ledger.sources - skipped} finished sources were not skipped"
         raise RuntimeError(msg)
-    return Skipped(seconds, memory.bytes)
+    return SkipCost(seconds, memory.bytes)
 
 
-def walk_bare(ledger: Filled) -> float:
+def walk_bare(ledger: FilledLedger) -> float:
     """Return the seconds for a bare process to get each key's value from LMDB without decoding.
 
     Raises:

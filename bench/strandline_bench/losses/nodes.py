@@ -146,7 +146,7 @@ def nap(folder: Path, number: int, seconds: float) -> None:
 
 def _run_ours(cluster: Cluster, folder: Path, count: int, task: float, notice: float) -> list[Loss]:
     config = AttemptConfig(_plan(folder, count, task), folder / "volume")
-    notices = NoticeFile(PipelineFolder.of(folder / "volume", "default", "bench").notices)
+    notices = NoticeFile(PipelineFolder.on_volume(folder / "volume", "default", "bench").notices)
 
     def announce(node: str, now: float) -> None:
         if notice:

@@ -26,9 +26,9 @@ from strandline_bench.operator.cluster.objects import Ending, render_pipeline
 from strandline_bench.operator.cluster.player import (
     Cast,
     Clock,
+    JobSimulator,
     Part,
     Player,
-    Plays,
     ShowEvidence,
     serve_drivers,
 )
@@ -279,7 +279,7 @@ async def see_through(
     wire: Wire,
     host: Host,
     namespaces: Sequence[str],
-    cast: Callable[[Wire, Cast, ShowEvidence, Clock], Plays] = Player,
+    cast: Callable[[Wire, Cast, ShowEvidence, Clock], JobSimulator] = Player,
 ) -> Findings:
     """Apply the pipelines of a load, watch them until their end, and stop the operator."""
     moments, late = Moments(), list[float]()

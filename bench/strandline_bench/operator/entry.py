@@ -18,7 +18,7 @@ from typing import Any
 from strandline_bench.operator.meter import meter
 from strandline_operator.__main__ import main
 from strandline_operator.reconcile import service
-from strandline_operator.reconcile.scheduling.queue import Passed, Queue
+from strandline_operator.reconcile.scheduling.queue import PassResult, Queue
 from strandline_operator.reconcile.scheduling.schedule import Key
 
 PASSES = "STRANDLINE_BENCH_PASSES"
@@ -35,10 +35,10 @@ def run() -> None:
         class MeteredQueue(Queue):
             def __init__(
                 self,
-                run: Callable[[Key], Awaitable[Passed]],
+                run: Callable[[Key], Awaitable[PassResult]],
                 **others: Any,  # noqa: ANN401 - whatever a queue takes
             ) -> None:
-                async def look(key: Key) -> Passed:
+                async def look(key: Key) -> PassResult:
                     return await run(key)
 
                 super().__init__(meter(look, time.thread_time, time.monotonic, note), **others)

@@ -35,7 +35,7 @@ _NODE, _WORKER = "raylet", f"ray::{StageWorker.__name__}"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CommandTimes:
     """Seconds from the start of a command to an observation, or None without one.
 
     Attributes:
@@ -64,7 +64,7 @@ def measure_command(scale: Scale) -> list[Row]:
     rival, turns = find_rival("datatrove"), scale.pick(5, 1)
     if not rival.is_installed():
         commands.popitem()
-    seen: dict[str, list[Seen]] = {name: [] for name in commands}
+    seen: dict[str, list[CommandTimes]] = {name: [] for name in commands}
     for turn in range(turns):
         for index, (name, write) in enumerate(commands.items()):
             folder = scale.folder / f"command-{turn}-{index}"
@@ -84,7 +84,7 @@ def _run_datatrove(folder: Path) -> Sequence[str]:
     return [sys.executable, *TRIAL, "datatrove", _EXAMPLE, str(folder)]
 
 
-def _watch(command: Sequence[str], folder: Path) -> Seen:
+def _watch(command: Sequence[str], folder: Path) -> CommandTimes:
     folder.mkdir(parents=True)
     node = worker = output = None
     environment = {**os.environ, "PYTHONPATH": join_python_path()}
@@ -109,7 +109,7 @@ def _watch(command: Sequence[str], folder: Path) -> Seen:
     summary = Summary()
     for root in _list_roots(folder):
         summary = summary.add(sum_files(root))
-    return Seen(node, worker, output, end, summary)
+    return CommandTimes(node, worker, output, end, summary)
 
 
 def _list_names(pid: int) -> list[str]:
@@ -131,12 +131,12 @@ def _has_output(folder: Path) -> bool:
     return any(path.is_file() for root in _list_roots(folder) for path in root.rglob(_OUTPUTS))
 
 
-def _check_same(seen: Sequence[Seen]) -> None:
+def _check_same(seen: Sequence[CommandTimes]) -> None:
     if len({run.summary for run in seen}) != 1 or not seen[0].summary.items:
         raise RuntimeError("the commands did not write the same")
 
 
-def _list_rows(name: str, runs: Sequence[Seen]) -> list[Row]:
+def _list_rows(name: str, runs: Sequence[CommandTimes]) -> list[Row]:
     parts: dict[str, Sequence[float | None]] = {
         "until a node of Ray's is there": [run.node for run in runs],
         "until its first worker is there": [run.worker for run in runs],

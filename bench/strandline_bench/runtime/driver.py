@@ -15,7 +15,7 @@ from strandline.engine.flow.flow import Flow
 from strandline.ledger.tally import Tally
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.receipt import Emitted, Event, Failure, Output, Receipt, StageCounts
+from strandline.plan.receipt import EmittedTask, Event, Failure, Output, Receipt, StageCounts
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Origin
 from strandline_bench.ground.scale import Scale, run_apart
@@ -54,7 +54,7 @@ def time_tasks(count: int) -> float:
     flow.enter([root])
     batch = flow.next_batch(0)
     emitted = tuple(
-        Emitted(index, root.source, token, Origin(root.token, index, count))
+        EmittedTask(index, root.source, token, Origin(root.token, index, count))
         for index, token in enumerate(tokens)
     )
     flow.complete(
@@ -163,7 +163,7 @@ def _begin_group(flow: Flow, number: int, arriving: int) -> None:
     slot = Slot(name, "key", name, None, None, 0)
     flow.queues[0].running += 1
     emitted = tuple(
-        Emitted(index, name, _name(number << 1 | index), Origin(b"f" + name[1:], index, 2))
+        EmittedTask(index, name, _name(number << 1 | index), Origin(b"f" + name[1:], index, 2))
         for index in range(arriving)
     )
     flow.complete(0, [slot], Receipt((), (), emitted, StageCounts(tasks_in=1, tasks_out=2)), None)

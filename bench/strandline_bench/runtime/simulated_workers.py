@@ -23,7 +23,7 @@ from strandline.engine.processes.engine import ProcessEngine
 from strandline.engine.processes.pool import ForkedPools, Word
 from strandline.engine.processes.worker import ANSWER, READY, CallRequest, WorkerTerms
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.receipt import Emitted, Event, Output, Receipt, StageCounts
+from strandline.plan.receipt import EmittedTask, Event, Output, Receipt, StageCounts
 
 NODE = "simulated"
 _SITE = WorkerSite("simulated", "simulated")
@@ -167,7 +167,7 @@ def answer(request: CallRequest, seconds: float, is_written: bool) -> tuple[list
         for (source, token), child in zip(tasks, children, strict=True)
     ]
     emitted = tuple(
-        Emitted(position, source, child, None)
+        EmittedTask(position, source, child, None)
         for position, ((source, _), child) in enumerate(zip(tasks, children, strict=True))
     )
     packed = [

@@ -117,7 +117,7 @@ def inject_words(own: Splitter) -> Any:  # noqa: ANN401 - a class of theirs
     """Return a datatrove word tokenizer that splits like ours."""
     from datatrove.utils.word_tokenizers import WordTokenizer  # noqa: PLC0415 - may not be there
 
-    class Injected(WordTokenizer):  # type: ignore[misc]  # it comes without types
+    class InjectedSplitter(WordTokenizer):  # type: ignore[misc]  # it comes without types
         """Splits words and sentences with our splitter."""
 
         def word_tokenize(self, text: str) -> list[str]:
@@ -129,7 +129,7 @@ def inject_words(own: Splitter) -> Any:  # noqa: ANN401 - a class of theirs
         def span_tokenize(self, text: str) -> list[tuple[int, int]]:
             return list(own.find_sentences(text))
 
-    return Injected()
+    return InjectedSplitter()
 
 
 def chain(judges: list[Judge]) -> Judge:

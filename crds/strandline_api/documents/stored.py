@@ -47,26 +47,26 @@ _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _POINTLESS = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\d.])\d+(?=e[-+]\d)')
 
 
-class Stored(NamedTuple):
+class StoredPipeline(NamedTuple):
     """A pipeline, and the paths of ignored fields, such as `spec.ray.colour`."""
 
     pipeline: CurationPipeline
     unknown: tuple[str, ...]
 
 
-def parse_stored_pipeline(document: object) -> Stored:
+def parse_stored_pipeline(document: object) -> StoredPipeline:
     """Read a pipeline from an API server. Ignore and report fields of other versions.
 
     Raises:
         SpecError: if anything else is wrong, including an unknown value in a known field.
     """
     try:
-        return Stored(parse_pipeline(document), ())
+        return StoredPipeline(parse_pipeline(document), ())
     except SpecError:
         known, unknown = omit_unknown(document, CurationPipeline)
         if not unknown:
             raise
-        return Stored(parse_pipeline(known), unknown)
+        return StoredPipeline(parse_pipeline(known), unknown)
 
 
 def is_stored(document: object) -> bool:

@@ -175,7 +175,7 @@ class EvidenceRecord(Record):
     )
 
     @classmethod
-    def of(cls, evidence: Evidence, now: float | None = None) -> Self:
+    def from_evidence(cls, evidence: Evidence, now: float | None = None) -> Self:
         """Return the record of evidence for a status.
 
         Args:

@@ -49,7 +49,7 @@ class HandledTokens(Record):
     )
 
     @classmethod
-    def of(cls, annotations: Mapping[str, str]) -> Self:
+    def from_annotations(cls, annotations: Mapping[str, str]) -> Self:
         """Read the current requests of a pipeline. A value that was not handled yet is new.
 
         An empty value requests nothing. A long value is stored as a digest.

@@ -58,7 +58,7 @@ class Unavailable(ApiError):
     """The server failed, or did not respond in time."""
 
 
-class Unadmitted(ApiError):
+class WebhookUnavailable(ApiError):
     """A required admission webhook did not respond; the API server itself is available."""
 
 
@@ -82,6 +82,6 @@ def make_error(
     """Return the exception for an HTTP status of 400 or more."""
     is_servers = status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if is_servers and UNANSWERED_WEBHOOK in message:
-        return Unadmitted(status, reason, message, retry_after)
+        return WebhookUnavailable(status, reason, message, retry_after)
     kind = _BY_STATUS.get(status, Unavailable if is_servers else ApiError)
     return kind(status, reason, message, retry_after)

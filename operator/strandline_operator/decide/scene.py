@@ -14,7 +14,7 @@ from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.pipeline_status import SpotGroup
 from strandline_operator.decide.clock_steps import settle_attempt
-from strandline_operator.decide.evidence.disruptions import Taking, find_mark
+from strandline_operator.decide.evidence.disruptions import PodDisruption, find_mark
 from strandline_operator.decide.evidence.pods import find_pod_evidence
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes.capacity import NodeSize
@@ -125,7 +125,7 @@ class Pass:
     def scene(self) -> Scene | None:
         """The scene of the newest attempt; None if no attempt exists, or the newest is frozen."""
         newest = self.newest
-        return None if newest is None or newest.status.is_frozen else Scene.of(self, newest)
+        return None if newest is None or newest.status.is_frozen else Scene.from_facts(self, newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Scene:
     queue: QueueState | None = None
 
     @classmethod
-    def of(cls, facts: Pass, attempt: AttemptObject) -> Scene:
+    def from_facts(cls, facts: Pass, attempt: AttemptObject) -> Scene:
         """Select one attempt's objects from the view of a pass."""
         view, number = facts.view, attempt.spec.number
         name = name_rayjob(view.pipeline.meta.name, number)
@@ -213,7 +213,7 @@ class Scene:
         """Yield all evidence about a cause from a pod and its node."""
         return find_pod_evidence(pod, self.marks.get(pod.meta.uid), self.notices)
 
-    def find_taker(self, pod: Pod) -> Taking | None:
+    def find_taker(self, pod: Pod) -> PodDisruption | None:
         """Return the disruption of a pod's node, whatever the state of the pod."""
         return find_mark(pod, self.marks.get(pod.meta.uid), self.notices)
 

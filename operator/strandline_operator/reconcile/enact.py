@@ -100,7 +100,7 @@ _PASSING = (TooMany, Unavailable, Gone)
 
 
 @dataclass(slots=True)
-class Enacted:
+class PlanResult:
     """Result of executing a plan.
 
     Attributes:
@@ -122,7 +122,7 @@ class Enacted:
     error: ApiError | None = None
 
 
-async def enact(api: Api, view: View, plan: PassPlan, now: float) -> Enacted:
+async def enact(api: Api, view: View, plan: PassPlan, now: float) -> PlanResult:
     """Execute a plan, as far as the API server permits.
 
     Args:
@@ -153,7 +153,7 @@ async def enact(api: Api, view: View, plan: PassPlan, now: float) -> Enacted:
 
 class _Hand:
     def __init__(self, api: Api, view: View, plan: PassPlan, now: float) -> None:
-        self.done = Enacted()
+        self.done = PlanResult()
         self._api = api
         self._now = now
         self._meta = view.pipeline.meta

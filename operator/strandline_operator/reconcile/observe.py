@@ -109,7 +109,7 @@ class PassInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class PassObservation:
     """A view, and the time by which a pass must poll the driver again, or None."""
 
     view: View
@@ -139,7 +139,7 @@ async def observe(
     turn: Turn | None = None,
     refusals: tuple[Refusal, ...] = (),
     open_reader: Callable[[Access], Reader] = ServerReader,
-) -> Observed:
+) -> PassObservation:
     """Read all objects of a pipeline.
 
     Args:
@@ -154,7 +154,9 @@ async def observe(
     current = children.attempts[-1] if children.attempts else None
     namesakes = await _find_namesakes(reader, pipeline, current)
     if access.refused:
-        return Observed(View(pipeline, turn=turn or Turn(), unread=tuple(access.refused)), None)
+        return PassObservation(
+            View(pipeline, turn=turn or Turn(), unread=tuple(access.refused)), None
+        )
     defaults = await inputs.defaults.read(api, namespace, now)
     filled = replace(pipeline, spec=fill_in(pipeline, defaults.spec))
     rayjob = _find_rayjob(pipeline, current, children)
@@ -189,7 +191,7 @@ async def observe(
         view = replace(view, preflight=await _read_preflight(api, pipeline.meta))
     if needs_nodes(view) or needs_sizes(view):
         view = replace(view, sizes=await inputs.capacity.read(api, now))
-    return Observed(view, ask_at)
+    return PassObservation(view, ask_at)
 
 
 async def _add_defaults(view: View, reader: Reader, defaults: FoundDefaults, name: str) -> View:

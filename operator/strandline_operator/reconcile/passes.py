@@ -33,16 +33,16 @@ from strandline_operator.model.view import PipelineView, Refusal, View
 from strandline_operator.reconcile.caches.cluster_cache import NamespaceCache
 from strandline_operator.reconcile.caches.pods import PodOwner
 from strandline_operator.reconcile.departures import RETRY_SECONDS
-from strandline_operator.reconcile.enact import Enacted, enact
+from strandline_operator.reconcile.enact import PlanResult, enact
 from strandline_operator.reconcile.observe import (
-    Observed,
     PassInputs,
+    PassObservation,
     find_pipeline,
     observe,
 )
 from strandline_operator.reconcile.readers import CacheReader, Reader, RecheckReader, ServerReader
 from strandline_operator.reconcile.scheduling.gate import DispatchGate
-from strandline_operator.reconcile.scheduling.queue import Passed
+from strandline_operator.reconcile.scheduling.queue import PassResult
 from strandline_operator.reconcile.scheduling.schedule import Key, SeenPipelines
 
 
@@ -107,7 +107,7 @@ def is_unchecked(plan: PassPlan) -> bool:
 
 _LOGGER = logging.getLogger(__name__)
 Decide = Callable[[View, float, Limits, float], PassPlan]
-_Decided = tuple[Observed, PassPlan, float]
+_Decided = tuple[PassObservation, PassPlan, float]
 
 
 class Counter(Protocol):
@@ -164,7 +164,7 @@ class Passes:
     _rests: dict[Key, _Rest] = field(default_factory=dict)
     _complained: float = float("-inf")
 
-    async def run(self, key: Key) -> Passed:
+    async def run(self, key: Key) -> PassResult:
         """Execute one pass.
 
         Raises:
@@ -175,18 +175,18 @@ class Passes:
         pipeline = await self._find_pipeline(key, cache)
         if pipeline is None:
             self.forget(key)
-            return Passed()
+            return PassResult()
         self._forget_namesake(key, pipeline.meta.uid)
         rest = self._rests.get(key)
         if rest is not None and rest.lasts(pipeline.meta.version, now):
-            return Passed(wake_at=rest.until, is_promised=True)
+            return PassResult(wake_at=rest.until, is_promised=True)
         decision = await self._decide(key, pipeline, cache)
         # The pipeline was deleted, which the watch is about to report too.
-        return Passed(again=True) if decision is None else await self._carry_out(key, *decision)
+        return PassResult(again=True) if decision is None else await self._carry_out(key, *decision)
 
     async def _carry_out(
-        self, key: Key, observation: Observed, plan: PassPlan, now: float
-    ) -> Passed:
+        self, key: Key, observation: PassObservation, plan: PassPlan, now: float
+    ) -> PassResult:
         outcome = await enact(self.api, observation.view, plan, now)
         uid = observation.view.pipeline.meta.uid
         changes = [self.inputs.put(key.namespace, uid, *answer, now) for answer in outcome.answers]
@@ -197,14 +197,14 @@ class Passes:
             raise outcome.error
         if outcome.is_stale:
             # A stale decision must not leave any state behind.
-            return Passed(again=True)
+            return PassResult(again=True)
         before, self._refusals[key] = self._refusals.get(key, ()), tuple(outcome.refusals)
         self._rests.pop(key, None)
         if not outcome.is_written:
             return self._wait_for_rights(key, outcome, now)
         if any(changes):
             # The cache already contains these changes, so the watch will not request the next pass.
-            return Passed(wake_at=now)
+            return PassResult(wake_at=now)
         if plan.is_at_rest and plan.wake_at is not None:
             self._rests[key] = _Rest(observation.view.pipeline.meta.version, now, plan.wake_at)
         passed = _conclude(observation, plan, outcome, before, now)
@@ -264,7 +264,7 @@ class Passes:
         """Forget a deleted pipeline."""
         self._drop(key, self.seen_pipelines.remove(key))
 
-    def _wait_for_rights(self, key: Key, outcome: Enacted, now: float) -> Passed:
+    def _wait_for_rights(self, key: Key, outcome: PlanResult, now: float) -> PassResult:
         """Wait for the right to write statuses, and report that in the log and in a metric."""
         self.counter.note(Count("status_refused"))
         if not 0 <= now - self._complained < self.limits.resync:
@@ -273,7 +273,7 @@ class Passes:
                 f"{refusal.what} {refusal.name}: {refusal.message}" for refusal in outcome.refusals
             )
             _LOGGER.warning("no status can be written: %s", text, extra={"pipeline": str(key)})
-        return Passed(wake_at=now + self.limits.resync)
+        return PassResult(wake_at=now + self.limits.resync)
 
     def _forget_namesake(self, key: Key, uid: str) -> None:
         former = self.seen_pipelines.note(key, uid)
@@ -289,13 +289,13 @@ class Passes:
         self.counter.note_reason(uid, "")
         self.counter.note_result(uid, key.namespace, "")
 
-    def _report_ends(self, plan: PassPlan, outcome: Enacted) -> None:
+    def _report_ends(self, plan: PassPlan, outcome: PlanResult) -> None:
         """Report the attempts whose ends were written."""
         for end in plan.ends:
             if outcome.is_written or end.name in outcome.attempts:
                 self.report_end(end)
 
-    def _count(self, view: View, plan: PassPlan, outcome: Enacted, now: float) -> None:
+    def _count(self, view: View, plan: PassPlan, outcome: PlanResult, now: float) -> None:
         if not outcome.is_written:
             return
         for count in plan.counts:
@@ -315,14 +315,18 @@ class Passes:
 
 
 def _conclude(
-    observation: Observed, plan: PassPlan, outcome: Enacted, before: tuple[Refusal, ...], now: float
-) -> Passed:
+    observation: PassObservation,
+    plan: PassPlan,
+    outcome: PlanResult,
+    before: tuple[Refusal, ...],
+    now: float,
+) -> PassResult:
     times = [time for time in (plan.wake_at, observation.ask_at) if time is not None]
     if not {_identify(refusal) for refusal in outcome.refusals} <= {
         _identify(refusal) for refusal in before
     }:
         times.append(now)  # report the refusal in a condition at once
-    return Passed(wake_at=min(times, default=None))
+    return PassResult(wake_at=min(times, default=None))
 
 
 def _identify(refusal: Refusal) -> tuple[str, str, int]:

@@ -95,7 +95,7 @@ class Service:
         self._numbers = numbers
         self._pods = PodMemory()
         self._nodes = NodeMemory(is_allowed=settings.read_nodes)
-        self._cache = ClusterCache.of(settings.watched_namespaces)
+        self._cache = ClusterCache.from_scopes(settings.watched_namespaces)
         self._seen_pipelines = SeenPipelines()
         self._dependents = Dependents()
         limits = replace(

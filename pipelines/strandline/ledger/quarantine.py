@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from strandline.ledger.errors import UnknownSourceError
-from strandline.ledger.records.entries import Change, Mark, Quarantined
+from strandline.ledger.records.entries import Change, Mark, QuarantinedSource
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Effort
 from strandline.plan.token import digest_key
@@ -75,7 +75,7 @@ def release(store: Store, keys: Collection[str] | None) -> list[str]:
     return sorted(quarantined.key for quarantined in found.values())
 
 
-def _find_quarantined(store: Store, keys: Collection[str] | None) -> dict[bytes, Quarantined]:
+def _find_quarantined(store: Store, keys: Collection[str] | None) -> dict[bytes, QuarantinedSource]:
     if keys is None:
         return dict(store.list_quarantined())
     digests = {digest_key(key): key for key in keys}
@@ -94,7 +94,7 @@ def _accuse_source(
         return
     times = mark.failed_before + (exposed == 1)
     if exposed == 1 and times >= after:
-        quarantined = Quarantined(
+        quarantined = QuarantinedSource(
             mark.key, mark.version, crash.attempt, crash.cause, "", crash.message, times
         )
         change.quarantine.append((source, quarantined))
@@ -113,7 +113,7 @@ def _accuse_finished(change: Change, store: Store, crash: Crash, after: int) -> 
     failure = store.find_failures([source]).get(source)
     before = failure.times if failure and failure.version == entry.version else 0
     facts = key, entry.version, crash.attempt, crash.cause, "", crash.message, before + 1
-    change.add_failure(source, Quarantined(*facts), after)
+    change.add_failure(source, QuarantinedSource(*facts), after)
 
 
 def find_excess(

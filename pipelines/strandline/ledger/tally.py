@@ -22,16 +22,16 @@ _CHILDLESS = 1
 _OPEN = b""
 
 
-class _Failed:
+class _FailedTree:
     """Stands for the tree of a source that failed in this attempt. Its later events are ignored."""
 
 
-_FAILED = _Failed()
+_FAILED = _FailedTree()
 
 # Tree of a live source: token -> `_ANNOUNCED`, or the digest of its children if settled (positive
 # if also announced, negative if not), and `_OPEN` -> number of nonzero counts. Most trees are only
 # an announced root for most of their life; such a tree is stored as the token alone.
-_Tree = bytes | dict[bytes, int] | _Failed
+_Tree = bytes | dict[bytes, int] | _FailedTree
 
 
 class Tally:
@@ -124,7 +124,7 @@ class Tally:
             tree = self._trees[source] = {_OPEN: 0}
         elif isinstance(tree, bytes):
             tree = self._trees[source] = {_OPEN: 1, tree: _ANNOUNCED}
-        if isinstance(tree, _Failed):
+        if isinstance(tree, _FailedTree):
             # Later events of its tasks could finish a source that lacks a task.
             return False
         # Outputs of a duplicate are already kept; keeping them again would record them twice.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 _NEAR = 64  # distance of the chunk sizes to try around the given size
 
 
-class Joining:
+class StorageGroups:
     """The finest groups in which all items with shared storage are together.
 
     Two items are in one group if a chain of shared names connects them, regardless of the stage
@@ -116,7 +116,7 @@ def find_usual_size(shares: Sequence[Collection[str]]) -> int:
 
 
 def _join(shares: Iterable[Iterable[str]]) -> list[int]:
-    joining = Joining()
+    joining = StorageGroups()
     for names in shares:
         joining.add(names)
     return [joining.find(item) for item in range(len(joining))]
@@ -155,7 +155,7 @@ def _list_chunks(chunk: int, usual: int) -> Iterator[int]:
     yield from sorted(others, key=lambda other: (max(other / chunk, chunk / other), other))
 
 
-class Chaining(NamedTuple):
+class ChainFinding(NamedTuple):
     """A finding that most sources form one chain, with a better chunk size.
 
     Attributes:

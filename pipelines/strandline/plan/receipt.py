@@ -260,7 +260,7 @@ class Failure(NamedTuple):
     cause: str = ""
 
 
-class Emitted(NamedTuple):
+class EmittedTask(NamedTuple):
     """A task that is passed on: its position in the call's data, its lineage, and its destination.
 
     Attributes:
@@ -355,7 +355,7 @@ class Receipt(NamedTuple):
 
     events: Sequence[Event]
     failures: tuple[Failure, ...]
-    emitted: tuple[Emitted, ...]
+    emitted: tuple[EmittedTask, ...]
     counts: StageCounts
     efforts: tuple[tuple[bytes, Effort], ...] = ()
     links: tuple[tuple[int, StageCounts], ...] = ()

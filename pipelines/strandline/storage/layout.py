@@ -44,7 +44,7 @@ class PipelineFolder:
     path: Path
 
     @classmethod
-    def of(cls, volume: Path, namespace: str, name: str) -> PipelineFolder:
+    def on_volume(cls, volume: Path, namespace: str, name: str) -> PipelineFolder:
         """Return the folder of pipeline `name` in `namespace`, absolute; it need not exist."""
         return cls(volume.absolute() / namespace / name)
 

@@ -61,7 +61,7 @@ class CountLanguages(StatefulFilter):
         for language, text in zip(languages, texts, strict=True):
             lengths.setdefault(language, []).append(len(text))
         for language, numbers in lengths.items():
-            gather(self._gathered, language, Moments.of(numbers))
+            gather(self._gathered, language, Moments.from_numbers(numbers))
         return task
 
     def flush(self) -> bytes | None:

@@ -42,7 +42,7 @@ class KeyList:
         self._found = found
 
     @classmethod
-    def of(cls, keys: Iterable[str]) -> Self:
+    def from_keys(cls, keys: Iterable[str]) -> Self:
         """Return a list of keys without replacements."""
         found = np.array([digest_bytes(key.encode()) for key in keys], _KIND)
         return cls("", np.sort(found))

@@ -110,7 +110,7 @@ class JsonlSink(SharingSink):
         if self.params.compression is JsonlCompression.ZSTD:
             return cast(
                 "AbstractContextManager[BinaryIO]",
-                pa.CompressedOutputStream(pa.PythonFile(_LeftOpen(file), mode="w"), "zstd"),
+                pa.CompressedOutputStream(pa.PythonFile(_BorrowedFile(file), mode="w"), "zstd"),
             )
         # a fixed time and no name: the same rows give the same bytes
         packed = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0)
@@ -125,7 +125,7 @@ class JsonlSink(SharingSink):
         return gzip.GzipFile(fileobj=shared)
 
 
-class _LeftOpen:
+class _BorrowedFile:
     """A file that Arrow must not close, because its owner does."""
 
     def __init__(self, file: BinaryIO) -> None:

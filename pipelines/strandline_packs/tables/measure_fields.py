@@ -84,7 +84,7 @@ class MeasureFields(StatefulFilter):
 
     def setup(self) -> None:
         """Start with empty statistics, and import the library."""
-        FieldSummary.of([])
+        FieldSummary.from_values([])
         self._gathered: dict[str, FieldSummary] = {}
 
     def process(self, task: Task) -> Task:
@@ -97,7 +97,11 @@ class MeasureFields(StatefulFilter):
         for name, kind, values in self._list_fields(task.table):
             low_high = self.params.ranges.get(name)
             bins = EvenBins(*low_high, _BINS) if low_high else GROWING
-            gather(self._gathered, _format_key(kind, low_high, name), FieldSummary.of(values, bins))
+            gather(
+                self._gathered,
+                _format_key(kind, low_high, name),
+                FieldSummary.from_values(values, bins),
+            )
         return task
 
     def flush(self) -> bytes | None:

@@ -95,7 +95,7 @@ class CountTokens(StatefulFilter):
             shown = compose(text)
             counted.setdefault(group, []).append((len(shown), len(split(shown))))
         for group, pairs in counted.items():
-            gather(self._gathered, group, TextVolume.of(*zip(*pairs, strict=True)))
+            gather(self._gathered, group, TextVolume.from_counts(*zip(*pairs, strict=True)))
         return task
 
     def flush(self) -> bytes | None:

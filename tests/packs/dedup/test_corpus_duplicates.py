@@ -28,7 +28,7 @@ from strandline_packs.dedup.corpus.row_buckets import BUCKETS, build_buckets
 from strandline_packs.dedup.key_lists import digest_bytes
 from strandline_packs.dedup.near.near_duplicates import AmbiguousKeyError
 from strandline_packs.tables.shuffle.partition_files import (
-    Parting,
+    PartitionRules,
     read_partitions,
     write_partitions,
 )
@@ -65,7 +65,7 @@ def shuffle(folder: Path, tables: Iterable[pa.Table], count: int) -> list[FileRe
     for number, table in enumerate(tables):
         path = folder / f"{number}.parquet"
         with path.open("wb") as file:
-            write_partitions(table, Parting(count, "bucket"), file)
+            write_partitions(table, PartitionRules(count, "bucket"), file)
         files.append(FileReference(path.name, str(path)))
     return files
 
@@ -153,7 +153,7 @@ def test_equal_tables_are_written_as_equal_bytes() -> None:
     written = []
     for each in (table, cut):
         file = io.BytesIO()
-        write_partitions(each, Parting(2, "bucket"), file)
+        write_partitions(each, PartitionRules(2, "bucket"), file)
         written.append(file.getvalue())
     assert written[0] == written[1]
 

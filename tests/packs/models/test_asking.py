@@ -31,7 +31,7 @@ from strandline_packs.models.asking.answers import (
     ModelAnswer,
     Reply,
     RowFault,
-    Unanswered,
+    UnansweredRequest,
 )
 from strandline_packs.models.asking.protocols.openai import OpenAiProtocol
 from strandline_packs.models.asking.spending.tally import RequestTally
@@ -66,7 +66,7 @@ class Asking:
         )
         self.found: dict[int, list[ModelAnswer | RowFault]] = {}
 
-    async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+    async def post(self, path: str, body: bytes) -> Reply | UnansweredRequest:
         return await self.poster.post(path, body)
 
     def ask(
@@ -198,7 +198,7 @@ def test_a_stop_keeps_answers_in_flight_and_sends_no_more_requests() -> None:
     stopped = list[int]()
 
     class Slow(Direct):
-        async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+        async def post(self, path: str, body: bytes) -> Reply | UnansweredRequest:
             reply = await super().post(path, body)
             if b'"prompt 3"' in body:
                 stopped.append(asking.model.asked.total())

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from strandline_packs.models.asking.answers import Reply, Unanswered
+from strandline_packs.models.asking.answers import Reply, UnansweredRequest
 from strandline_packs.models.asking.traffic.wire import Wire, WireLimits, _trust
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
@@ -120,12 +120,12 @@ PATIENT = WireLimits(5, 5, 20, 1)
     ],
 )
 def test_a_silent_server_times_out(limits: WireLimits, words: str) -> None:
-    assert asyncio.run(talk(None, limits))[0] == Unanswered(words, is_late=True)
+    assert asyncio.run(talk(None, limits))[0] == UnansweredRequest(words, is_late=True)
 
 
 def test_a_partial_answer_is_an_error_without_the_key() -> None:
     found, received = asyncio.run(talk(ANSWER.replace(b"length: 2", b"length: 9"), PATIENT))
-    assert isinstance(found, Unanswered)
+    assert isinstance(found, UnansweredRequest)
     assert not found.is_late
     assert b"Bearer secret" in received
     assert "secret" not in found.what
@@ -148,7 +148,7 @@ def test_the_proxy_of_the_environment_is_used_except_for_its_exceptions(
         if not os.environ[name]:
             monkeypatch.delenv(name)
     found, received = asyncio.run(talk(ANSWER, PATIENT, "http://model.example:9"))
-    assert isinstance(found, Unanswered if exempt else Reply)
+    assert isinstance(found, UnansweredRequest if exempt else Reply)
     assert received.startswith(b"" if exempt else b"POST http://model.example:9/v1 ")
 
 

@@ -17,11 +17,11 @@ from strandline.plan.errors import StageStoppedError
 from strandline.plan.task import FailedRow, Lineage, Task
 from strandline.stages import AskModel
 from strandline_packs.models.asking.answers import (
-    Barred,
     Endpoint,
     ModelAnswer,
     Reply,
     RowFault,
+    ServerRefusal,
     Setback,
     Unfit,
     Usage,
@@ -139,9 +139,9 @@ def test_a_good_answer_is_read_with_its_tokens() -> None:
         (refuse("rate_limit_error", "slow down"), 429, Setback),
         (refuse("api_error", "internal"), 500, Setback),
         (refuse("invalid_request_error", "max_tokens: too large"), 400, Unfit),
-        (refuse("authentication_error", "invalid x-api-key"), 401, Barred),
-        (refuse("permission_error", "no"), 403, Barred),
-        (refuse("not_found_error", "model: claude-0"), 404, Barred),
+        (refuse("authentication_error", "invalid x-api-key"), 401, ServerRefusal),
+        (refuse("permission_error", "no"), 403, ServerRefusal),
+        (refuse("not_found_error", "model: claude-0"), 404, ServerRefusal),
     ],
 )
 def test_other_answers_get_their_verdict(body: object, status: int, kind: type) -> None:

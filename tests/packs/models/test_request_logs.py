@@ -22,7 +22,7 @@ from strandline_packs.models.asking.log.log_blocks import (
     read_all,
 )
 from strandline_packs.models.asking.log.request_log import (
-    Appended,
+    AppendResult,
     FileLog,
     FolderLog,
     prune_file,
@@ -170,7 +170,7 @@ class Counted:
         self.blocks = self.syncs = 0
         self.list_parts, self.open_part = log.list_parts, log.open_part
 
-    def append(self, block: bytes) -> Appended:
+    def append(self, block: bytes) -> AppendResult:
         self.blocks += 1
         return self.log.append(block)
 

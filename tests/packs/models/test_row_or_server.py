@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from fake_model import PROBE, FakeModel, Fault, list_prompts
 from strandline.plan.errors import StageStoppedError
 from strandline_packs.models.asking.answers import (
-    Barred,
     Endpoint,
     ModelAnswer,
     Reply,
     RowFault,
+    ServerRefusal,
     Setback,
     Unfit,
 )
@@ -160,7 +160,7 @@ def test_errors_with_a_success_status_count_by_their_code(name: str) -> None:
     reply, kind, words = HIDDEN_ERRORS[name]
     for endpoint in (Endpoint.CHAT, Endpoint.COMPLETIONS):
         verdict = judge(reply, endpoint)
-        expected = {"fault": RowFault, "barred": Barred, "unfit": Unfit}.get(kind, Setback)
+        expected = {"fault": RowFault, "barred": ServerRefusal, "unfit": Unfit}.get(kind, Setback)
         assert isinstance(verdict, expected)
         assert not isinstance(verdict, ModelAnswer)
         assert words in (verdict.message if isinstance(verdict, RowFault) else verdict.what)

@@ -26,7 +26,7 @@ from strandline_packs.models.asking.answers import (
     Reply,
     RowFault,
     Setback,
-    Unanswered,
+    UnansweredRequest,
     Usage,
 )
 from strandline_packs.models.asking.spending.account import Account, read_spent
@@ -284,7 +284,10 @@ def test_lost_connections_count_in_a_budget(tmp_path: Path) -> None:
 def test_a_picture_has_fewer_tokens_than_bytes() -> None:
     url = "data:image/png;base64," + "A" * 100_000
     content = json.dumps({"messages": [{"content": [{"image_url": {"url": url}}]}]}).encode()
-    lost, unsent = Unanswered("it was lost"), Unanswered("no connection", was_sent=False)
+    lost, unsent = (
+        UnansweredRequest("it was lost"),
+        UnansweredRequest("no connection", was_sent=False),
+    )
     assert find_usage(lost, Setback(lost.what), content, 0, Endpoint.CHAT).prompt < 100
     assert find_usage(unsent, Setback(unsent.what), content, 50, Endpoint.CHAT) == Usage()
 

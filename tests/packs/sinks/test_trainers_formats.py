@@ -105,7 +105,7 @@ def test_the_index_of_a_run_lists_counted_files_and_is_verified(tmp_path: Path) 
 
 
 def find_problems(folder: Path) -> list[str]:
-    ledger = PipelineFolder.of(folder / "volume", "default", "samples").ledger
+    ledger = PipelineFolder.on_volume(folder / "volume", "default", "samples").ledger
     with closing(Store(ledger, readonly=True)) as store:
         return verify(store, open_outputs(str(folder / "out"))).problems
 

@@ -27,7 +27,7 @@ from strandline_packs.tables.contents import row_groups
 from strandline_packs.tables.read_jsonl import ReadJsonl
 from strandline_packs.tables.read_parquet import ReadParquet
 from strandline_packs.tables.shuffle.partition_files import (
-    Parting,
+    PartitionRules,
     read_parts,
     write_partitions,
 )
@@ -123,7 +123,7 @@ def test_law_only_the_partition_of_a_file_is_fetched(tmp_path: Path) -> None:
     table = pa.table({"key": [f"k{at}" for at in range(64_000)], "x": draw.random(64_000)})
     path = tmp_path / "parted.parquet"
     with path.open("wb") as opened:
-        write_partitions(table, Parting(16, "key", seed=1), opened)
+        write_partitions(table, PartitionRules(16, "key", seed=1), opened)
     for number in range(16):
         CountedStore.fetched.clear()
         file = FileReference("a", f"counted://{path}")

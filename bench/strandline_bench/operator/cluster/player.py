@@ -50,7 +50,7 @@ ShowEvidence = Callable[[AttemptId, float], None]
 Clock = Callable[[], float]
 
 
-class Plays(Protocol):
+class JobSimulator(Protocol):
     """Interface of simulators of a server's RayJobs."""
 
     @property
@@ -64,7 +64,7 @@ class Plays(Protocol):
 
 
 @dataclass(slots=True)
-class Played:
+class SimulatedJob:
     """A simulated RayJob and its pods."""
 
     rayjob: Json
@@ -87,7 +87,7 @@ class Player:
     cast: Cast
     show_evidence: ShowEvidence
     clock: Clock
-    _played: dict[str, Played] = field(default_factory=dict)  # by uid
+    _played: dict[str, SimulatedJob] = field(default_factory=dict)  # by uid
 
     @property
     def left(self) -> int:
@@ -107,13 +107,13 @@ class Player:
         if kind == "DELETED":
             self._played.pop(uid, None)
         elif played is None:
-            played = self._played[uid] = Played(rayjob)
+            played = self._played[uid] = SimulatedJob(rayjob)
             played.task = group.create_task(self._perform(played))
         elif "deletionTimestamp" in rayjob["metadata"] and not played.is_ending:
             played.is_ending = True
             group.create_task(self._tear_down(played))
 
-    async def _perform(self, played: Played) -> None:
+    async def _perform(self, played: SimulatedJob) -> None:
         rayjob, labels = played.rayjob, played.rayjob["metadata"]["labels"]
         key = (rayjob["metadata"]["namespace"], get_name(rayjob))
         attempt_id = AttemptId(key[0], labels[PIPELINE_LABEL], int(labels[ATTEMPT_LABEL]))
@@ -127,7 +127,7 @@ class Player:
         self.show_evidence(attempt_id, self.clock())
         await self._end(played, part.ending)
 
-    async def _bring_up(self, played: Played) -> None:
+    async def _bring_up(self, played: SimulatedJob) -> None:
         rayjob = played.rayjob
         namespace = rayjob["metadata"]["namespace"]
         cluster = await self.wire.create(render_cluster(rayjob), namespace)
@@ -143,7 +143,7 @@ class Player:
         for pod in played.pods:
             await self._put_status(pod, render_running(pod, self._now, DRIVER_ADDRESS), namespace)
 
-    async def _end(self, played: Played, ending: Ending) -> None:
+    async def _end(self, played: SimulatedJob, ending: Ending) -> None:
         rayjob, namespace = played.rayjob, played.rayjob["metadata"]["namespace"]
         head, worker, *_, submitter = played.pods
         if ending is Ending.MEMORY:
@@ -155,7 +155,7 @@ class Player:
         await self._put_status(submitter, render_end(submitter, self._now, code), namespace)
         await self._put_status(rayjob, render_job_end(self._now, ending))
 
-    async def _tear_down(self, played: Played) -> None:
+    async def _tear_down(self, played: SimulatedJob) -> None:
         if played.task is not None:
             played.task.cancel()
             await asyncio.gather(played.task, return_exceptions=True)

@@ -51,7 +51,7 @@ class RetryCounts(Record):
     )
 
     @classmethod
-    def of(cls, spent: Spent, through: int) -> Self:
+    def from_spent(cls, spent: Spent, through: int) -> Self:
         """Return the record of the retry law's counts up to and including an attempt."""
         return cls(
             attempts=spent.attempts,

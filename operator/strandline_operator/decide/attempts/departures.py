@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from strandline_api.outcome.disruptions import Disruption
 from strandline_operator.decide.attempts.drains import find_firm_taker, find_hold
-from strandline_operator.decide.evidence.disruptions import Taking, find_taking
+from strandline_operator.decide.evidence.disruptions import PodDisruption, find_taking
 from strandline_operator.decide.evidence.rayjobs import TERMINAL
 from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.objects import Pod
@@ -87,12 +87,12 @@ def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
     return taker.mark, pod.grace if limit is None else limit, _announce(taker)
 
 
-def _describe(scene: Scene, pod: Pod, taker: Taking | None) -> str:
+def _describe(scene: Scene, pod: Pod, taker: PodDisruption | None) -> str:
     taking = taker or find_taking(pod, scene.marks.get(pod.meta.uid), scene.notices)
     return f"pod {pod.meta.name} is being deleted" if taking is None else _announce(taking)
 
 
-def _announce(taking: Taking) -> str:
+def _announce(taking: PodDisruption) -> str:
     """Describe a disruption that is in progress, based on the past-tense sentence of its kind."""
     # The sentences of these kinds are in the active voice, so "was" can't be replaced.
     if taking.kind in _OF_KARPENTER:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.status.reasons import Reason
-from strandline_operator.decide.evidence.disruptions import Taking, find_mark, is_unexplained
+from strandline_operator.decide.evidence.disruptions import PodDisruption, find_mark, is_unexplained
 from strandline_operator.decide.evidence.taker_marks import REVOCABLE
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene, is_head, role_of
@@ -64,7 +64,7 @@ def read_drain(marks: NodeMarks) -> NodeDrain | None:
     return NodeDrain("is cordoned") if marks.is_cordoned else None
 
 
-def find_firm_taker(scene: Scene, pod: Pod) -> Taking | None:
+def find_firm_taker(scene: Scene, pod: Pod) -> PodDisruption | None:
     """Return the disruption of a pod's node if it can no longer be revoked."""
     marks = scene.marks.get(pod.meta.uid)
     # A taint only announces the removal; deletion of the node confirms it.

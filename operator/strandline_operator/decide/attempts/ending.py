@@ -106,13 +106,13 @@ def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, .
         # Every pass observes the same end, and the list is bounded.
         if index is None:
             indices[_identify(item)] = len(records)
-            records.append(EvidenceRecord.of(item, scene.now))
+            records.append(EvidenceRecord.from_evidence(item, scene.now))
         # The source of a disruption or the reason of a queue may become clear only later.
         elif is_vaguer(records[index].evidence, item):
             # Only the description becomes more precise; the time is still that of the first
             # observation.
             former = records[index].time
-            records[index] = evolve(EvidenceRecord.of(item, scene.now), time=former)
+            records[index] = evolve(EvidenceRecord.from_evidence(item, scene.now), time=former)
     # Any number of workers may be lost, but the head explains an end at least as well.
     records.sort(key=lambda record: (is_of(record, Role.WORKER), _rank(record)))
     return tuple(sorted(records[:MAX_EVIDENCE], key=_rank))

@@ -161,9 +161,9 @@ def _merge(scene: Scene) -> list[EvidenceRecord]:
         index = next((i for i, each in enumerate(records) if _is_same(each, item)), None)
         if index is None:
             if not _is_forgotten(scene.status.losses, item):
-                records.append(EvidenceRecord.of(item, scene.now))
+                records.append(EvidenceRecord.from_evidence(item, scene.now))
         elif is_vaguer(records[index].evidence, item):
-            record = EvidenceRecord.of(item, scene.now)
+            record = EvidenceRecord.from_evidence(item, scene.now)
             former = records[index]
             records[index] = evolve(record, time=former.time, absorbed_time=former.absorbed_time)
     return records

@@ -133,7 +133,7 @@ def _is_new(scene: Scene, item: Evidence) -> bool:
     Compare without the pod's details, because the pod may have been forgotten since.
     """
     status = scene.attempt.status
-    outcome = (item.cause, item.source, EvidenceRecord.of(item).message)
+    outcome = (item.cause, item.source, EvidenceRecord.from_evidence(item).message)
     is_known = any(
         (record.cause, record.source, record.message) == outcome for record in status.evidence
     )

@@ -102,7 +102,7 @@ _OF_KARPENTER = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Taking:
+class PodDisruption:
     """Disruption of a pod.
 
     Attributes:
@@ -152,14 +152,14 @@ class _Case:
         """Return whether the node is a spot node; for an unknown node, use the pod's request."""
         return self.marks.is_spot or (not self.marks.is_known and self.pod.asks_spot)
 
-    def take(self, kind: Disruption, mark: str = "", what: str = "") -> Taking:
+    def take(self, kind: Disruption, mark: str = "", what: str = "") -> PodDisruption:
         name = mark or self.pod.disruption or self.pod.reason
-        return Taking(kind, self.pod.node, what, self.words, name)
+        return PodDisruption(kind, self.pod.node, what, self.words, name)
 
 
 def find_taking(
     pod: Pod, marks: NodeMarks | None = None, notices: Iterable[Notice] = ()
-) -> Taking | None:
+) -> PodDisruption | None:
     """Return the disruption of a pod, read from the pod and its node; None without a disruption.
 
     A terminating pod without a message of its own lost its node if the node has a mark.
@@ -178,7 +178,9 @@ def _was_killed_for_memory(pod: Pod) -> bool:
     return any(end.reason == OOM_KILLED for container in pod.containers for end in container.ends)
 
 
-def find_mark(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice] = ()) -> Taking | None:
+def find_mark(
+    pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice] = ()
+) -> PodDisruption | None:
     """Return the disruption of a pod's node, whatever the pod's own state, or None."""
     case = _read_case(pod, marks, notices)
     taker = None if marks is None else _name_taker(case)
@@ -221,12 +223,12 @@ def _is_going(pod: Pod) -> bool:
     )
 
 
-def _find_over_limit(case: _Case) -> Taking | None:
+def _find_over_limit(case: _Case) -> PodDisruption | None:
     is_over = _OVER_LIMIT.search(case.text)
     return case.take(Disruption.POD_OVER_LIMIT) if is_over else None
 
 
-def _find_shortage(case: _Case) -> Taking | None:
+def _find_shortage(case: _Case) -> PodDisruption | None:
     match = _SHORTAGE.search(case.text)
     if match is None:
         return None
@@ -234,7 +236,7 @@ def _find_shortage(case: _Case) -> Taking | None:
     return case.take(Disruption.NODE_SHORTAGE, what=_RESOURCES.get(word, word))
 
 
-def _find_preemption(case: _Case) -> Taking | None:
+def _find_preemption(case: _Case) -> PodDisruption | None:
     pod = case.pod
     is_preempted = pod.disruption.startswith(_BY_SCHEDULER) or pod.reason == "Preempting"
     if is_preempted or _CRITICAL.search(case.text):
@@ -242,14 +244,14 @@ def _find_preemption(case: _Case) -> Taking | None:
     return None
 
 
-def _find_shutdown(case: _Case) -> Taking | None:
+def _find_shutdown(case: _Case) -> PodDisruption | None:
     if case.pod.reason not in SHUTDOWN_REASONS and not _SHUTTING.search(case.text):
         return None
     # Every removal ends in a shutdown, so a more specific mark explains more.
     return _with_words(case, _name_taker(case) or _apply(case, SHUTDOWN))
 
 
-def _find_rejection(case: _Case) -> Taking | None:
+def _find_rejection(case: _Case) -> PodDisruption | None:
     reason = case.pod.reason
     # The kubelet appends the name of the missing resource, as in `OutOfcpu`.
     if reason not in REJECTIONS and not (reason.startswith(_OUT_OF) and reason != _OUT_OF):
@@ -257,7 +259,7 @@ def _find_rejection(case: _Case) -> Taking | None:
     return case.take(Disruption.POD_REJECTED, what=reason)
 
 
-def _find_eviction(case: _Case) -> Taking | None:
+def _find_eviction(case: _Case) -> PodDisruption | None:
     """Return the origin of an eviction, by the node's marks or its cordon."""
     if case.pod.disruption != _BY_API:
         return None
@@ -274,14 +276,14 @@ def _find_eviction(case: _Case) -> Taking | None:
     return case.take(Disruption.POD_EVICTED)
 
 
-def _find_taint(case: _Case) -> Taking | None:
+def _find_taint(case: _Case) -> PodDisruption | None:
     if case.pod.disruption != _BY_TAINT:
         return None
     taking = _name_taker(case) or _find_death(case)
     return _with_words(case, taking) if taking else case.take(Disruption.NODE_TAINTED)
 
 
-def _find_collection(case: _Case) -> Taking | None:
+def _find_collection(case: _Case) -> PodDisruption | None:
     """Return the reason for garbage collection of a pod: its node is gone or out of service."""
     if case.pod.disruption != _BY_GC:
         return None
@@ -291,7 +293,7 @@ def _find_collection(case: _Case) -> Taking | None:
     return _with_words(case, _name_taker(case) or _apply(case, GONE))
 
 
-def _find_kubelets_eviction(case: _Case) -> Taking | None:
+def _find_kubelets_eviction(case: _Case) -> PodDisruption | None:
     """Return the reason of a kubelet's eviction with an unknown message."""
     pod = case.pod
     if pod.reason != "Evicted" and pod.disruption != _BY_KUBELET:
@@ -305,7 +307,7 @@ def _find_kubelets_eviction(case: _Case) -> Taking | None:
     return _with_words(case, taker) if taker else case.take(Disruption.POD_EVICTED)
 
 
-def _find_other(case: _Case) -> Taking | None:
+def _find_other(case: _Case) -> PodDisruption | None:
     """Return a disruption of an unknown kind, or a disruption reported by an old server."""
     # Servers without disruption conditions report a silent node as `NodeLost`.
     if case.pod.reason == "NodeLost":
@@ -316,7 +318,7 @@ def _find_other(case: _Case) -> Taking | None:
     return _with_words(case, taker) if taker else case.take(Disruption.POD_EVICTED)
 
 
-def _find_lost_containers(case: _Case) -> Taking | None:
+def _find_lost_containers(case: _Case) -> PodDisruption | None:
     """Return a node that restarted and lost its containers."""
     pod = case.pod
     # A failed pod never runs again, unless its node restarted and lost the pod's state.
@@ -332,14 +334,14 @@ def _find_lost_containers(case: _Case) -> Taking | None:
             # containerd reports a container that was lost in a restart as `Unknown` with code 255.
             is_by_runtime = (end.reason, end.exit_code) == (_LOST_BY_RUNTIME, _LOST_CODE)
             if end.reason == LOST_CONTAINER or is_by_runtime:
-                return _name_taker(case) or Taking(
+                return _name_taker(case) or PodDisruption(
                     Disruption.NODE_RESTARTED, pod.node, "", end.message, end.reason
                 )
     return None
 
 
 # Precise reasons of the pod itself come first, then removals that several programs can cause.
-_READERS: tuple[Callable[[_Case], Taking | None], ...] = (
+_READERS: tuple[Callable[[_Case], PodDisruption | None], ...] = (
     _find_over_limit,
     _find_shortage,
     _find_preemption,
@@ -354,7 +356,7 @@ _READERS: tuple[Callable[[_Case], Taking | None], ...] = (
 )
 
 
-def _name_taker(case: _Case) -> Taking | None:
+def _name_taker(case: _Case) -> PodDisruption | None:
     """Return the disruption that the node's marks name, or None if no known mark is present."""
     marks = case.marks
     taints = dict(marks.taints)
@@ -374,7 +376,7 @@ def _name_taker(case: _Case) -> Taking | None:
     return _apply(case, DELETION) if marks.is_deleting else None
 
 
-def _find_death(case: _Case) -> Taking | None:
+def _find_death(case: _Case) -> PodDisruption | None:
     """Return the loss of a silent node. A responding node that is just not ready has not died."""
     taints = {name for name, _ in case.marks.taints}
     # A node that is merely unready counts as dead only once its taint has evicted the pod.
@@ -387,14 +389,14 @@ def _find_death(case: _Case) -> Taking | None:
 _NOT_READY, _UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 
 
-def _apply(case: _Case, mark: TakerMark) -> Taking:
+def _apply(case: _Case, mark: TakerMark) -> PodDisruption:
     kind = mark.spot_kind if case.is_spot and mark.spot_kind is not None else mark.kind
     seconds = mark.seconds
     if kind is Disruption.NODE_DISRUPTED:
         kind = _find_karpenters_reason(case) or kind
         # Karpenter forwards EC2's spot notice, which does not wait for a drain.
         seconds = EC2_NOTICE if kind is Disruption.SPOT_RECLAIMED else None
-    return Taking(kind, case.pod.node, mark.what, "", mark.name, seconds)
+    return PodDisruption(kind, case.pod.node, mark.what, "", mark.name, seconds)
 
 
 def _find_karpenters_reason(case: _Case) -> Disruption | None:
@@ -412,5 +414,5 @@ def _find_karpenters_reason(case: _Case) -> Disruption | None:
     return None
 
 
-def _with_words(case: _Case, taking: Taking) -> Taking:
+def _with_words(case: _Case, taking: PodDisruption) -> PodDisruption:
     return replace(taking, words=case.words)

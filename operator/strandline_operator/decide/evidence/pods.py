@@ -19,7 +19,7 @@ from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.spec.pod_paths import CONTAINERS, SUBMITTER_CONTAINER
-from strandline_operator.decide.evidence.disruptions import Taking, find_taking, is_reserved
+from strandline_operator.decide.evidence.disruptions import PodDisruption, find_taking, is_reserved
 from strandline_operator.model.nodes.marks import NodeMarks
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import OOM_KILLED, Container, Pod, Termination
@@ -65,7 +65,7 @@ def find_foreign_kills(pod: Pod) -> Iterator[Evidence]:
             yield _blame(pod, Cause.UNKNOWN, message, container.name, end)
 
 
-def blame_taking(pod: Pod, taking: Taking) -> Evidence:
+def blame_taking(pod: Pod, taking: PodDisruption) -> Evidence:
     """Return the evidence of a disruption of a pod."""
     role = pod.meta.labels.get(ROLE_LABEL, "")
     message = f"{role or 'pod'} {pod.meta.name}: {taking.sentence}"
@@ -107,7 +107,7 @@ def find_reserved_name(pod: Pod) -> Evidence | None:
     """
     for container in pod.containers:
         if container.waiting and is_reserved(container.waiting_message):
-            taking = Taking(
+            taking = PodDisruption(
                 Disruption.NODE_RESTARTED,
                 pod.node,
                 words=container.waiting_message,

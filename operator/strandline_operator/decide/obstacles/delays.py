@@ -68,7 +68,7 @@ _RAISED = re.compile(r"[\w.]*(?:Error|Exception)\b")
 _DRAWN_NAME = re.compile(r'(pods "[^"]*-)[a-z0-9]{5}"')
 
 
-class Refused(NamedTuple):
+class RefusedObject(NamedTuple):
     """An object that the API server does not allow KubeRay to create.
 
     Attributes:
@@ -124,7 +124,7 @@ def explain_delay(scene: Scene) -> str:
     return _describe_missing_submitter(scene) if slow is None else _describe_state(slow)
 
 
-def find_refusal(scene: Scene) -> Refused | None:
+def find_refusal(scene: Scene) -> RefusedObject | None:
     """Return the object that the API server refuses; KubeRay keeps retrying."""
     rayjob = scene.rayjob
     if rayjob is None:
@@ -133,13 +133,15 @@ def find_refusal(scene: Scene) -> Refused | None:
         # KubeRay's other failures are temporary.
         if cluster.failure.startswith("FailedCreate"):
             since = rayjob.meta.created if cluster.failed is None else cluster.failed
-            return Refused(_quote(cluster), since)
+            return RefusedObject(_quote(cluster), since)
     # An earlier pipeline may have had objects of the same names.
     own = [notice for notice in scene.notices if notice.time >= rayjob.meta.created]
     return _find_refused_submitter(scene, rayjob, own) or _find_refused_part(scene, rayjob, own)
 
 
-def _find_refused_submitter(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> Refused | None:
+def _find_refused_submitter(
+    scene: Scene, rayjob: RayJob, notices: list[Notice]
+) -> RefusedObject | None:
     """Return the submitter's Job or pod if the API server refuses it.
 
     Refusals of workers are irrelevant here.
@@ -152,7 +154,7 @@ def _find_refused_submitter(scene: Scene, rayjob: RayJob, notices: list[Notice])
     return None if warning is None else warning._replace(is_submitter=True)
 
 
-def _find_refused_part(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> Refused | None:
+def _find_refused_part(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> RefusedObject | None:
     """Return the refused part of the cluster."""
     if any(not pod.is_ready for pod in scene.pods):
         return None  # the RayCluster exists, and its pods are being created
@@ -163,7 +165,7 @@ def _find_refused_part(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> R
 
 def _find_standing(
     notices: Iterable[Notice], rayjob: RayJob, metas: Iterable[Meta]
-) -> Refused | None:
+) -> RefusedObject | None:
     """Return the newest refusal that was not followed by a successful creation."""
     # An object created after a warning shows that the refusal is over.
     last_created = max((meta.created for meta in metas), default=0.0)
@@ -174,7 +176,7 @@ def _find_standing(
         return None
     newest = max(standing, key=lambda item: item.time)
     since = max(min(notice.first for notice in standing), rayjob.meta.created, last_created)
-    return Refused(f"{newest.kind} {newest.name}: {_hide_drawn(newest.message)}", since)
+    return RefusedObject(f"{newest.kind} {newest.name}: {_hide_drawn(newest.message)}", since)
 
 
 def find_next_look(scene: Scene) -> float | None:

@@ -34,7 +34,9 @@ def may_launch(pipeline: PipelineView, current: AttemptObject | None) -> bool:
     if current is not None and not current.status.is_frozen:
         return current.status.ray_job is None and current.status.end_time is None
     is_over = status.answered_run == spec.run_id and status.next_attempt_time is None
-    return not is_over or HandledTokens.of(pipeline.meta.annotations) != status.handled
+    return (
+        not is_over or HandledTokens.from_annotations(pipeline.meta.annotations) != status.handled
+    )
 
 
 def list_living(

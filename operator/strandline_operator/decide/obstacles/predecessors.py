@@ -186,7 +186,10 @@ def _find_next_run(facts: Pass, other: PipelineView) -> str:
     # An edit that no pass has processed may start another run.
     if status.observed_generation != other.meta.generation:
         return "its next run has not started"
-    requests, answered = HandledTokens.of(other.meta.annotations), status.handled or HandledTokens()
+    requests, answered = (
+        HandledTokens.from_annotations(other.meta.annotations),
+        status.handled or HandledTokens(),
+    )
     retries = (requests.retry, answered.retry), (requests.repair, answered.repair)
     # An unhandled request is about to start another attempt.
     if any(token and token != handled for token, handled in retries):

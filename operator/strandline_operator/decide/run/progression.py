@@ -28,7 +28,7 @@ def end_others(facts: Pass, standing: PassState) -> Verdict:
     verdict = Verdict()
     for attempt in facts.view.attempts[:-1]:
         if not attempt.status.is_frozen:
-            step = follow(Scene.of(facts, attempt), replaced)
+            step = follow(Scene.from_facts(facts, attempt), replaced)
             # An older attempt must neither block nor wake the run, so drop its block and its time.
             verdict = verdict.then(
                 Verdict(attempts={attempt.meta.name: step.status}, actions=step.actions)

@@ -123,7 +123,7 @@ def _answer_cancel(status: PipelineStatus, requests: HandledTokens) -> Verdict:
 
 
 def _read_asked(facts: Pass) -> HandledTokens:
-    return HandledTokens.of(facts.view.pipeline.meta.annotations)
+    return HandledTokens.from_annotations(facts.view.pipeline.meta.annotations)
 
 
 def _was_ended_by(attempt: AttemptObject, token: str) -> bool:

@@ -234,7 +234,7 @@ def _book(
     dropped = [each for each in attempts[:-limit] if each not in pending]
     return evolve(
         status,
-        retries=RetryCounts.of(spent, past.number),
+        retries=RetryCounts.from_spent(spent, past.number),
         attempts=(*pending, *attempts[-limit:]),
         completed_runs=_list_runs(status, dropped),
         next_attempt_time=None,

@@ -118,7 +118,7 @@ class ClusterCache:
     namespaces: dict[str | None, NamespaceCache] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, namespaces: Iterable[str | None]) -> ClusterCache:
+    def from_scopes(cls, namespaces: Iterable[str | None]) -> ClusterCache:
         """Return empty caches for the given namespaces."""
         return cls({namespace: NamespaceCache() for namespace in namespaces})
 

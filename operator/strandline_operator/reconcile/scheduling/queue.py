@@ -21,7 +21,7 @@ _LONGEST_WAIT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassResult:
     """Result of a pass.
 
     Attributes:
@@ -47,7 +47,7 @@ class Queue:
 
     def __init__(
         self,
-        run: Callable[[Key], Awaitable[Passed]],
+        run: Callable[[Key], Awaitable[PassResult]],
         *,
         concurrency: int,
         clock: Callable[[], float],
@@ -131,7 +131,7 @@ class Queue:
             self._slots.release()
             self._changed.set()
 
-    def _settle(self, key: Key, passed: Passed) -> None:
+    def _settle(self, key: Key, passed: PassResult) -> None:
         now = self._clock()
         if passed.again:
             self.schedule.fail(key, now)

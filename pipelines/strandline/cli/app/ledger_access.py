@@ -18,7 +18,7 @@ from strandline.storage.layout import PipelineFolder, is_mounted_readonly
 
 def locate(plan: PipelinePlan, volume: Path) -> PipelineFolder:
     """Return the pipeline's folder on the volume."""
-    return PipelineFolder.of(volume, plan.namespace, plan.name)
+    return PipelineFolder.on_volume(volume, plan.namespace, plan.name)
 
 
 def locate_output(plan: PipelinePlan, volume: Path) -> str:

@@ -76,7 +76,7 @@ def _find_gap(volume: Path | None, namespace: str, name: str, run: str | None) -
     """Return why a pipeline on the volume has not completed, see `FindGap`."""
     if volume is None:
         return None
-    folder = PipelineFolder.of(volume, namespace, name)
+    folder = PipelineFolder.on_volume(volume, namespace, name)
     last = find_last(folder)
     if last is None or run not in {None, last.run}:
         return ""

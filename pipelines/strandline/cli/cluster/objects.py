@@ -45,7 +45,10 @@ class ClusterPipeline:
     @property
     def unanswered(self) -> HandledTokens:
         """The requests by annotation that the operator has not handled."""
-        asked, known = HandledTokens.of(self.annotations), self.status.handled or HandledTokens()
+        asked, known = (
+            HandledTokens.from_annotations(self.annotations),
+            self.status.handled or HandledTokens(),
+        )
         return HandledTokens(
             retry=asked.retry if asked.retry != known.retry else "",
             cancel=asked.cancel if asked.cancel != known.cancel else "",

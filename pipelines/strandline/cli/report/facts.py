@@ -14,7 +14,7 @@ from strandline.cli.views.attempt import AttemptStanding, AttemptSummary
 from strandline.cli.views.running.snapshot import Snapshot
 from strandline.data.statistics.request_figures import RequestFigures
 from strandline.ledger.checks.counts import FinishedCounts, StageTotals
-from strandline.ledger.records.entries import FailureRecord, Mark, Quarantined
+from strandline.ledger.records.entries import FailureRecord, Mark, QuarantinedSource
 from strandline.run.attempt.failures import FailureGroup
 from strandline.run.insight.funnel import Cost
 from strandline.run.insight.samples import Samples
@@ -78,7 +78,7 @@ class RunLedger:
     failed_by: Mapping[int, int] = field(default_factory=dict)
     inflight_of: Mapping[int, int] = field(default_factory=dict)
     failures: Cut[FailureRecord] = field(default_factory=Cut)
-    quarantine: Cut[Quarantined] = field(default_factory=Cut)
+    quarantine: Cut[QuarantinedSource] = field(default_factory=Cut)
     inflight: Cut[Mark] = field(default_factory=Cut)
     gaps: tuple[str, ...] = ()
 

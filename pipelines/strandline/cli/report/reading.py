@@ -30,7 +30,7 @@ from strandline.engine.flow.chains import cut_chains
 from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.checks.counts import count_finished, count_sources
 from strandline.ledger.output_root import read_output_root
-from strandline.ledger.records.entries import FailureRecord, Mark, Quarantined
+from strandline.ledger.records.entries import FailureRecord, Mark, QuarantinedSource
 from strandline.ledger.store.rows import list_failed
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
@@ -202,9 +202,9 @@ def _read_dead_letters(store: Store, location: str) -> Kinds:
     return Kinds(groups.list_groups(), groups.others)
 
 
-def _read_quarantine(store: Store) -> tuple[Cut[Quarantined], Kinds]:
+def _read_quarantine(store: Store) -> tuple[Cut[QuarantinedSource], Kinds]:
     """Return the first sources in quarantine, and all sources in quarantine by kind."""
-    kept: list[Quarantined] = []
+    kept: list[QuarantinedSource] = []
     groups, count = FailureGroups(), 0
     for _, entry in store.list_quarantined():
         groups.add(view_quarantined(entry))

@@ -22,7 +22,7 @@ from strandline.cli.views.format import (
 from strandline.cli.views.running.snapshot_json import render_counts
 from strandline.data.statistics.request_figures import read_figures
 from strandline.engine.core.pools import PoolState
-from strandline.ledger.records.entries import Quarantined, Row
+from strandline.ledger.records.entries import QuarantinedSource, Row
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import FailureGroup
 from strandline.run.attempt.outcome import AttemptResult
@@ -51,7 +51,7 @@ class Details(NamedTuple):
     """
 
     written: WrittenFiles | None = None
-    quarantined: Sequence[Quarantined] = ()
+    quarantined: Sequence[QuarantinedSource] = ()
     quarantine_groups: Sequence[FailureGroup] = ()
     is_packable: bool = False
 

@@ -44,7 +44,9 @@ class FieldSummary:
     distinct: Distinct
 
     @classmethod
-    def of(cls, values: Sequence[float | str | None], bins: Bins = GROWING) -> FieldSummary:
+    def from_values(
+        cls, values: Sequence[float | str | None], bins: Bins = GROWING
+    ) -> FieldSummary:
         """Return the summary of values, which are all numbers or None, or all texts or None."""
         given = [value for value in values if value is not None]
         finite = [value for value in given if isinstance(value, str) or math.isfinite(value)]
@@ -53,10 +55,10 @@ class FieldSummary:
             len(values),
             len(values) - len(given),
             len(given) - len(finite),
-            Moments.of(measures),
-            Histogram.of(measures, bins),
-            Quantiles.of(measures),
-            Distinct.of(finite),
+            Moments.from_numbers(measures),
+            Histogram.from_numbers(measures, bins),
+            Quantiles.from_numbers(measures),
+            Distinct.from_values(finite),
         )
 
     def __add__(self, other: FieldSummary) -> FieldSummary:

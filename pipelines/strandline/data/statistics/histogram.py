@@ -108,7 +108,7 @@ class Histogram:
     counts: Counter[int] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, numbers: Iterable[float], bins: Bins = GROWING) -> Histogram:
+    def from_numbers(cls, numbers: Iterable[float], bins: Bins = GROWING) -> Histogram:
         """Return the histogram of finite numbers."""
         return cls(bins, Counter(map(bins.find, numbers)))
 

@@ -31,7 +31,7 @@ class Moments:
     greatest: float | None = None
 
     @classmethod
-    def of(cls, numbers: Iterable[float]) -> Moments:
+    def from_numbers(cls, numbers: Iterable[float]) -> Moments:
         """Return the moments of finite numbers."""
         totals: dict[int, int] = defaultdict(int)
         squares: dict[int, int] = defaultdict(int)

@@ -31,7 +31,7 @@ class Quantiles:
         self._sketch = _load().tdigest_double(_CENTROIDS) if sketch is None else sketch
 
     @classmethod
-    def of(cls, numbers: Sequence[float]) -> Quantiles:
+    def from_numbers(cls, numbers: Sequence[float]) -> Quantiles:
         """Return the sketch of finite numbers."""
         made = cls()
         if numbers:
@@ -78,7 +78,7 @@ class Distinct:
         self._sketch = _load().cpc_sketch(_LOG_ROWS) if sketch is None else sketch
 
     @classmethod
-    def of(cls, values: Iterable[str | float]) -> Distinct:
+    def from_values(cls, values: Iterable[str | float]) -> Distinct:
         """Return the sketch of values. 1 and 1.0 are the same value."""
         sketch = _load().cpc_sketch(_LOG_ROWS)
         for value in values:

@@ -24,9 +24,13 @@ class TextVolume:
     histogram: Histogram
 
     @classmethod
-    def of(cls, characters: Sequence[int], tokens: Sequence[int]) -> TextVolume:
+    def from_counts(cls, characters: Sequence[int], tokens: Sequence[int]) -> TextVolume:
         """Return the volume of documents, given the numbers of characters and tokens."""
-        return cls(Moments.of(characters), Moments.of(tokens), Histogram.of(tokens))
+        return cls(
+            Moments.from_numbers(characters),
+            Moments.from_numbers(tokens),
+            Histogram.from_numbers(tokens),
+        )
 
     def __add__(self, other: TextVolume) -> TextVolume:
         return TextVolume(

@@ -61,7 +61,7 @@ def find_pace(pools: Sequence[PoolDemand], counts: Sequence[int]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
+class FillResult:
     """Workers of each stage, and the capacity after the added workers were placed."""
 
     counts: list[int]
@@ -70,14 +70,14 @@ class Filling:
 
 def fill(
     pools: Sequence[PoolDemand], counts: Sequence[int], room: FreeSpace, order: Sequence[int]
-) -> Filling:
+) -> FillResult:
     """Add workers so that the slowest stage becomes as fast as possible.
 
     Args:
         counts: existing workers, which are all kept.
         order: stages by decreasing size.
     """
-    best = Filling(list(counts), room.copy())
+    best = FillResult(list(counts), room.copy())
     goal = find_bound(pools, counts, room)
     if not goal:
         return best
@@ -88,7 +88,7 @@ def fill(
         added = [after - before for after, before in zip(wanted, counts, strict=True)]
         if not pack(trial, [pool.needs for pool in pools], added, order):
             return False
-        best = Filling(wanted, trial)
+        best = FillResult(wanted, trial)
         return True
 
     bisect(is_packed, find_pace(pools, counts), goal, PACKED_HALVINGS)
@@ -128,7 +128,7 @@ def bisect(holds: Callable[[float], bool], low: float, high: float, halvings: in
     return low
 
 
-def _raise_slowest(pools: Sequence[PoolDemand], filling: Filling) -> Filling:
+def _raise_slowest(pools: Sequence[PoolDemand], filling: FillResult) -> FillResult:
     """Add one worker at a time to the slowest stage, until that stage can't grow."""
     counts, room = list(filling.counts), filling.room
     heap = [
@@ -144,12 +144,12 @@ def _raise_slowest(pools: Sequence[PoolDemand], filling: Filling) -> Filling:
             break
         counts[stage] += 1
         heapq.heapreplace(heap, (pool.find_level(counts[stage]), stage))
-    return Filling(counts, room)
+    return FillResult(counts, room)
 
 
 def get_ahead(
-    pools: Sequence[PoolDemand], before: Sequence[int], filling: Filling, headroom: float
-) -> Filling:
+    pools: Sequence[PoolDemand], before: Sequence[int], filling: FillResult, headroom: float
+) -> FillResult:
     """Grow enlarged pools slightly beyond the pace, so that they need not grow again soon.
 
     The stage that sets the pace has found no more capacity, so it loses nothing.
@@ -160,7 +160,7 @@ def get_ahead(
         if pool.is_pacing and counts[stage] > before[stage]:
             wanted = min(pool.ceiling, pool.count_for(goal))
             counts[stage] += room.assign(stage, pool.needs, wanted - counts[stage])
-    return Filling(counts, room)
+    return FillResult(counts, room)
 
 
 def share_equally(pools: Sequence[PoolDemand], totals: Sequence[int]) -> list[int]:

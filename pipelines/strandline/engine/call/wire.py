@@ -20,7 +20,7 @@ from strandline.engine.call.payloads import Dumps, dump, is_safe, is_unchanging,
 from strandline.engine.call.slots import Slot
 from strandline.plan.receipt import (
     Effort,
-    Emitted,
+    EmittedTask,
     Event,
     Failure,
     Left,
@@ -244,7 +244,7 @@ def unpack_receipt(packed: Plain) -> Receipt:
         PackedEvents(events),
         tuple(Failure(*failure) for failure in failures),
         tuple(
-            Emitted(position, source, token, origin and Origin(*origin), link)
+            EmittedTask(position, source, token, origin and Origin(*origin), link)
             for position, source, token, origin, link in emitted
         ),
         StageCounts(*counts),

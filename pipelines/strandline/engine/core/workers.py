@@ -12,11 +12,11 @@ from typing import Any
 
 from strandline.engine.call.slots import WHOLE, Entry, Slot, describe_keys
 from strandline.engine.core.pools import FIRST_CALL
-from strandline.engine.worker.worker_page import Located, WorkerAddress, WorkerPage
+from strandline.engine.worker.worker_page import CallPosition, WorkerAddress, WorkerPage
 from strandline.plan.receipt import StageCounts
 
 LONG_SECONDS = 5.0  # for a longer call, the current stage of the chain is shown
-_NOT_ASKED = Located()
+_NOT_ASKED = CallPosition()
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +54,7 @@ class Worker:
     ready_since: float = 0.0
     busy_since: float = 0.0
     call_since: float = 0.0
-    located: Located = _NOT_ASKED
+    located: CallPosition = _NOT_ASKED
     log: str = ""
     page: WorkerPage | None = None
 

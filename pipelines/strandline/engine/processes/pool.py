@@ -19,7 +19,7 @@ from strandline.engine.processes.worker import (
     CallRequest,
     GiveBack,
     LeaveWork,
-    Proceed,
+    NextPartRequest,
     Split,
     WorkerTerms,
 )
@@ -140,7 +140,7 @@ class ForkedPools(PooledCalls):
         return call.worker, call.number
 
     def _ask_on(self, call: Call, left: bytes | None) -> tuple[Worker, int]:
-        call.worker.actor.send(Proceed(left))
+        call.worker.actor.send(NextPartRequest(left))
         return call.worker, call.number
 
     def _ask_back(self, call: Call) -> None:

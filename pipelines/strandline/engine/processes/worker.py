@@ -73,7 +73,7 @@ class CallRequest(NamedTuple):
     handed: Mapping[bytes, int]
 
 
-class Proceed(NamedTuple):
+class NextPartRequest(NamedTuple):
     """A request for the next part of a result.
 
     Attributes:
@@ -210,7 +210,7 @@ class _Requests:
         self._calls: deque[CallRequest] = deque()
         self._change = threading.Condition()
         self._turn = threading.Lock()
-        self.proceeds: SimpleQueue[Proceed] = SimpleQueue()
+        self.proceeds: SimpleQueue[NextPartRequest] = SimpleQueue()
         threading.Thread(target=self._read, name="calls", daemon=True).start()
 
     def take(self) -> CallRequest:
@@ -235,7 +235,7 @@ class _Requests:
             os._exit(1)  # or the driver would wait for a worker that no longer reads
 
     def _enter(self, content: Any) -> None:  # noqa: ANN401 - any request
-        if isinstance(content, Proceed):
+        if isinstance(content, NextPartRequest):
             self.proceeds.put(content)
         elif isinstance(content, GiveBack):
             self._give_back(content.number)

@@ -50,7 +50,7 @@ class OverdueError(Exception):
     """A worker exceeds the time limit of a call; the message states the limit."""
 
 
-class _Accused(NamedTuple):
+class _AccusedTasks(NamedTuple):
     """Tasks that ended too many workers, unless lost nodes turn out to be the cause.
 
     Attributes:
@@ -89,7 +89,7 @@ class Losses(WorkerLosses):
         self._marks = LostNodes() if marks is None else marks
         self.replays = Replays(flow)
         self._blame = Blame()
-        self._accused: list[_Accused] = []
+        self._accused: list[_AccusedTasks] = []
         self._breaking: dict[int, tuple[str, Cause]] = {}
 
     @property
@@ -174,7 +174,7 @@ class Losses(WorkerLosses):
     def _accuse(self, stage: int, slots: list[Slot], message: str, cause: Cause) -> None:
         """Fail slots once lost nodes are ruled out as the cause of their workers' deaths."""
         due = self._blame.find_sure_at(slot.token for slot in slots)
-        self._accused.append(_Accused(due, stage, slots, message, cause))
+        self._accused.append(_AccusedTasks(due, stage, slots, message, cause))
         self.judge()
 
     def _recount(self, batch: list[Slot]) -> list[Slot]:

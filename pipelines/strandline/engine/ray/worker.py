@@ -42,7 +42,7 @@ from strandline.engine.core.workers import LONG_SECONDS, Call, Worker
 from strandline.engine.flow.chains import Chain
 from strandline.engine.worker.chain_worker import ChainWorker, MadePart
 from strandline.engine.worker.worker_loop import Answers, GivenBack, WorkerLoop
-from strandline.engine.worker.worker_page import Located, WorkerAddress, WorkerPage
+from strandline.engine.worker.worker_page import CallPosition, WorkerAddress, WorkerPage
 from strandline.plan.errors import StageInterruptedError
 from strandline.plan.pipeline import StagePlan
 from strandline.storage.outputs.disk.own_handles import keep_own_sockets
@@ -265,7 +265,7 @@ class LinkWatch:
             worker, call = self._asked.pop(reference)
             with suppress(RayError):  # the worker has died, as its call will show
                 link, over, sentences, waited = ray.get(reference)
-                worker.located = Located(call.number, link, over, waited)
+                worker.located = CallPosition(call.number, link, over, waited)
                 for sentence in sentences:
                     self._report(sentence)
 

@@ -21,7 +21,7 @@ from strandline.engine.call.stage.receipts import CallPart, WorkUnit, find_gone
 from strandline.engine.call.stage.stage_call import NOTHING_HANDED, StageCall
 from strandline.engine.call.wire import pack_sharing
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Effort, Emitted, Event, Failure, Receipt, StageCounts
+from strandline.plan.receipt import Effort, EmittedTask, Event, Failure, Receipt, StageCounts
 from strandline.plan.stages.stage import Shape
 from strandline.plan.task import Lineage, Origin, Task, lineage_of
 
@@ -308,7 +308,7 @@ class _ChainDraft:
     def __init__(self, links: int) -> None:
         self.waiting: list[list[Task]] = [[] for _ in range(links)]
         self.data: list[Task] = []
-        self.emitted: list[Emitted] = []
+        self.emitted: list[EmittedTask] = []
         self.gone: list[tuple[Origin, bytes]] = []
         self.units: list[tuple[int, WorkUnit]] = []
         self.events: list[Event] = []
@@ -391,7 +391,7 @@ class _ChainDraft:
     def _leave(self, tasks: Sequence[Task], link: int) -> None:
         for task in tasks:
             source, token, _, origin = lineage_of(task)
-            self.emitted.append(Emitted(len(self.data), source, token, origin, link))
+            self.emitted.append(EmittedTask(len(self.data), source, token, origin, link))
             self.data.append(task)
 
     def close(self, calls: int = 1) -> Receipt:

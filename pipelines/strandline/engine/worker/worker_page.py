@@ -44,7 +44,7 @@ class WorkerAddress(NamedTuple):
     page: str = ""
 
 
-class Located(NamedTuple):
+class CallPosition(NamedTuple):
     """A worker's reported position in a call.
 
     Attributes:

@@ -22,7 +22,7 @@ from strandline.ledger.records.entries import (
     Change,
     FailureRecord,
     Mark,
-    Quarantined,
+    QuarantinedSource,
 )
 from strandline.ledger.store.fingerprints import read_fingerprint, render_fingerprint
 from strandline.ledger.store.recipes import (
@@ -234,7 +234,7 @@ def _list_helped(store: Store, recipes: Sequence[Recipe]) -> list[tuple[bytes, M
         recipes: all recipes under which they may have failed, followed by the current recipe.
     """
     changes = Changes(recipes)
-    failed: dict[bytes, FailureRecord | Quarantined] = dict(store.list_failures())
+    failed: dict[bytes, FailureRecord | QuarantinedSource] = dict(store.list_failures())
     failed.update(store.list_quarantined())
     finished = store.find_finished(list(failed))
     return [

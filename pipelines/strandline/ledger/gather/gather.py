@@ -24,7 +24,7 @@ from strandline.ledger.gather.pieces import read_shard_number
 from strandline.ledger.gather.space import find_free, measure_need
 from strandline.ledger.gather.state import (
     GatherState,
-    Merged,
+    MergedFile,
     find_merged,
     find_pack,
     is_merged_there,
@@ -201,7 +201,9 @@ class _Gathering:
                         raise LedgerError(f"{msg} to start over") from error
                     yield source, piece, data
 
-    def _finish(self, after: GatherState, before: Mapping[str, Merged]) -> dict[str, Merged]:
+    def _finish(
+        self, after: GatherState, before: Mapping[str, MergedFile]
+    ) -> dict[str, MergedFile]:
         """Join new pieces to the previously merged files, and put the results in place."""
         made = self._scratch / "merged"
         made.mkdir()
@@ -213,7 +215,7 @@ class _Gathering:
             pieces = self._counts[stage] + (before[stage].pieces if stage in before else 0)
             with out.open("rb") as file:
                 digest = digest_file(file).hex()
-            merged[stage] = Merged(pieces, out.stat().st_size, digest)
+            merged[stage] = MergedFile(pieces, out.stat().st_size, digest)
         faults.reach("merged.written")
         for path in made.iterdir():
             sync_file(path)

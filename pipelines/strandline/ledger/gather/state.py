@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from strandline.ledger.store.store import Store
 
 
-class Merged(NamedTuple):
+class MergedFile(NamedTuple):
     """A stage's merged file: number of pieces, bytes, and blake2b-128 digest in hex."""
 
     pieces: int
@@ -33,7 +33,7 @@ class GatherState:
     """
 
     serial: int = 0
-    merged: Mapping[str, Merged] = field(default_factory=dict)
+    merged: Mapping[str, MergedFile] = field(default_factory=dict)
     stages: tuple[str, ...] = ()
     drops: int = 0
     is_sealed: bool = False
@@ -60,7 +60,7 @@ def read_state(store: Store) -> GatherState:
         return GatherState()
     return GatherState(
         known["serial"],
-        {stage: Merged(*each) for stage, each in known["merged"].items()},
+        {stage: MergedFile(*each) for stage, each in known["merged"].items()},
         tuple(known["stages"]),
         known["drops"],
         known["sealed"],

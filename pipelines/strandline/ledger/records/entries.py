@@ -154,7 +154,7 @@ class FailureRecord(NamedTuple):
         return f"FailureRecord({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
-class Quarantined(NamedTuple):
+class QuarantinedSource(NamedTuple):
     """A source in quarantine: not tried again until its version changes or a user releases it.
 
     Attributes:
@@ -235,7 +235,7 @@ class Change:
     finish: list[Finish] = field(default_factory=list)
     mark: list[tuple[bytes, Mark]] = field(default_factory=list)
     fail: list[tuple[bytes, FailureRecord]] = field(default_factory=list)
-    quarantine: list[tuple[bytes, Quarantined]] = field(default_factory=list)
+    quarantine: list[tuple[bytes, QuarantinedSource]] = field(default_factory=list)
     forget: list[bytes] = field(default_factory=list)
     replaced: list[bytes] = field(default_factory=list)
     forgiven: list[bytes] = field(default_factory=list)
@@ -245,7 +245,7 @@ class Change:
     gathered: int | None = None
     meta: dict[str, Any] = field(default_factory=dict)
 
-    def add_failure(self, source: bytes, failed: Quarantined, after: int) -> None:
+    def add_failure(self, source: bytes, failed: QuarantinedSource, after: int) -> None:
         """Record a failure, or quarantine the source if it has failed in `after` attempts.
 
         Args:

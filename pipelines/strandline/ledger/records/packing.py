@@ -11,7 +11,7 @@ from strandline.ledger.records.entries import (
     FailureRecord,
     ListedSource,
     Mark,
-    Quarantined,
+    QuarantinedSource,
     SourceRecord,
 )
 from strandline.plan.receipt import Effort, Output, Piece, PieceLocation, RowChange, SharedPart
@@ -134,7 +134,7 @@ def unpack_listed(packed: bytes) -> list[ListedSource]:
     return [_new_tuple(ListedSource, listed) for listed in msgpack.unpackb(packed, use_list=False)]
 
 
-def pack(entry: Mark | FailureRecord | Quarantined) -> bytes:
+def pack(entry: Mark | FailureRecord | QuarantinedSource) -> bytes:
     """Return a mark, a failure, or a quarantined source as bytes."""
     return msgpack.packb(tuple(entry))  # type: ignore[no-any-return]
 
@@ -149,6 +149,6 @@ def unpack_failure(packed: bytes) -> FailureRecord:
     return FailureRecord(*msgpack.unpackb(packed))
 
 
-def unpack_quarantined(packed: bytes) -> Quarantined:
+def unpack_quarantined(packed: bytes) -> QuarantinedSource:
     """Return a quarantined source from its bytes."""
-    return Quarantined(*msgpack.unpackb(packed))
+    return QuarantinedSource(*msgpack.unpackb(packed))

@@ -18,7 +18,7 @@ from strandline.ledger.records.entries import (
     FailureRecord,
     Finish,
     Mark,
-    Quarantined,
+    QuarantinedSource,
 )
 from strandline.ledger.records.packing import create_packer, pack_record, read_pieces
 from strandline.ledger.store.environment.layout import Database, Databases, Layout, Transaction
@@ -95,7 +95,7 @@ def find_packed(
 
 
 def _pack_all(
-    entries: Iterable[tuple[bytes, Mark | FailureRecord | Quarantined]],
+    entries: Iterable[tuple[bytes, Mark | FailureRecord | QuarantinedSource]],
     pack: Callable[[Any], bytes],
 ) -> list[tuple[bytes, bytes]]:
     return [(source, pack(entry)) for source, entry in entries]

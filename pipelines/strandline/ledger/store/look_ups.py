@@ -42,7 +42,7 @@ _new_tuple = tuple.__new__
 _SIZE = Struct(">I")
 
 
-class Named(Protocol):
+class NamedSource(Protocol):
     """The properties of a source that a look-up needs."""
 
     @property
@@ -54,7 +54,7 @@ class Named(Protocol):
         """Version, which changes with the content."""
 
 
-Item = TypeVar("Item", bound=Named)
+Item = TypeVar("Item", bound=NamedSource)
 
 
 class LookedUp(NamedTuple, Generic[Item]):
@@ -150,7 +150,7 @@ class _Reader:
         with suppress(OSError):  # if the limit forbids this size, keep the default
             fcntl.fcntl(self._questions, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
-    def ask(self, chunk: Sequence[Named]) -> bool:
+    def ask(self, chunk: Sequence[NamedSource]) -> bool:
         """Send a chunk. Return False if there will be no result."""
         names = list(chain.from_iterable(map(_get_names, chunk)))
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 from strandline.ledger.records.entries import (
     FailureRecord,
-    Quarantined,
+    QuarantinedSource,
     Row,
     SourceEffort,
     SourceRecord,
@@ -82,7 +82,7 @@ def list_failures(store: Store, attempt: int | None = None) -> Iterator[FailureR
             yield entry
 
 
-def list_quarantined(store: Store) -> Iterator[Quarantined]:
+def list_quarantined(store: Store) -> Iterator[QuarantinedSource]:
     """Yield the sources in quarantine, at most `_LOOKED_THROUGH`."""
     for _, entry in islice(store.list_quarantined(), _LOOKED_THROUGH):
         yield entry

@@ -19,7 +19,7 @@ from strandline.ledger.records.entries import (
     FailureRecord,
     ListedSource,
     Mark,
-    Quarantined,
+    QuarantinedSource,
     RemovalPolicy,
 )
 from strandline.ledger.store.store import Store
@@ -117,7 +117,7 @@ def find_vanished(
         policy: which finished sources to remove.
         scope: scope of the listing.
     """
-    unfinished: Iterator[tuple[bytes, Mark | FailureRecord | Quarantined]]
+    unfinished: Iterator[tuple[bytes, Mark | FailureRecord | QuarantinedSource]]
     unfinished = chain(store.list_marks(), store.list_failures(), store.list_quarantined())
     for source, entry in unfinished:
         if entry.attempt == attempt or source in known:

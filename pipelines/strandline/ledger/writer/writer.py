@@ -28,7 +28,7 @@ from strandline.ledger.records.entries import (
     FinishedEntry,
     ListedSource,
     Mark,
-    Quarantined,
+    QuarantinedSource,
     RemovalPolicy,
     SourceRecord,
     Standing,
@@ -326,7 +326,7 @@ class LedgerWriter:
 
     def _find_past(
         self, digests: Sequence[bytes]
-    ) -> dict[bytes, tuple[Quarantined | None, Mark | None, FailureRecord | None]]:
+    ) -> dict[bytes, tuple[QuarantinedSource | None, Mark | None, FailureRecord | None]]:
         """Return the ledger's entries of the unfinished sources among `digests`."""
         quarantined = self._store.find_quarantined(digests)
         marks = self._store.find_marks(digests)
@@ -339,7 +339,7 @@ class LedgerWriter:
     def _mark_again(
         self,
         listed: ListedSource,
-        held: Quarantined | None,
+        held: QuarantinedSource | None,
         old: Mark | None,
         failure: FailureRecord | None,
     ) -> Mark | None:
@@ -379,7 +379,7 @@ class LedgerWriter:
         live = self._live[source]
         cause = cause or Cause.APPLICATION_ERROR.value
         facts = key, live.version, self._attempt, cause, stage, message, live.failed_before + 1
-        change.add_failure(source, Quarantined(*facts), self._after)
+        change.add_failure(source, QuarantinedSource(*facts), self._after)
 
 
 def _judge(mark: Mark) -> int:

@@ -62,7 +62,7 @@ _DECLARATIONS = frozenset(
 _WORK = frozenset({"process", "process_batch", "list_sources", "write", "join"})
 
 
-class Declaring(Protocol):
+class ColumnDeclaration(Protocol):
     """The part of a stage that declares columns."""
 
     def list_needed_columns(self) -> Iterable[str]:
@@ -102,7 +102,7 @@ class MissingColumns(NamedTuple):
     hint: str
 
 
-def trace_columns(stages: Iterable[tuple[str, Declaring]]) -> Iterator[ColumnStep]:
+def trace_columns(stages: Iterable[tuple[str, ColumnDeclaration]]) -> Iterator[ColumnStep]:
     """Follow the columns of a table through stages.
 
     Args:
@@ -118,7 +118,7 @@ def trace_columns(stages: Iterable[tuple[str, Declaring]]) -> Iterator[ColumnSte
         before = after
 
 
-def _declares(stage_class: type[Declaring]) -> bool:
+def _declares(stage_class: type[ColumnDeclaration]) -> bool:
     """Return whether the declarations of a class apply to its `process`.
 
     A user's subclass may override `process` without changing the inherited declarations.

@@ -59,7 +59,7 @@ class Pack:
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledPacks:
     """The packs of this Python environment.
 
     Attributes:
@@ -87,7 +87,7 @@ def load_own_packs() -> Mapping[str, Pack]:
     return _load([each for each in found if each.group == GROUP]).packs
 
 
-def load_packs() -> Installed:
+def load_packs() -> InstalledPacks:
     """Return all installed packs, starting with the packs that come with Strandline.
 
     Folders that were added to `sys.path` since the last call, such as those of `code.packages`, are
@@ -97,16 +97,16 @@ def load_packs() -> Installed:
 
 
 @cache
-def _load_all(_folders: tuple[str, ...]) -> Installed:
+def _load_all(_folders: tuple[str, ...]) -> InstalledPacks:
     from importlib.metadata import entry_points  # noqa: PLC0415 - as above
 
     own = load_own_packs()
     points = [each for each in entry_points(group=GROUP) if _find_distribution(each) != _OURS]
     others = _load(points, own)
-    return Installed({**own, **others.packs}, others.problems)
+    return InstalledPacks({**own, **others.packs}, others.problems)
 
 
-def _load(points: Iterable[EntryPoint], taken: Mapping[str, Pack] | None = None) -> Installed:
+def _load(points: Iterable[EntryPoint], taken: Mapping[str, Pack] | None = None) -> InstalledPacks:
     packs: dict[str, Pack] = {}
     problems = []
     for point in sorted(points):
@@ -127,7 +127,7 @@ def _load(points: Iterable[EntryPoint], taken: Mapping[str, Pack] | None = None)
             packs[point.name] = pack
         else:
             problems.append(f"the pack {point.name!r}: {point.value} is not a strandline.Pack")
-    return Installed(packs, tuple(problems))
+    return InstalledPacks(packs, tuple(problems))
 
 
 def _find_distribution(point: EntryPoint) -> str:

@@ -68,7 +68,7 @@ class AttemptConfig:
     def folder(self) -> PipelineFolder:
         """The pipeline's own folder on the volume. The run must have a volume."""
         assert self.volume is not None  # runs without a ledger never use the folder
-        return PipelineFolder.of(self.volume, self.plan.namespace, self.plan.name)
+        return PipelineFolder.on_volume(self.volume, self.plan.namespace, self.plan.name)
 
     def count_by_source(self) -> AttemptConfig:
         """Return a copy whose stages count rows by source, and measure work if enabled."""

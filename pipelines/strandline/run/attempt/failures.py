@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from strandline.ledger.records.entries import FailureRecord, Quarantined
+from strandline.ledger.records.entries import FailureRecord, QuarantinedSource
 
 MOST_GROUPS = 500  # bounds memory: all messages may differ
 # An exception as `explain_error` formats it: type, text, and location.
@@ -102,7 +102,7 @@ def group_failures(failures: Iterable[FailureRecord]) -> tuple[FailureGroup, ...
     return groups.list_groups()
 
 
-def view_quarantined(entry: Quarantined) -> FailureRecord:
+def view_quarantined(entry: QuarantinedSource) -> FailureRecord:
     """Return a quarantined source as a failure, with the cause in front of the stage."""
     # The stage is empty if a process died over the source.
     where = ": ".join(filter(None, (entry.cause, entry.stage)))

@@ -44,7 +44,7 @@ def resolve_references(
     namespace = pipeline.metadata.namespace
     given = {each.metadata.name: each for each in others if each.metadata.namespace == namespace}
     read = {reference.pipeline for _, reference in pipeline.spec.references}
-    folders = {name: PipelineFolder.of(volume, namespace, name) for name in read}
+    folders = {name: PipelineFolder.on_volume(volume, namespace, name) for name in read}
     outputs = {name: _find_output(folders[name], given.get(name)) for name in read}
     problems = tuple(
         _explain_absence(f"spec.{path}", reference, volume)

@@ -71,7 +71,7 @@ class ListKept(Stage):
 
 def _read_list(files: list[FileReference]) -> KeyList:
     portions = (portion for file in files for portion in read_portions(file, [KEY]))
-    return KeyList.of(key for portion in portions for key in list_strings(portion, KEY))
+    return KeyList.from_keys(key for portion in portions for key in list_strings(portion, KEY))
 
 
 def _list_rows(file: FileReference, dropped: KeyList) -> pa.Table:

@@ -37,7 +37,7 @@ class Reply(NamedTuple):
     body: bytes
 
 
-class Unanswered(NamedTuple):
+class UnansweredRequest(NamedTuple):
     """A request without a complete response.
 
     Attributes:
@@ -113,7 +113,7 @@ class Setback(NamedTuple):
     hold: float | None = None
 
 
-class Barred(NamedTuple):
+class ServerRefusal(NamedTuple):
     """A refusal of all requests, whatever the row, unless the server answers other rows.
 
     Attributes:
@@ -133,4 +133,4 @@ class Unfit(NamedTuple):
     what: str
 
 
-Verdict = ModelAnswer | RowFault | Setback | Barred | Unfit
+Verdict = ModelAnswer | RowFault | Setback | ServerRefusal | Unfit

@@ -52,7 +52,7 @@ class TarMember(NamedTuple):
 
 
 @dataclass
-class _Extended:
+class _ExtendedFields:
     """Fields of extended headers for the next member."""
 
     name: str | None = None
@@ -109,7 +109,7 @@ def list_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Iterator[T
     Raises:
         TarDamageError: bytes are missing, or do not belong to a tar.
     """
-    stream, extended, defaults = _TarStream(file), _Extended(), _Extended()
+    stream, extended, defaults = _TarStream(file), _ExtendedFields(), _ExtendedFields()
     while any(head := _read_head(stream)):
         offset = stream.offset - _BLOCK
         kind, size = head[156:157], _parse_number(head[124:136])
@@ -125,8 +125,8 @@ def list_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Iterator[T
         # Heads of links and folders may have a size that no content follows.
         content = stream.read_content(name, size, is_wanted=is_wanted(name)) if is_file else b""
         yield TarMember(name, offset, is_file, is_folder, content)
-        extended, stream.last = _Extended(), name
-    if extended != _Extended():
+        extended, stream.last = _ExtendedFields(), name
+    if extended != _ExtendedFields():
         raise stream.explain(stream.offset - _BLOCK, "an extended header that no member follows")
     _check_end(stream)
 
@@ -194,7 +194,7 @@ def _decode(name: bytes) -> str:
 
 
 def _read_extended(
-    stream: _TarStream, offset: int, kind: bytes, size: int, target: _Extended
+    stream: _TarStream, offset: int, kind: bytes, size: int, target: _ExtendedFields
 ) -> None:
     if size > _MOST_HEADER_BYTES:
         raise stream.explain(offset, f"an extended header of {size:,} bytes")

@@ -25,7 +25,7 @@ from strandline_packs.tables.shuffle.mix_shares import (
     draw_shares,
     find_largest,
 )
-from strandline_packs.tables.shuffle.partition_files import Parting, read_facts
+from strandline_packs.tables.shuffle.partition_files import PartitionRules, read_facts
 from strandline_packs.tables.shuffle.row_weights import MixUnit
 
 ALL = ""  # the only stratum of a data set without configured strata
@@ -232,7 +232,7 @@ class Mix(FileSource):
         return table
 
 
-def _check_weighed(name: str, parting: Parting, unit: MixUnit, *, has_strata: bool) -> None:
+def _check_weighed(name: str, parting: PartitionRules, unit: MixUnit, *, has_strata: bool) -> None:
     """Check that files record the amounts that a mixture needs.
 
     Raises:

@@ -40,7 +40,7 @@ _MARK = b"strandline.partitions"
 _PREFIX_BYTES = 4
 
 
-class Parting(NamedTuple):
+class PartitionRules(NamedTuple):
     """Rules that assign rows to partitions.
 
     Attributes:
@@ -72,12 +72,12 @@ class FileFacts(NamedTuple):
         supplies: amount in each row group; empty if rows are not weighed.
     """
 
-    parting: Parting
+    parting: PartitionRules
     groups: list[int]
     supplies: list[Supply]
 
 
-def write_partitions(table: pa.Table, parting: Parting, file: BinaryIO) -> None:
+def write_partitions(table: pa.Table, parting: PartitionRules, file: BinaryIO) -> None:
     """Write a table front to back, as one row group for each partition, with rows in their order.
 
     Raises:
@@ -123,7 +123,7 @@ def read_facts(files: Iterable[FileReference]) -> Iterator[FileFacts]:
     Raises:
         UnreadableFileError: a file can't be read, or is partitioned differently.
     """
-    first: Parting | None = None
+    first: PartitionRules | None = None
     for file in files:
         with _opened(file) as (_, facts):
             first = first or facts.parting
@@ -153,7 +153,7 @@ def read_partitions(files: Iterable[FileReference], numbers: range, count: int) 
 
 def read_parts(
     files: Iterable[FileReference], numbers: range, count: int | None = None
-) -> tuple[pa.Table, Parting]:
+) -> tuple[pa.Table, PartitionRules]:
     """Return the rows of some partitions in file order, and the rules of their partitioning.
 
     Args:
@@ -163,7 +163,7 @@ def read_parts(
         UnreadableFileError: a file can't be read, or is partitioned differently.
     """
     parts: list[pa.Table] = []
-    first: Parting | None = None
+    first: PartitionRules | None = None
     for file in files:
         with _opened(file) as (parquet, facts):
             first = first or facts.parting._replace(partitions=count or facts.parting.partitions)
@@ -174,7 +174,7 @@ def read_parts(
     return pa.concat_tables(parts), first
 
 
-def _check_parting(file: FileReference, parting: Parting, first: Parting) -> None:
+def _check_parting(file: FileReference, parting: PartitionRules, first: PartitionRules) -> None:
     if parting.partitions != first.partitions:
         msg = (
             f"{file.key}: it has {parting.partitions} partitions, and others have "
@@ -213,7 +213,7 @@ def _format_facts(facts: FileFacts) -> bytes:
 def _parse_facts(text: bytes) -> FileFacts:
     facts = json.loads(text)
     *order, scales = facts.get("order", [Scales()])
-    parting = Parting(facts["count"], *order)._replace(scales=Scales(*scales))
+    parting = PartitionRules(facts["count"], *order)._replace(scales=Scales(*scales))
     supplies = [
         {
             stratum: {MixUnit(unit): sum_ for unit, sum_ in sums.items()}
@@ -224,7 +224,7 @@ def _parse_facts(text: bytes) -> FileFacts:
     return FileFacts(parting, facts["groups"], supplies)
 
 
-def _find_partitions(table: pa.Table, parting: Parting) -> npt.NDArray[np.int64]:
+def _find_partitions(table: pa.Table, parting: PartitionRules) -> npt.NDArray[np.int64]:
     if parting.seed is not None:
         find_column(table, parting.by)
         begins = pa.array(np.arange(0, table.num_rows, parting.block))

@@ -24,7 +24,7 @@ from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline_packs.tables.shuffle.mix_shares import Draw, count_taken
 from strandline_packs.tables.shuffle.mixture_volume import MixtureVolume, describe_shares
-from strandline_packs.tables.shuffle.partition_files import Parting, read_parts
+from strandline_packs.tables.shuffle.partition_files import PartitionRules, read_parts
 from strandline_packs.tables.shuffle.row_order import Numbers, draw_chance, order_keys
 from strandline_packs.tables.shuffle.row_weights import MixUnit, list_strata, weigh_rows
 
@@ -119,7 +119,7 @@ class ReadMix(StatefulFilter):
         return rows, drawn
 
     def _choose(
-        self, rows: pa.Table, parting: Parting, portion: MixPortion, stratum: str
+        self, rows: pa.Table, parting: PartitionRules, portion: MixPortion, stratum: str
     ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Return the positions of the rows to take: the first in the order of their digests."""
         weights = weigh_rows(rows, parting.scales, portion.unit)

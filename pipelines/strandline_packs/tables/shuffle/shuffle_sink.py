@@ -9,7 +9,7 @@ from pydantic import Field
 from strandline.plan.stages.ends import SinkStage
 from strandline.plan.task import Task
 from strandline_packs.sinks.jsonl_sink import SinkParams
-from strandline_packs.tables.shuffle.partition_files import Parting, write_partitions
+from strandline_packs.tables.shuffle.partition_files import PartitionRules, write_partitions
 from strandline_packs.tables.shuffle.row_weights import Scales
 
 
@@ -81,7 +81,7 @@ class ShuffleSink(SinkStage):
         """
         params = self.params
         block = 1 if params.exact else params.block_rows
-        parting = Parting(params.partitions, params.by, params.seed, block, self._scales)
+        parting = PartitionRules(params.partitions, params.by, params.seed, block, self._scales)
         write_partitions(task.table, parting, file)
 
     @property

@@ -38,7 +38,7 @@ from strandline_packs.text.scoring.token_networks import (
 _OF_NETWORKS = frozenset({"config", "max_tokens", "model_labels", "multi_label", "pad_token"})
 
 
-class Classified(NamedTuple):
+class Classification(NamedTuple):
     """Result of a classifier for a text.
 
     Attributes:
@@ -218,12 +218,12 @@ class ClassifyText(ScoringFilter):
         )
         return partial(map, kind(self._find_model()).list_probabilities)
 
-    def _score_all(self, texts: Sequence[str]) -> Iterable[Classified]:
+    def _score_all(self, texts: Sequence[str]) -> Iterable[Classification]:
         looked_at = [text[: self.params.max_characters] for text in texts]
         return [classify(found, self._labels) for found in self._classify_all(looked_at)]
 
     def _judge_scores(self, scores: Sequence[Any]) -> str | None:
-        best, _, probabilities = Classified(*scores)
+        best, _, probabilities = Classification(*scores)
         for label, bound in self._unwanted.items():
             if probabilities.get(label, 0.0) >= bound:
                 return "unwanted label"
@@ -244,7 +244,7 @@ class ClassifyText(ScoringFilter):
 
     def _measure_scores(self, scores: Sequence[Any]) -> dict[str, float | None]:
         """Return the highest unrounded probability of the considered labels."""
-        probabilities = Classified(*scores).probabilities
+        probabilities = Classification(*scores).probabilities
         looked_at = self._labels or probabilities or [""]
         return {"highest": max(probabilities.get(label, 0.0) for label in looked_at)}
 
@@ -261,14 +261,14 @@ class ClassifyText(ScoringFilter):
                 raise ModelError(msg)
 
 
-def classify(probabilities: Mapping[str, float], labels: frozenset[str]) -> Classified:
+def classify(probabilities: Mapping[str, float], labels: frozenset[str]) -> Classification:
     """Return the most probable of some labels, or of all labels if the set is empty.
 
     Ties are broken by name, so that the order of labels does not matter.
     """
     looked_at = {label: probabilities.get(label, 0.0) for label in labels or probabilities}
     label = min(looked_at, key=lambda each: (-looked_at[each], each), default="")
-    return Classified(label, round(looked_at.get(label, 0.0), 6), probabilities)
+    return Classification(label, round(looked_at.get(label, 0.0), 6), probabilities)
 
 
 def _strip(bounds: Mapping[str, float]) -> dict[str, float]:

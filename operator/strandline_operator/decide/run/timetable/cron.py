@@ -20,7 +20,7 @@ from strandline_api.spec.schedule import RunSchedule
 MOST_STARTS = 1000
 
 
-class Starts(NamedTuple):
+class PastStarts(NamedTuple):
     """Start times that have passed: the latest (None if no start has passed), and their number."""
 
     latest: float | None
@@ -32,7 +32,7 @@ def find_next(schedule: RunSchedule, after: float) -> float | None:
     return next(_list_moments(schedule, after), None)
 
 
-def count_starts(schedule: RunSchedule, after: float, now: float) -> Starts:
+def count_starts(schedule: RunSchedule, after: float, now: float) -> PastStarts:
     """Count the starts after a time, up to now, but at most `MOST_STARTS`."""
     past = takewhile(lambda time: time <= now, _list_moments(schedule, after))
     passed = list(islice(past, MOST_STARTS))
@@ -40,7 +40,7 @@ def count_starts(schedule: RunSchedule, after: float, now: float) -> Starts:
     if len(passed) == MOST_STARTS:
         # Search backwards from now, because counting forwards would take too long.
         latest = next(_list_moments(schedule, now + 1.0, is_backwards=True), latest)
-    return Starts(latest, len(passed))
+    return PastStarts(latest, len(passed))
 
 
 def _list_moments(

@@ -57,7 +57,7 @@ def launching(
     reading = read_pipeline(request.file, request.settings)
     pipeline, after = reading.pipeline, _read_cause(request.after, is_stored=reading.is_stored)
     metadata = pipeline.metadata
-    folder = PipelineFolder.of(request.volume, metadata.namespace, metadata.name)
+    folder = PipelineFolder.on_volume(request.volume, metadata.namespace, metadata.name)
     make_folder(folder.path)
     driver = _make_driver(replace(request, after=after), pipeline, folder, stop or Stop())
     driver.others = others

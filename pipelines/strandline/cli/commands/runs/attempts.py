@@ -112,7 +112,7 @@ def show_attempt(
 
 def _locate(file: Path, settings: tuple[str, ...], volume: Path) -> PipelineFolder:
     metadata = read_pipeline(file, settings).pipeline.metadata
-    return PipelineFolder.of(volume, metadata.namespace, metadata.name)
+    return PipelineFolder.on_volume(volume, metadata.namespace, metadata.name)
 
 
 def _list_publications(folder: PipelineFolder, attempt: int) -> list[str]:

@@ -58,7 +58,7 @@ def drain(
     """
     pipeline = read_pipeline(file, settings).pipeline
     metadata = pipeline.metadata
-    folder = PipelineFolder.of(volume, metadata.namespace, metadata.name)
+    folder = PipelineFolder.on_volume(volume, metadata.namespace, metadata.name)
     found = choose(look(folder), read_boot_id(), time.time(), find_process)
     if found is None or (found.ask is not None and not _ask(found.ask, is_now=is_now)):
         click.echo(f"nothing to drain: {metadata.namespace}/{metadata.name} is not running")

@@ -48,7 +48,7 @@ def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool)
     are not shown; a source in quarantine is shown with the reason of its quarantine.
     """
     metadata = read_pipeline(file, settings).pipeline.metadata
-    folder = PipelineFolder.of(volume, metadata.namespace, metadata.name)
+    folder = PipelineFolder.on_volume(volume, metadata.namespace, metadata.name)
     with looking(folder) as store:
         reasons = {
             SourceState.FAILED: group_failures(list_failures(store)),

@@ -24,7 +24,7 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline.run.revise.cuts.auto_cuts import read_choice
 from strandline.run.revise.cuts.files import (
     CutSize,
-    Pruned,
+    PruneCounts,
     choose_old,
     measure_all_cuts,
     prune_cuts,
@@ -146,7 +146,7 @@ def _describe(size: CutSize) -> str:
     return f"{size.stage}: {what}{saves}"
 
 
-def _describe_pruned(pruned: Pruned) -> str:
+def _describe_pruned(pruned: PruneCounts) -> str:
     if not pruned.cuts:
         return "nothing to prune"
     which = format_amount(pruned.cuts, "source")

@@ -83,7 +83,7 @@ def top(
     metadata = read_pipeline(file, settings).pipeline.metadata
     name = f"{metadata.namespace}/{metadata.name}"
     if ask is None:
-        folder = PipelineFolder.of(volume, metadata.namespace, metadata.name)
+        folder = PipelineFolder.on_volume(volume, metadata.namespace, metadata.name)
         look = partial(look_at_volume, name, folder, RecentFailures())
     else:
         look = partial(ask_driver, name, ask, attempt_uid)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from strandline.engine.flow.chains import cut_chains
 from strandline.ledger.access.lease import OnChange
-from strandline.plan.partition import Balance, Chaining
+from strandline.plan.partition import Balance, ChainFinding
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stages.columns import ColumnStep, trace_columns
 from strandline.run.insight.funnel import WorstKill
-from strandline.run.revise.cuts.choice import Judged
+from strandline.run.revise.cuts.choice import ConsideredCut
 from strandline.run.revise.marks.model_costs import AskEstimate
 from strandline.run.revise.starts.start import Start
 
@@ -70,11 +70,11 @@ class PlanFacts(NamedTuple):
     ledger: LedgerPreview | None
     listing: ListingFacts | None
     unmet: tuple[str, ...] = ()
-    chaining: Chaining | None = None
+    chaining: ChainFinding | None = None
     schema: str | None = None
     worst: WorstKill | None = None
     redo: RedoPreview | None = None
-    cuts: tuple[Judged, ...] = ()
+    cuts: tuple[ConsideredCut, ...] = ()
     estimates: tuple[AskEstimate, ...] = ()
     outdated_by: tuple[str, ...] = ()
 

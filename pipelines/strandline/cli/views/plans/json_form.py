@@ -11,10 +11,10 @@ from strandline.cli.views.plans.facts import (
     number_chains,
     trace_stages,
 )
-from strandline.plan.partition import Balance, Chaining
+from strandline.plan.partition import Balance, ChainFinding
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stages.columns import Columns
-from strandline.run.revise.cuts.choice import Judged
+from strandline.run.revise.cuts.choice import ConsideredCut
 from strandline.run.revise.marks.model_costs import AskEstimate
 
 
@@ -69,7 +69,7 @@ def _render_listing(listing: ListingFacts) -> dict[str, Any]:
     return {"total": listing.sources, "skipped": listing.skipped} | counted
 
 
-def _render_chaining(chaining: Chaining) -> dict[str, Any]:
+def _render_chaining(chaining: ChainFinding) -> dict[str, Any]:
     better = {"field": chaining.field, "value": chaining.chunk, "largest": chaining.size}
     return {
         "largest": chaining.largest.size,
@@ -89,7 +89,7 @@ def _render_groups(balance: Balance) -> dict[str, Any]:
     }
 
 
-def _render_cut(cut: Judged) -> dict[str, Any]:
+def _render_cut(cut: ConsideredCut) -> dict[str, Any]:
     return {
         "stage": cut.stage,
         "isKept": cut.is_kept,

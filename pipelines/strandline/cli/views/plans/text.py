@@ -22,12 +22,12 @@ from strandline.cli.views.plans.facts import (
 )
 from strandline.data.statistics.request_figures import format_cost
 from strandline.ledger.access.lease import OnChange
-from strandline.plan.partition import Chaining
+from strandline.plan.partition import ChainFinding
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stages.columns import Columns, ColumnStep
 from strandline.plan.stages.stage import Shape
 from strandline.run.insight.funnel import WorstKill
-from strandline.run.revise.cuts.choice import CutVerdict, Judged
+from strandline.run.revise.cuts.choice import ConsideredCut, CutVerdict
 from strandline.run.revise.marks.model_costs import AskEstimate
 from strandline.run.revise.starts.rules import describe_start
 
@@ -151,7 +151,7 @@ def _describe_groups(plan: PipelinePlan, listing: ListingFacts | None) -> list[t
     ]
 
 
-def _describe_chaining(chaining: Chaining) -> str:
+def _describe_chaining(chaining: ChainFinding) -> str:
     size, total, _ = chaining.largest
     first = "" if chaining.is_whole else "the first "
     words = f"{format_count(size)} of {first}{format_amount(total, 'source')} form one group"
@@ -199,7 +199,7 @@ def _describe_redo(facts: PlanFacts) -> Iterator[str]:
         yield f"  about {format_seconds(redo.seconds)} of work, estimated from earlier work"
 
 
-def describe_cut(cut: Judged) -> str:
+def describe_cut(cut: ConsideredCut) -> str:
     """Describe the decision about a cut, and the reason."""
     if cut.verdict is CutVerdict.IMPOSSIBLE:
         return f"{cut.stage}: not kept; its output is not a table, bytes or text"

@@ -28,9 +28,11 @@ from strandline.cli.views.running.progress import (
     format_oldest,
 )
 from strandline.cli.views.running.snapshot import Snapshot, StageView
-from strandline.ledger.records.entries import FailureRecord, Quarantined
+from strandline.ledger.records.entries import FailureRecord, QuarantinedSource
 
-Failed = FailureRecord | Quarantined  # includes the last failure before a source is quarantined
+Failed = (
+    FailureRecord | QuarantinedSource
+)  # includes the last failure before a source is quarantined
 RECENT = 6
 _COLUMNS = (
     "tasks/s",

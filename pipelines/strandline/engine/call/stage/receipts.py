@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import (
-    Emitted,
+    EmittedTask,
     Event,
     Failure,
     Left,
@@ -67,7 +67,7 @@ def attach(
     return event._replace(outputs=event.outputs + left)
 
 
-def rename(task: Task, emitted: Emitted, event: Event) -> tuple[Task, Emitted]:
+def rename(task: Task, emitted: EmittedTask, event: Event) -> tuple[Task, EmittedTask]:
     """Return a passed-on task under the token that its event announces."""
     assert task.lineage is not None  # an emitted task has its lineage
     (token,) = event.children
@@ -76,7 +76,7 @@ def rename(task: Task, emitted: Emitted, event: Event) -> tuple[Task, Emitted]:
 
 
 def find_gone(
-    batch: Iterable[HasLineage], emitted: Iterable[Emitted]
+    batch: Iterable[HasLineage], emitted: Iterable[EmittedTask]
 ) -> list[tuple[Origin, bytes]]:
     """Return the slots of fan-outs that end in a call, with the source of each.
 
@@ -149,7 +149,7 @@ class ReceiptDraft:
     data: list[Task] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    emitted: list[Emitted] = field(default_factory=list)
+    emitted: list[EmittedTask] = field(default_factory=list)
     counts: StageCounts = field(default_factory=StageCounts)
     units: list[WorkUnit] = field(default_factory=list)
     _begun: tuple[int, ...] = (0, 0, 0, 0, 0)  # lengths of the lists when the current unit began
@@ -304,7 +304,7 @@ class ReceiptDraft:
         """Pass on a task that needs no further work, unchanged and uncounted."""
         assert task.lineage is not None  # the driver or `emit` has set the lineage
         source, token, *_ = task.lineage
-        self.emitted.append(Emitted(len(self.data), source, token, task.lineage.origin))
+        self.emitted.append(EmittedTask(len(self.data), source, token, task.lineage.origin))
         self.data.append(task)
 
     def emit(self, task: Task, lineage: Lineage) -> None:

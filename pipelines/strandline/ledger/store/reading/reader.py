@@ -19,7 +19,7 @@ from strandline.ledger.records.entries import (
     FinishedEntry,
     ListedSource,
     Mark,
-    Quarantined,
+    QuarantinedSource,
     SharedFile,
     SourceRecord,
 )
@@ -167,7 +167,7 @@ class StoreReader:
         """Return the failures of the failed sources among `digests`."""
         return self._find(self._dbs.failures, digests, unpack_failure)
 
-    def find_quarantined(self, digests: Iterable[bytes]) -> dict[bytes, Quarantined]:
+    def find_quarantined(self, digests: Iterable[bytes]) -> dict[bytes, QuarantinedSource]:
         """Return the quarantined sources among `digests`."""
         return self._find(self._dbs.quarantine, digests, unpack_quarantined)
 
@@ -226,7 +226,7 @@ class StoreReader:
         """Yield every failed source."""
         return self._list_each(self._dbs.failures, unpack_failure)
 
-    def list_quarantined(self) -> Iterator[tuple[bytes, Quarantined]]:
+    def list_quarantined(self) -> Iterator[tuple[bytes, QuarantinedSource]]:
         """Yield every quarantined source."""
         return self._list_each(self._dbs.quarantine, unpack_quarantined)
 

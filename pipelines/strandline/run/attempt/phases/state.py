@@ -15,7 +15,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.attempt.phases.publisher import Publisher
 from strandline.run.attempt.sources.partitions import open_source
 from strandline.run.release.gatherer import Gatherer
-from strandline.run.revise.cuts.auto_cuts import AutoCuts, Tried
+from strandline.run.revise.cuts.auto_cuts import AutoCuts, TrialResult
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class AttemptState:
     plan: PipelinePlan
     publisher: Publisher | None = None
     cuts: AutoCuts | None = None
-    trial: Tried | None = None
+    trial: TrialResult | None = None
     is_left: bool = True
     ending: Ending | None = None
     result: AttemptResult | None = None

@@ -27,9 +27,9 @@ from strandline.engine.core.ports import Listing
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.plan.errors import StrandlineError, may_pass
 from strandline.plan.partition import (
-    Chaining,
-    Joining,
+    ChainFinding,
     LargestGroup,
+    StorageGroups,
     find_chain,
     find_chunk,
     find_largest,
@@ -94,11 +94,11 @@ def _fill(
     ends: dict[str, EndStage],
     sources: Iterable[Source],
     kept: SpooledSources,
-) -> Joining:
+) -> StorageGroups:
     spool.execute("CREATE TABLE shares (item INT, name)")
     spool.execute("CREATE TABLE positions (name UNIQUE, key)")
     spool.execute("BEGIN")
-    joining = Joining()
+    joining = StorageGroups()
     for item, source in enumerate(sources):
         shares = set(_list_shares(ends, source))
         joining.add(shares)
@@ -159,7 +159,7 @@ def _check_names(answer: object) -> list[str]:
 def _check_sizes(
     plan: PipelinePlan,
     spool: sqlite3.Connection,
-    joining: Joining,
+    joining: StorageGroups,
     sizes: Counter[int],
     kept: SpooledSources,
 ) -> None:
@@ -200,7 +200,7 @@ def _describe_chain(chain: list[str]) -> str:
     return " - ".join(words)
 
 
-def _rank(spool: sqlite3.Connection, joining: Joining, sizes: Counter[int]) -> None:
+def _rank(spool: sqlite3.Connection, joining: StorageGroups, sizes: Counter[int]) -> None:
     """Name each group after its smallest shared name.
 
     A source that shares nothing is its own group.
@@ -291,7 +291,7 @@ def open_source(
     assert isinstance(stage, SourceStage)  # checked when the plan is built
     if volume is not None and isinstance(stage, FileSource):
         stage.published = find_published(stage, volume, f"{plan.namespace}/{plan.name}")
-        folder = PipelineFolder.of(volume, plan.namespace, plan.name)
+        folder = PipelineFolder.on_volume(volume, plan.namespace, plan.name)
         stage.identities = FileIdentities(folder.listed, is_kept=is_run)
     sources = _list_sources(plan, stage)
     if plan.partitioned_by:
@@ -314,7 +314,7 @@ def find_removed_folders(stage: SourceStage) -> tuple[str, ...]:
     return tuple(filter(None, [*found, *([stage.packed_under] if found else [])]))
 
 
-def find_chaining(plan: PipelinePlan, now: Callable[[], float]) -> Chaining | None:
+def find_chaining(plan: PipelinePlan, now: Callable[[], float]) -> ChainFinding | None:
     """Detect that most sources are chained into one group, as far as the first sources show it.
 
     Lists a few thousand sources, for a few seconds. Listing errors return None here, because the
@@ -331,7 +331,7 @@ def find_chaining(plan: PipelinePlan, now: Callable[[], float]) -> Chaining | No
         return None
 
 
-def _look_at_sources(plan: PipelinePlan, now: Callable[[], float]) -> Chaining | None:
+def _look_at_sources(plan: PipelinePlan, now: Callable[[], float]) -> ChainFinding | None:
     stage = set_up_stage(plan.source).stage
     assert isinstance(stage, SourceStage)  # checked when the plan is built
     until = now() + _LOOK_SECONDS
@@ -354,7 +354,7 @@ def _see(plan: PipelinePlan) -> int:
 
 def _describe_chaining(
     plan: PipelinePlan, sources: Sequence[Source], *, is_whole: bool
-) -> Chaining | None:
+) -> ChainFinding | None:
     ends = plan.partitioned_by
     shares = [set(_list_shares(ends, source)) for source in sources]
     largest, most = find_largest(shares), _bound_groups(plan)
@@ -366,8 +366,8 @@ def _describe_chaining(
         found = _try_chunks(ends, name, sources, most)
         if found is not None:
             at = "spec.source" if end is plan.source.stage else "spec.sink"
-            return Chaining(largest, is_whole, f"{at}.with.{_name_field(end)}", *found)
-    return Chaining(largest, is_whole)
+            return ChainFinding(largest, is_whole, f"{at}.with.{_name_field(end)}", *found)
+    return ChainFinding(largest, is_whole)
 
 
 def _try_chunks(

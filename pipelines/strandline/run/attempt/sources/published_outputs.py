@@ -105,7 +105,7 @@ def _find_ledger(volume: Path, owner: Owner) -> Path | None:
     namespace, _, name = owner.pipeline.partition("/")
     if not namespace or not name or "/" in name or ".." in {namespace, name}:
         return None
-    path = PipelineFolder.of(volume, namespace, name).ledger
+    path = PipelineFolder.on_volume(volume, namespace, name).ledger
     try:
         with opened_to_read(path) as store:
             return path if store.read_meta("id") == owner.ledger else None

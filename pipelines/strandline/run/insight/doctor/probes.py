@@ -242,7 +242,7 @@ def look_at_ledgers(volume: Path, plan: PipelinePlan | None) -> Iterator[Ledger]
         found = sorted(volume.glob("*/*/ledger/data.mdb"))[:LEDGERS_AT_MOST]
         folders = [PipelineFolder(data.parent.parent) for data in found]
     else:
-        folders = [PipelineFolder.of(volume, plan.namespace, plan.name)]
+        folders = [PipelineFolder.on_volume(volume, plan.namespace, plan.name)]
     for folder in folders:
         if _has_ledger(folder):
             yield look_at_ledger(folder)
@@ -305,7 +305,7 @@ def look_at_stages(plan: PipelinePlan, volume: Path, unmet: Iterable[Problem] = 
     """Return what the pipeline's stages reserve, and whether its output location is writable."""
     needs = (Need(stage.name, stage.min_workers, stage.cpu, stage.memory) for stage in plan.stages)
     lacks, beyond = tuple(map(str, find_lacks(plan))), tuple(map(str, unmet))
-    output = locate_outputs(plan, PipelineFolder.of(volume, plan.namespace, plan.name))
+    output = locate_outputs(plan, PipelineFolder.on_volume(volume, plan.namespace, plan.name))
     local = output.removeprefix("file://")
     if "://" in local:
         return StagesProbe(tuple(needs), output, is_url=True, lacks=lacks, unmet=beyond)

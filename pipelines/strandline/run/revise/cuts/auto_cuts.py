@@ -22,7 +22,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import list_uncuttable
 from strandline.plan.stages.ends import Source
 from strandline.run.insight.samples import measure_stages
-from strandline.run.revise.cuts.choice import CutMeasure, CutVerdict, Judged, choose_cuts
+from strandline.run.revise.cuts.choice import ConsideredCut, CutMeasure, CutVerdict, choose_cuts
 from strandline.run.revise.cuts.files import measure_all_cuts, prune_cuts, prune_space
 from strandline.run.revise.cuts.plan import plan_cuts
 from strandline.storage.layout import PipelineFolder
@@ -45,7 +45,7 @@ class CutSettings(NamedTuple):
     at_most: int | None = None
 
 
-class Noted(NamedTuple):
+class RecordedChoice(NamedTuple):
     """A choice as recorded in a ledger.
 
     Attributes:
@@ -55,16 +55,18 @@ class Noted(NamedTuple):
     """
 
     digest: str = ""
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[ConsideredCut, ...] = ()
     measures: Mapping[str, CutMeasure] = {}
 
 
-def read_choice(store: Store) -> Noted:
+def read_choice(store: Store) -> RecordedChoice:
     """Return the choice that a ledger contains."""
     noted: dict[str, Any] = store.read_meta(CHOICE) or {"digest": "", "judged": [], "measures": {}}
-    return Noted(
+    return RecordedChoice(
         noted["digest"],
-        tuple(Judged(stage, CutVerdict[name], *rest) for stage, name, *rest in noted["judged"]),
+        tuple(
+            ConsideredCut(stage, CutVerdict[name], *rest) for stage, name, *rest in noted["judged"]
+        ),
         {stage: CutMeasure(*measure) for stage, measure in noted["measures"].items()},
     )
 
@@ -101,7 +103,7 @@ class AutoCuts:
         self._open_store = open_store
         self._location = location
         self._asked = [stage.name for stage in plan.stages if stage.has_cut]
-        self._noted = Noted()
+        self._noted = RecordedChoice()
         self._learnt: dict[str, CutMeasure] = {}
         self._is_tried = False
         if settings.is_auto:
@@ -191,7 +193,7 @@ class AutoCuts:
             sources = max(store.read_meta("listed") or 0, store.count()["finished"])
             at_most = self._settings.at_most
             judged = choose_cuts(measures, candidates, self._asked, sources, at_most)
-            self._noted = Noted(self._plan.fingerprint.digest, tuple(judged), measures)
+            self._noted = RecordedChoice(self._plan.fingerprint.digest, tuple(judged), measures)
             chosen = set(self.worth)
             pruned = prune_cuts(
                 store, lambda _, record: measure_cuts(record).keys() - chosen, lambda: None
@@ -235,7 +237,7 @@ def _measure_sizes(store: Store) -> dict[str, float | None]:
     return {stage: None if stage in odd else sizes[stage] / numbers[stage] for stage in sizes}
 
 
-def _dump(noted: Noted) -> dict[str, Any]:
+def _dump(noted: RecordedChoice) -> dict[str, Any]:
     return {
         "digest": noted.digest,
         "judged": [
@@ -245,7 +247,7 @@ def _dump(noted: Noted) -> dict[str, Any]:
     }
 
 
-class Tried(NamedTuple):
+class TrialResult(NamedTuple):
     """A completed trial, and how it ended."""
 
     trial: Trial
@@ -257,7 +259,7 @@ def run_trial(
     list_sources: Callable[[], Listing],
     must_stop: Callable[[], bool],
     run: Callable[[PipelinePlan, Listing], Ending],
-) -> Tried | None:
+) -> TrialResult | None:
     """Process a few sources with all possible cuts, unless the cuts are already chosen."""
     if not cuts.needs_trial or must_stop():
         return None
@@ -269,7 +271,7 @@ def run_trial(
     if not must_stop():
         cuts.learn(ending)
     digests = frozenset(identify(source, 0).source for source in sources)
-    return Tried(Trial(digests, ending.standing.finished), ending)
+    return TrialResult(Trial(digests, ending.standing.finished), ending)
 
 
 def _draw_trial(listing: Listing, cuts: AutoCuts) -> list[Source]:

@@ -36,7 +36,7 @@ class CutVerdict(StrEnum):
     TOO_LARGE = "it does not fit into keepAtMost"
 
 
-class Judged(NamedTuple):
+class ConsideredCut(NamedTuple):
     """A considered cut.
 
     Attributes:
@@ -62,7 +62,7 @@ def choose_cuts(
     asked: Sequence[str],
     sources: int,
     at_most: int | None,
-) -> list[Judged]:
+) -> list[ConsideredCut]:
     """Return a verdict on each candidate, kept cuts first, in the order of their worth.
 
     Args:
@@ -118,16 +118,16 @@ class _Choice:
             return CutVerdict.TOO_LARGE
         return CutVerdict.KEPT
 
-    def take(self, stage: str, verdict: CutVerdict) -> Judged:
+    def take(self, stage: str, verdict: CutVerdict) -> ConsideredCut:
         """Add a cut to those taken so far, and return it with its verdict."""
         judged = self.describe(stage, verdict)
         self._taken.add(stage)
         self._size += judged.size
         return judged
 
-    def describe(self, stage: str, verdict: CutVerdict) -> Judged:
+    def describe(self, stage: str, verdict: CutVerdict) -> ConsideredCut:
         """Return a cut with its verdict and its measures."""
-        return Judged(stage, verdict, self._saved(stage), self._measures[stage].size or 0.0)
+        return ConsideredCut(stage, verdict, self._saved(stage), self._measures[stage].size or 0.0)
 
     def _saved(self, stage: str) -> float:
         return sum(self._measures[each].seconds for each in self._list_saved(stage))

@@ -95,14 +95,14 @@ def choose_missing(is_there: Callable[[str, int], bool]) -> Choice:
     return choose
 
 
-class Pruned(NamedTuple):
+class PruneCounts(NamedTuple):
     """Number of pruned cuts, and their bytes."""
 
     cuts: int
     size: int
 
 
-def prune_cuts(store: Store, choose: Choice, work: Callable[[], None]) -> Pruned:
+def prune_cuts(store: Store, choose: Choice, work: Callable[[], None]) -> PruneCounts:
     """Remove the chosen cuts from records. The next clean-up deletes their files.
 
     Args:
@@ -118,7 +118,7 @@ def prune_cuts(store: Store, choose: Choice, work: Callable[[], None]) -> Pruned
         cuts += sum(number for _, number, _ in group)
         size += sum(each for _, _, each in group)
         work()
-    return Pruned(cuts, size)
+    return PruneCounts(cuts, size)
 
 
 def _list_lighter(store: Store, choose: Choice) -> Iterator[tuple[Finish, int, int]]:
@@ -131,7 +131,7 @@ def _list_lighter(store: Store, choose: Choice) -> Iterator[tuple[Finish, int, i
 
 def prune_space(
     store: Store, kept: Collection[CutSize], at_most: int, work: Callable[[], None]
-) -> Pruned:
+) -> PruneCounts:
     """Prune cuts down to a number of bytes, those with the least savings per byte first.
 
     Args:
@@ -144,7 +144,7 @@ def prune_space(
     for each in sorted(kept, key=lambda kept: kept.seconds / max(1, kept.size)):
         pruned = prune_cuts(store, _choose_until(each.stage, left - size), work)
         cuts, size = cuts + pruned.cuts, size + pruned.size
-    return Pruned(cuts, size)
+    return PruneCounts(cuts, size)
 
 
 def _choose_until(stage: str, left: int) -> Choice:

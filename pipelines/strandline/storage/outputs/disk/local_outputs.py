@@ -177,7 +177,7 @@ class LocalOutputs:
                 return path, path.open("wb")
 
 
-class _Pending(NamedTuple):
+class _PendingFile(NamedTuple):
     """A written file that awaits its final name and folder."""
 
     path: Path
@@ -195,7 +195,7 @@ class LocalGroup:
 
     def __init__(self, outputs: LocalOutputs) -> None:
         self._outputs = outputs
-        self._pending: list[_Pending] = []
+        self._pending: list[_PendingFile] = []
         self._filesystem: int | None = None
 
     def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Content:
@@ -214,7 +214,7 @@ class LocalGroup:
         if len(self._pending) >= GROUP_FILES:
             self.commit()
         path, file = self._open()
-        self._pending.append(_Pending(path, file, root / folder, name))
+        self._pending.append(_PendingFile(path, file, root / folder, name))
         hashing = HashingFile(file, root)
         try:
             with naming_volume(root):
@@ -289,7 +289,7 @@ class LocalGroup:
         return True
 
 
-def _discard(pending: _Pending) -> None:
+def _discard(pending: _PendingFile) -> None:
     # On a full disk, closing fails again because it flushes the rest of the buffer.
     with suppress(OSError):
         pending.file.close()

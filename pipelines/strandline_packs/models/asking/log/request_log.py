@@ -47,7 +47,7 @@ class LogPart(NamedTuple):
     size: int
 
 
-class Appended(NamedTuple):
+class AppendResult(NamedTuple):
     """Result of appending a block: the part after the append, and the position of the block."""
 
     part: LogPart
@@ -65,7 +65,7 @@ class RequestLog(Protocol):
     def open_part(self, part: LogPart) -> AbstractContextManager[Reader]:
         """Open a part for reading; a part that is gone has no bytes."""
 
-    def append(self, block: bytes) -> Appended:
+    def append(self, block: bytes) -> AppendResult:
         """Append a block, which other processes can read from then on."""
 
     def sync(self) -> None:
@@ -99,7 +99,7 @@ class FileLog:
                 yield from entries
                 self._read = block.end
 
-    def append(self, block: bytes) -> Appended:
+    def append(self, block: bytes) -> AppendResult:
         """Append a block without syncing the file; after a failed write, the block is removed.
 
         Raises:
@@ -116,7 +116,7 @@ class FileLog:
                 self._forget()
                 raise
             fcntl.flock(handle, fcntl.LOCK_UN)
-        return Appended(LogPart(str(self._path), self._identity, self._end), start)
+        return AppendResult(LogPart(str(self._path), self._identity, self._end), start)
 
     def _lock(self) -> int:
         """Lock the file that is currently at the path, and return its handle."""
@@ -191,7 +191,7 @@ class FolderLog:
         with open_reader(Path(part.name)) as (reader, _):
             yield reader
 
-    def append(self, block: bytes) -> Appended:
+    def append(self, block: bytes) -> AppendResult:
         """See `FileLog.append`."""
         return self._own.append(block)
 

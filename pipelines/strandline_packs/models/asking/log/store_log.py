@@ -16,7 +16,7 @@ from strandline_packs.models.asking.log.log_blocks import Reader, ReadWindow
 from strandline_packs.models.asking.log.request_log import (
     ANSWERS,
     SUFFIX,
-    Appended,
+    AppendResult,
     LogPart,
 )
 
@@ -73,7 +73,7 @@ class StoreLog:
 
         yield ReadWindow(read, _AHEAD)
 
-    def append(self, block: bytes) -> Appended:
+    def append(self, block: bytes) -> AppendResult:
         """See `RequestLog`; a written object is durable without a sync.
 
         Raises:
@@ -86,7 +86,7 @@ class StoreLog:
             self._written += 1
             store.makedirs(folder, exist_ok=True)
             store.pipe_file(name, block)
-        return Appended(LogPart(name, 0, len(block)), 0)
+        return AppendResult(LogPart(name, 0, len(block)), 0)
 
     def sync(self) -> None:
         """See `RequestLog`."""

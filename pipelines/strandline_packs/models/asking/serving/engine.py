@@ -19,7 +19,7 @@ from typing import IO, NamedTuple, Protocol
 
 from strandline.plan.errors import StageStoppedError
 from strandline_api.outcome.causes import Cause
-from strandline_packs.models.asking.answers import Reply, Unanswered
+from strandline_packs.models.asking.answers import Reply, UnansweredRequest
 from strandline_packs.models.asking.traffic.health import Clock
 
 _GUARD = """
@@ -52,10 +52,10 @@ _SHOWN = 600  # characters from the end of the log
 class EngineWire(Protocol):
     """A connection to a server."""
 
-    async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+    async def post(self, path: str, body: bytes) -> Reply | UnansweredRequest:
         """Send a POST request, and return the response or the reason for its absence."""
 
-    async def get(self, path: str, limit: float) -> Reply | Unanswered:
+    async def get(self, path: str, limit: float) -> Reply | UnansweredRequest:
         """Send a GET request, and wait up to `limit` seconds for the response."""
 
     async def close(self) -> None:
@@ -114,7 +114,7 @@ class OwnServer:
             while await self._find_running() is None:
                 pass  # failed starts are counted
 
-    async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+    async def post(self, path: str, body: bytes) -> Reply | UnansweredRequest:
         """Send a POST request, after restarting a crashed server.
 
         Raises:
@@ -123,9 +123,9 @@ class OwnServer:
         async with self._starting:
             running = await self._find_running()
         if running is None:
-            return Unanswered("its server can't start", was_sent=False)
+            return UnansweredRequest("its server can't start", was_sent=False)
         reply = await _post_while_alive(running, path, body)
-        if isinstance(reply, Unanswered):
+        if isinstance(reply, UnansweredRequest):
             await self._examine(running)
         return reply
 
@@ -200,7 +200,7 @@ class OwnServer:
             return
         found = await running[1].get("models", self._terms.answers_within)
         async with self._starting:
-            if isinstance(found, Unanswered) and running is self._running:
+            if isinstance(found, UnansweredRequest) and running is self._running:
                 await self._note_death(f"hangs ({found.what})")
 
     async def _note_death(self, what: str) -> None:
@@ -240,7 +240,7 @@ class OwnServer:
         return " ".join(text.split())[-_SHOWN:]
 
 
-async def _post_while_alive(running: Running, path: str, body: bytes) -> Reply | Unanswered:
+async def _post_while_alive(running: Running, path: str, body: bytes) -> Reply | UnansweredRequest:
     """Post, and stop waiting if the server ends.
 
     The connection can outlive the server: a child process may have inherited the connection, or
@@ -252,7 +252,7 @@ async def _post_while_alive(running: Running, path: str, body: bytes) -> Reply |
         while not posting.done():
             await asyncio.wait({posting}, timeout=_WATCH_SECONDS)
             if not posting.done() and process.poll() is not None:
-                return Unanswered("its server has ended")
+                return UnansweredRequest("its server has ended")
         return posting.result()
     finally:
         posting.cancel()

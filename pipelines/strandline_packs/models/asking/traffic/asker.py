@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from strandline.plan.errors import BudgetSpentError, StageInterruptedError, StageStoppedError
 from strandline_packs.models.asking.answers import (
-    Barred,
     Endpoint,
     ModelAnswer,
     Reply,
     RowFault,
+    ServerRefusal,
     Setback,
-    Unanswered,
+    UnansweredRequest,
     Unfit,
     Usage,
     Verdict,
@@ -43,7 +43,7 @@ _FAILED = "failed"  # kind of fault of a row that the server does not answer
 class Poster(Protocol):
     """Posts bytes to a path of a server."""
 
-    def post(self, path: str, body: bytes) -> Awaitable[Reply | Unanswered]:
+    def post(self, path: str, body: bytes) -> Awaitable[Reply | UnansweredRequest]:
         """Send a POST request, and return the response or the reason for its absence."""
 
 
@@ -199,7 +199,7 @@ class Asker:
             return RowFault("unfit", f"the server rejects the request ({verdict.what})")
         setback = verdict if isinstance(verdict, Setback) else Setback(verdict.what)
         tries.note(setback, self._clock.now())
-        is_barred = isinstance(verdict, Barred)
+        is_barred = isinstance(verdict, ServerRefusal)
         # After a refusal, the probe allows an answer as long as the row's: a server may refuse
         # requests that exceed the remaining credit.
         probe = self._protocol.shrink(body, is_short=not is_barred)
@@ -208,7 +208,7 @@ class Asker:
             self._health.note_setback(verdict.what)
         if is_up and tries.is_to_blame(self._clock.now()):
             times = f"{tries.setbacks} times" if tries.setbacks > 1 else "once"
-            words = verdict.words if isinstance(verdict, Barred) else verdict.what
+            words = verdict.words if isinstance(verdict, ServerRefusal) else verdict.what
             return RowFault(_FAILED, f"the server failed on it {times} ({words})")
         await self._clock.sleep(choose_wait(tries.setbacks, setback.hold, self._clock.draw()))
         return None
@@ -246,7 +246,7 @@ class Asker:
                 if (verdict.is_busy or verdict.is_late) and not is_alone:
                     self._pace.note_push_back(begun, now, verdict.hold)
                 self._health.note_setback(verdict.what)
-            elif not isinstance(verdict, Barred):
+            elif not isinstance(verdict, ServerRefusal):
                 self._tally.note_answer(now - begun)
                 self._pace.note_answer(now - begun, self._in_flight)
                 self._health.note_answer(is_good=not isinstance(verdict, Unfit))
@@ -255,7 +255,7 @@ class Asker:
             self._freed.set()
         return verdict, begun
 
-    async def _post(self, content: bytes) -> Reply | Unanswered:
+    async def _post(self, content: bytes) -> Reply | UnansweredRequest:
         self._sent += 1
         try:
             return await self._poster.post(self._protocol.paths[self._endpoint], content)
@@ -346,7 +346,9 @@ class Asker:
             if probed_at >= since:  # another row has sent a probe
                 return is_up
             verdict, probed_at = await self._try(json.dumps(probe).encode(), is_probe=True)
-            if isinstance(verdict, Barred) and (verdict.is_sure or not self._health.has_answered):
+            if isinstance(verdict, ServerRefusal) and (
+                verdict.is_sure or not self._health.has_answered
+            ):
                 msg = f"{self._terms.name}: {verdict.what}"
                 self._bar_to_all = StageStoppedError(msg, is_lasting=True)
                 raise self._bar_to_all

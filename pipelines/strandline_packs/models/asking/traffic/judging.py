@@ -12,13 +12,13 @@ from http import HTTPStatus
 
 from strandline_packs.models.asking.answers import (
     BYTES_OF_TOKEN,
-    Barred,
     Endpoint,
     ModelAnswer,
     Reply,
     RowFault,
+    ServerRefusal,
     Setback,
-    Unanswered,
+    UnansweredRequest,
     Unfit,
     Usage,
     Verdict,
@@ -47,9 +47,9 @@ _FIRST_OF_SERVERS = 500
 _PICTURE = re.compile(rb'"data:[^"]*"')  # which has fewer tokens than bytes
 
 
-def judge(reply: Reply | Unanswered, endpoint: Endpoint) -> Verdict:
+def judge(reply: Reply | UnansweredRequest, endpoint: Endpoint) -> Verdict:
     """Return the meaning of an HTTP response for its row, and for later rows."""
-    if isinstance(reply, Unanswered):
+    if isinstance(reply, UnansweredRequest):
         return Setback(reply.what, is_late=reply.is_late)
     if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         return _judge_success(reply, endpoint)
@@ -57,7 +57,7 @@ def judge(reply: Reply | Unanswered, endpoint: Endpoint) -> Verdict:
 
 
 def find_usage(
-    reply: Reply | Unanswered,
+    reply: Reply | UnansweredRequest,
     verdict: Verdict,
     content: bytes,
     expected: int,
@@ -75,7 +75,7 @@ def find_usage(
     if isinstance(verdict, ModelAnswer) and verdict.prompt_tokens + verdict.completion_tokens:
         return Usage(verdict.prompt_tokens, verdict.completion_tokens)
     prompt = len(_PICTURE.sub(b"", content)) // BYTES_OF_TOKEN
-    if isinstance(reply, Unanswered):
+    if isinstance(reply, UnansweredRequest):
         lost = Usage(prompt, max(0, expected - prompt), is_known=False)
         return lost if reply.was_sent else Usage()
     if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
@@ -108,19 +108,19 @@ def _judge_error(reply: Reply, status: int, error: ServerError) -> Verdict:
     return Unfit(what)
 
 
-def _find_bar(reply: Reply, status: int, error: ServerError, what: str) -> Barred | None:
+def _find_bar(reply: Reply, status: int, error: ServerError, what: str) -> ServerRefusal | None:
     """Return the refusal of all requests that an error implies, or None."""
     if status == HTTPStatus.PAYMENT_REQUIRED or _QUOTA.intersection(error.codes):
-        return Barred(f"the quota is used up ({what})", is_sure=True, words=what)
+        return ServerRefusal(f"the quota is used up ({what})", is_sure=True, words=what)
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return Barred(f"it rejects the key ({what})", is_sure=True, words=what)
+        return ServerRefusal(f"it rejects the key ({what})", is_sure=True, words=what)
     if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
         msg = f"it has no such model or address ({what})"
-        return Barred(msg, is_sure=error.has_words, words=what)
+        return ServerRefusal(msg, is_sure=error.has_words, words=what)
     if status < HTTPStatus.BAD_REQUEST:
         to = cut(reply.headers.get("location", "elsewhere"))
         msg = f"it redirects to {to} ({status}); set `url` to that address"
-        return Barred(msg, is_sure=True, words=what)
+        return ServerRefusal(msg, is_sure=True, words=what)
     return None
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from strandline_packs.models.asking.answers import Reply, Unanswered
+from strandline_packs.models.asking.answers import Reply, UnansweredRequest
 
 _END_SECONDS = 15.0
 _Result = TypeVar("_Result")
@@ -44,17 +44,17 @@ class Wire:
         self._aiohttp = import_module("aiohttp")
         self._session: Any = None
 
-    async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+    async def post(self, path: str, body: bytes) -> Reply | UnansweredRequest:
         """Send a POST request, and return the response or the reason for its absence."""
         return await self._request("POST", path, body, self._limits.total)
 
-    async def get(self, path: str, limit: float) -> Reply | Unanswered:
+    async def get(self, path: str, limit: float) -> Reply | UnansweredRequest:
         """Send a GET request, and wait up to `limit` seconds for the response."""
         return await self._request("GET", path, None, limit)
 
     async def _request(
         self, method: str, path: str, body: bytes | None, limit: float
-    ) -> Reply | Unanswered:
+    ) -> Reply | UnansweredRequest:
         limits, aiohttp = self._limits, self._aiohttp
         if self._session is None:  # a session must be created on the loop that uses it
             self._session = self._open()
@@ -69,16 +69,16 @@ class Wire:
                 headers = {name.lower(): value for name, value in found.headers.items()}
                 return Reply(found.status, headers, content)
         except aiohttp.ConnectionTimeoutError:
-            return Unanswered(f"no connection within {limits.connect:g} s", was_sent=False)
+            return UnansweredRequest(f"no connection within {limits.connect:g} s", was_sent=False)
         except aiohttp.SocketTimeoutError:
-            return Unanswered(f"no data received for {limits.read:g} s", is_late=True)
+            return UnansweredRequest(f"no data received for {limits.read:g} s", is_late=True)
         except TimeoutError:
-            return Unanswered(f"no answer within {limit:g} s", is_late=True)
+            return UnansweredRequest(f"no answer within {limit:g} s", is_late=True)
         except (aiohttp.ClientError, OSError) as error:
             # Do not chain the error: it references the request, and so the key.
             what = " ".join(str(error).split()) or type(error).__name__
             was_sent = not isinstance(error, aiohttp.ClientConnectorError)
-            return Unanswered(what, was_sent=was_sent)
+            return UnansweredRequest(what, was_sent=was_sent)
 
     async def close(self) -> None:
         """Close the connections."""
