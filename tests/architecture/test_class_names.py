@@ -1,8 +1,9 @@
-"""Class names are unique in the distribution, so that a search finds one class."""
+"""Class names are nouns, and unique in the distribution so that a search finds one class."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -36,3 +37,28 @@ def test_a_duplicate_name_is_found(texts: list[str], expected: list[str]) -> Non
 
 def test_no_two_classes_share_a_name() -> None:
     assert find_shared(list_modules(*PACKAGES)) == {}, "rename all but one"
+
+
+PARTICIPLE = re.compile(r"_?[A-Z][a-z]+ed")
+NO_PARTICIPLES = {"Need"}
+
+
+def find_participles(modules: Iterable[Module]) -> list[str]:
+    """Return the classes whose whole name is a participle, with their lines."""
+    return [
+        f"{module.path}:{node.lineno}: {node.name}"
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef)
+        and PARTICIPLE.fullmatch(node.name)
+        and node.name not in NO_PARTICIPLES
+    ]
+
+
+def test_a_participle_is_found() -> None:
+    text = "class Judged: ...\nclass JudgedRows: ...\nclass _Failed: ..."
+    assert len(find_participles([Module("a.py", text, ast.parse(text))])) == 2
+
+
+def test_classes_are_named_by_nouns() -> None:
+    assert find_participles(list_modules(*PACKAGES)) == [], "name the class by what it holds"
