@@ -35,9 +35,9 @@ if TYPE_CHECKING:
         StageStoppedError,
         StrandlineError,
     )
+    from strandline.run.attempt.sources.chaining import PartitionError
     from strandline.run.attempt.sources.partitions import (
         ListingError,
-        PartitionError,
         SourcePathError,
     )
     from strandline.run.attempt.sources.schema_inference import SchemaInferenceError
@@ -114,7 +114,7 @@ _ROOMS = {
     "NothingThereError": "strandline.storage.downloads",
     "PackageError": "strandline.run.code.packages",
     "PackageMissingError": "strandline.engine.call.setup",
-    "PartitionError": "strandline.run.attempt.sources.partitions",
+    "PartitionError": "strandline.run.attempt.sources.chaining",
     "PlaceTakenError": "strandline.storage.outputs.ownership",
     "PoolBrokenError": "strandline.engine.core.pools",
     "RayStartError": "strandline.engine.ray.local.start",

@@ -22,7 +22,8 @@ from strandline.plan.planning import check_plan
 from strandline.plan.stages.ends import SinkStage, Source, SourceStage
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
-from strandline.run.attempt.sources.partitions import PartitionError, find_chaining, open_listing
+from strandline.run.attempt.sources.chaining import PartitionError, find_chaining
+from strandline.run.attempt.sources.partitions import open_listing
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_packs.sinks.parquet_partitions import ParquetPartitions

@@ -37,7 +37,8 @@ from strandline.plan.partition import pack
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.attempt import run_here
 from strandline.run.attempt.engines import find_unmet_here
-from strandline.run.attempt.sources.partitions import find_chaining, open_source
+from strandline.run.attempt.sources.chaining import find_chaining
+from strandline.run.attempt.sources.partitions import open_source
 from strandline.run.attempt.sources.schema_inference import describe_schema, recall_schema
 from strandline.run.code.requirements import check_requirements
 from strandline.run.insight.funnel import WorstKill, estimate_worst

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from strandline.data.files.buckets import digest_members
 from strandline.data.files.identities import FileIdentities
@@ -27,18 +25,20 @@ from strandline.engine.core.ports import Listing
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.plan.errors import StrandlineError, may_pass
 from strandline.plan.partition import (
-    ChainFinding,
-    LargestGroup,
     StorageGroups,
     find_chain,
-    find_chunk,
-    find_largest,
-    find_usual_size,
 )
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.ends import EndStage, Source, SourceStage
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import digest_key
+from strandline.run.attempt.sources.chaining import (
+    PartitionError,
+    bound_groups,
+    count_sample,
+    describe_chaining,
+    list_shares,
+)
 from strandline.run.attempt.sources.published_outputs import LedgerOutputs, find_published
 from strandline.run.attempt.sources.spooled_sources import SpooledSources
 from strandline.storage.access.refusals import StoreRefusesError
@@ -47,18 +47,9 @@ from strandline.storage.outputs.disk.temporary import spooling
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
-MAX_GROUP = 1000  # for source stages without a `max_group` parameter
 _SHOWN = 4  # sources of a chain shown in a message
-_MOST_LOOKED_AT = 5000  # maximum number of sources read to detect chaining
-_LOOK_SECONDS = 2.0
 
 Join = Callable[[list[Task]], Task]
-
-
-class PartitionError(StrandlineError):
-    """Sources can't be grouped; the message has the reason."""
-
-    exit_code = ExitCode.BAD_SPEC
 
 
 def group_sources(plan: PipelinePlan, sources: Iterable[Source], join: Join) -> Iterator[Source]:
@@ -100,7 +91,7 @@ def _fill(
     spool.execute("BEGIN")
     joining = StorageGroups()
     for item, source in enumerate(sources):
-        shares = set(_list_shares(ends, source))
+        shares = set(list_shares(ends, source))
         joining.add(shares)
         row = (item, _encode(source.key), kept.pack(item, source))
         try:
@@ -112,21 +103,6 @@ def _fill(
         spool.executemany("INSERT INTO shares VALUES (?, ?)", rows)
     spool.execute("COMMIT")
     return joining
-
-
-def _list_shares(ends: dict[str, EndStage], source: Source) -> Iterator[str]:
-    """Yield the names of the storage that a source shares; groups are named after them.
-
-    The stage is part of the name, because two stages may use the same name.
-    """
-    for stage, end in ends.items():
-        try:
-            names = _check_names(end.partition_indices(source))
-        except Exception as error:
-            why = explain_error(error)
-            msg = f"stage {stage!r} can't determine the partitions of source {source.key!r}: {why}"
-            raise PartitionError(msg) from error
-        yield from (f"group/{stage}/{name}" for name in names)
 
 
 def _check_positions(spool: sqlite3.Connection, ends: dict[str, EndStage], source: Source) -> None:
@@ -147,15 +123,6 @@ def _check_positions(spool: sqlite3.Connection, ends: dict[str, EndStage], sourc
             raise PartitionError(msg) from None
 
 
-def _check_names(answer: object) -> list[str]:
-    # A string is iterable too: its letters would join all sources that have a letter in common.
-    names = None if isinstance(answer, str) or not isinstance(answer, Iterable) else list(answer)
-    if names is None or not all(isinstance(name, str) for name in names):
-        msg = "partition_indices must return a list of names"
-        raise TypeError(msg)
-    return names
-
-
 def _check_sizes(
     plan: PipelinePlan,
     spool: sqlite3.Connection,
@@ -163,7 +130,7 @@ def _check_sizes(
     sizes: Counter[int],
     kept: SpooledSources,
 ) -> None:
-    most = _bound_groups(plan)
+    most = bound_groups(plan)
     group, size = max(sizes.items(), key=lambda pair: pair[1], default=(0, 0))
     if size <= most:
         return
@@ -177,17 +144,14 @@ def _check_sizes(
         f"{size} sources share storage and would form one group; the limit is {most}: "
         f"{_describe_chain(find_chain(shares))}"
     )
-    rows = spool.execute("SELECT item, content FROM sources ORDER BY item LIMIT ?", (_see(plan),))
-    chaining = _describe_chaining(plan, [kept.unpack(*row) for row in rows], is_whole=False)
+    rows = spool.execute(
+        "SELECT item, content FROM sources ORDER BY item LIMIT ?", (count_sample(plan),)
+    )
+    chaining = describe_chaining(plan, [kept.unpack(*row) for row in rows], is_whole=False)
     suggestion = "raise maxGroup, or align the boundaries of sources and shared storage"
     if chaining is not None and chaining.field:
         suggestion += f", as with {chaining.field}: {chaining.chunk}"
     raise SpecError((Problem("spec.source.with.maxGroup", message, suggestion),))
-
-
-def _bound_groups(plan: PipelinePlan) -> int:
-    most: int = getattr(plan.source.stage.params, "max_group", MAX_GROUP)
-    return most
 
 
 def _describe_chain(chain: list[str]) -> str:
@@ -312,96 +276,6 @@ def find_removed_folders(stage: SourceStage) -> tuple[str, ...]:
         return ()
     found = [folder.within for folder in stage.published if isinstance(folder, LedgerOutputs)]
     return tuple(filter(None, [*found, *([stage.packed_under] if found else [])]))
-
-
-def find_chaining(plan: PipelinePlan, now: Callable[[], float]) -> ChainFinding | None:
-    """Detect that most sources are chained into one group, as far as the first sources show it.
-
-    Lists a few thousand sources, for a few seconds. Listing errors return None here, because the
-    run lists all sources and reports the error.
-
-    Args:
-        now: monotonic clock, in seconds.
-    """
-    if not plan.partitioned_by:
-        return None
-    try:
-        return _look_at_sources(plan, now)
-    except Exception:  # noqa: BLE001 - see above; a source stage may be a user's
-        return None
-
-
-def _look_at_sources(plan: PipelinePlan, now: Callable[[], float]) -> ChainFinding | None:
-    stage = set_up_stage(plan.source).stage
-    assert isinstance(stage, SourceStage)  # checked when the plan is built
-    until = now() + _LOOK_SECONDS
-    sources: list[Source] = []
-    for source in stage.list_sources():
-        if len(sources) == _see(plan) or now() > until:
-            return _describe_chaining(plan, sources, is_whole=False)
-        sources.append(source)
-    return _describe_chaining(plan, sources, is_whole=True)
-
-
-def _see(plan: PipelinePlan) -> int:
-    """Return the number of sources to read to detect chaining.
-
-    Among more than twice as many sources as a group may have, a group that holds most of them is
-    too large, whatever follows.
-    """
-    return min(2 * _bound_groups(plan) + 1, _MOST_LOOKED_AT)
-
-
-def _describe_chaining(
-    plan: PipelinePlan, sources: Sequence[Source], *, is_whole: bool
-) -> ChainFinding | None:
-    ends = plan.partitioned_by
-    shares = [set(_list_shares(ends, source)) for source in sources]
-    largest, most = find_largest(shares), _bound_groups(plan)
-    # A small group with most of the first sources may still turn out to be one of many groups.
-    is_known = largest.holds_most if is_whole else largest.size > most
-    if not (largest.is_chain and is_known):
-        return None
-    for name, end in ends.items():
-        found = _try_chunks(ends, name, sources, most)
-        if found is not None:
-            at = "spec.source" if end is plan.source.stage else "spec.sink"
-            return ChainFinding(largest, is_whole, f"{at}.with.{_name_field(end)}", *found)
-    return ChainFinding(largest, is_whole)
-
-
-def _try_chunks(
-    ends: dict[str, EndStage], name: str, sources: Sequence[Source], most: int
-) -> tuple[int, int] | None:
-    """Return a chunk size that avoids large chains, and the size of the largest group with it."""
-    end = ends[name]
-    chunk = getattr(end.params, end.chunked_by, None) if end.chunked_by else None
-    if not isinstance(chunk, int) or chunk < 1:
-        return None
-    others = {other: stage for other, stage in ends.items() if other != name}
-    fixed = [set(_list_shares(others, source)) for source in sources]
-
-    def measure(chunk: int) -> LargestGroup | None:
-        try:
-            changed = _set_chunk(end, chunk)
-        except ValidationError:  # the size is outside the parameter's bounds
-            return None
-        own = (_list_shares({name: changed}, source) for source in sources)
-        return find_largest([{*names, *more} for names, more in zip(fixed, own, strict=True)])
-
-    found = find_chunk(chunk, find_usual_size(fixed), most, measure)
-    return None if found is None else (found[0], found[1].size)
-
-
-def _set_chunk(end: EndStage, chunk: int) -> EndStage:
-    values = {**end.params.model_dump(by_alias=True), _name_field(end): chunk}
-    return type(end)(type(end.params).model_validate(values))
-
-
-def _name_field(end: EndStage) -> str:
-    """Return the name of the chunk parameter in a manifest."""
-    assert end.chunked_by is not None  # checked by `_try_chunks`
-    return type(end.params).model_fields[end.chunked_by].alias or end.chunked_by
 
 
 def _list_sources(plan: PipelinePlan, stage: SourceStage) -> Iterator[Source]:
