@@ -298,7 +298,7 @@ def test_an_argument_overrides_the_engine_of_a_manifest(tmp_path: Path) -> None:
     file = write_manifest(tmp_path)
     text = file.read_text()
     file.write_text(f"{text}  engine: ray-data\n")
-    with pytest.raises(SpecError, match=f"^spec.engine: {ENGINE_REMOVED}$"):
+    with pytest.raises(SpecError, match=f"p.yaml:9: spec.engine: {ENGINE_REMOVED}$"):
         Pipeline.from_file(file)
     file.write_text(f"{text}  engine: ray\n")
     pipeline = Pipeline.from_file(file)
