@@ -79,6 +79,12 @@ def test_errors_are_reported_without_ignored_fields() -> None:
     ("path", "value", "said"),
     [
         ("spec.engine", "dask", "spec.engine: must be 'ray', not 'dask'"),
+        (
+            "spec.engine",
+            "inline",
+            "spec.engine: must be 'ray'; choose another engine on the command line: "
+            "`strandline run --engine inline`",
+        ),
         ("spec.onChange", "Ask", "spec.onChange: must be 'Fail', 'Restart', 'Continue' or 'Redo'"),
         ("spec.storage.retention", "Archive", "spec.storage.retention: must be 'Retain' or"),
     ],

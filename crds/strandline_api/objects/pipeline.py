@@ -50,9 +50,17 @@ _TWO_RUNS = (
 )
 
 
-def _refuse_removed(engine: object) -> object:
+def _refuse_others(engine: object) -> object:
     if engine == REMOVED_ENGINE:
         raise PydanticCustomError("engine_removed", ENGINE_REMOVED)
+    # A cluster can't run these engines, so a file that names one would mean different things.
+    if engine in ("inline", "processes"):
+        raise PydanticCustomError(
+            "engine_of_one_machine",
+            "must be 'ray'; choose another engine on the command line: "
+            "`strandline run --engine {engine}`",
+            {"engine": engine},
+        )
     return engine
 
 
@@ -60,7 +68,7 @@ def _refuse_removed(engine: object) -> object:
 # an object of an earlier release must stay readable and deletable.
 Engine = Annotated[
     Literal["ray"],
-    BeforeValidator(_refuse_removed),
+    BeforeValidator(_refuse_others),
     WithJsonSchema({"type": "string", "enum": ["ray", REMOVED_ENGINE]}),
 ]
 
