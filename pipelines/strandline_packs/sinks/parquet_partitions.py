@@ -122,7 +122,7 @@ class ParquetSink(SharingSink):
         """Return the row groups that contain some rows, and the position of their first row."""
         parquet = pq.ParquetFile(pa.BufferReader(file))
         if rows is None:
-            # A worker may use only the cores of its pool, hence no threads.
+            # A worker may use only the cores of the pool, hence no threads.
             return 0, _restore_types(parquet, parquet.read(use_threads=False))
         counts = [parquet.metadata.row_group(at).num_rows for at in range(parquet.num_row_groups)]
         bounds = list(enumerate(pairwise(accumulate(counts, initial=0))))

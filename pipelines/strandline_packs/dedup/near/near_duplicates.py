@@ -60,7 +60,7 @@ def cut_bands(threshold: float) -> tuple[int, int]:
     """
     # A band longer than half a signature would leave room for a single band.
     lengths = range(1, PERMUTATIONS // 2 + 1)
-    # `(1 - t^r)^b` is the chance that a pair at the threshold shares none of b bands.
+    # `(1 - t^r)^b` is the chance that a pair at the threshold has no equal band among b bands.
     fit = [
         length
         for length in lengths

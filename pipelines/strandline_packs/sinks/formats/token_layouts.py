@@ -71,7 +71,7 @@ class MegatronLayout(TokenLayout):
                 _MAGIC + _HEAD.pack(_VERSION, self._codes[width], count, count + 1),
                 struct.pack(f"<{count}i", *sizes),
                 struct.pack(f"<{count}q", *begins) if count else b"",
-                # Every document is a sequence of its own.
+                # Every document is a separate sequence.
                 struct.pack(f"<{count + 1}q", *range(count + 1)),
             )
         )
