@@ -74,6 +74,7 @@ class CountLanguages(StatefulFilter):
     def artifacts(self, merged: Path, folder: Path) -> None:
         """Write `language-counts.json` and `.parquet`, the most frequent language first."""
         found = read_piece(merged, Moments.parse).items()
+        # Break ties by name, so that the files depend on the counts only.
         rows = [
             {"language": name, "documents": each.count, "characters": int(each.total)}
             for name, each in sorted(found, key=lambda item: (-item[1].count, item[0]))

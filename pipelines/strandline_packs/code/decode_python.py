@@ -15,6 +15,8 @@ from strandline.plan.stages.columns import Columns
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
+# An unknown encoding raises SyntaxError, a codec that is not for text (`hex`) LookupError, and
+# invalid bytes raise ValueError.
 _UNDECODABLE = (SyntaxError, LookupError, ValueError)
 
 

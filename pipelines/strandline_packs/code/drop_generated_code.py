@@ -56,6 +56,7 @@ class DropGeneratedCode(RowFilter):
     def setup(self) -> None:
         """Compile the markers and the folder names."""
         phrases = "|".join(re.escape(marker.lower()) for marker in self.params.markers)
+        # Without markers, an empty pattern would match every file; `(?!)` matches nothing.
         self._markers = re.compile(phrases or r"(?!)")
         self._folders = frozenset(self.params.vendored)
 
@@ -75,8 +76,10 @@ class DropGeneratedCode(RowFilter):
         )
 
     def _judge(self, key: str, text: str) -> RowVerdict:
+        # The last part is the file name; only folders count.
         if not self._folders.isdisjoint(key.split("/")[:-1]):
             return RowVerdict("vendored")
+        # Limit the split, so that the rest of a large file stays in a single piece.
         head = "\n".join(text.split("\n", self.params.head_lines)[: self.params.head_lines])
         if self._markers.search(head.lower()):
             return RowVerdict("generated")

@@ -16,7 +16,7 @@ from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.models.tokenizer_files import load_tokenizer
 
-_BYTES = 8
+_BYTES = 8  # bytes of a drawn number
 _WHOLE = 1 << 8 * _BYTES
 FORM = "fill_middle"
 COUNT = "token_count"  # column of `tokenise-text`
@@ -151,6 +151,7 @@ class FillMiddle(Stage):
 
     def _choose_form(self, key: str, length: int) -> str | None:
         params = self.params
+        # An empty text would consist of markers only.
         if not length or draw(params.seed, "row", key) >= params.rate * _WHOLE:
             return None
         is_spm = draw(params.seed, "form", key) < params.suffix_first * _WHOLE
@@ -158,6 +159,7 @@ class FillMiddle(Stage):
 
     def _cut(self, key: str, length: int) -> tuple[int, int]:
         """Return where the middle begins and ends, each position as likely as any other."""
+        # A text of n tokens has n + 1 positions to cut at, both ends included.
         cuts = (draw(self.params.seed, name, key) * (length + 1) // _WHOLE for name in ("a", "b"))
         first, second = sorted(cuts)
         return first, second
@@ -165,10 +167,12 @@ class FillMiddle(Stage):
 
 def reorder(tokens: list[int], cut: tuple[int, int], form: str, marks: MiddleMarks) -> list[int]:
     """Return the tokens with the part between two positions moved to the end, with markers."""
+    # Keep the end token behind the middle, so that a model learns where to stop.
     has_end = marks.end is not None and tokens[-1] == marks.end
     body, end = (tokens[:-1], tokens[-1:]) if has_end else (tokens, [])
     first, last = cut
     prefix, middle, suffix = body[:first], body[first:last], body[last:]
+    # In SPM, the middle directly continues the beginning, without a marker in between.
     if form == "spm":
         return [marks.prefix, marks.suffix, *suffix, marks.middle, *prefix, *middle, *end]
     return [marks.prefix, *prefix, marks.suffix, *suffix, marks.middle, *middle, *end]

@@ -71,7 +71,9 @@ class FilterCodeQuality(RowFilter):
 def _measure(column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
     lines = pc.add(pc.count_substring(column, "\n"), 1)
     size = pc.utf8_length(column)
+    # Letters and digits of every script.
     letters = pc.count_substring_regex(column, r"[\pL\pN]")
+    # Lines that have only a comment, such as `    # why`. Code before `#` does not count.
     comments = pc.count_substring_regex(column, r"(?m)^[ \t]*#")
     return {
         "lines": lines,

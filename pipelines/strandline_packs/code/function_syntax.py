@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 # after the last argument: brackets and comments, then the colon
+# Possessive quantifiers (`*+`): a header without a colon fails without backtracking.
 _COLON = re.compile(r"(?:[^:#]|#[^\n]*+)*+:")
 _SPACES = re.compile(r"\s+")
+# Code that is nested too deeply raises RecursionError or MemoryError.
 _UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -60,6 +62,7 @@ def list_functions(text: str, *, nested: bool = False) -> list[FunctionRow]:
         UnparsableSourceError: the text is not Python, or nested too deeply for the parser.
     """
     try:
+        # The parser warns about invalid escapes such as `\d`, which are common in foreign code.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = _parse(text)
@@ -118,6 +121,7 @@ def _own_block(node: ast.AST, name: str) -> Iterator[list[ast.stmt]]:
 
 
 def _describe(lines: list[str], node: FunctionNode, name: str, *, in_class: bool) -> FunctionRow:
+    # `lineno` is the line of `def`, below the decorators.
     first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
     last = node.end_lineno or node.lineno
     return FunctionRow(
@@ -150,9 +154,11 @@ def _read_signature(lines: list[str], node: FunctionNode) -> str:
         for item in (*ast.iter_child_nodes(node.args), node.returns)
         if isinstance(item, ast.arg | ast.expr)
     ]
+    # Start behind the last argument: defaults and annotations may contain colons (`x=d[1:2]`).
     skip = len(_slice(lines, start, max(ends))) if ends else header.find("(")
     found = _COLON.match(header, skip)
     text = header[: found.end() - 1] if found else "#"
+    # Comments and backslashes do not survive joining lines, so `ast` spells that header.
     return (
         _format_signature(node) if "#" in text or "\\\n" in text else _SPACES.sub(" ", text).strip()
     )
@@ -165,6 +171,7 @@ def _format_signature(node: FunctionNode) -> str:
 
 
 def _position(node: ast.stmt) -> tuple[int, int]:
+    # A decorated definition at the start of the body begins with the decorator.
     if isinstance(node, FunctionNode | ast.ClassDef) and node.decorator_list:
         return node.decorator_list[0].lineno, node.decorator_list[0].col_offset
     return node.lineno, node.col_offset
@@ -179,7 +186,7 @@ def _slice(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> st
     """Return the text from one (line, column) to another; lines from 1, columns in UTF-8 bytes."""
     if start[0] == end[0]:
         line = lines[start[0] - 1]
-        if line.isascii():
+        if line.isascii():  # columns count UTF-8 bytes, in ASCII also characters
             return line[start[1] : end[1]]
         return line.encode()[start[1] : end[1]].decode()
     first = lines[start[0] - 1].encode()[start[1] :].decode()

@@ -18,6 +18,7 @@ from strandline_api.texts import SECRET, SECRETS, RedactionRule
 from strandline_packs.text.privacy.addresses import EMAIL, IPV4, IPV6
 from strandline_packs.text.privacy.redaction import RedactingStage
 
+# Parts of constants such as `abcdef0123456789`: high in entropy, but no secrets.
 _ALPHABETS = ("abcdef", "ABCDEF", "012345")
 
 
@@ -73,9 +74,11 @@ def build_secret_kinds(min_length: int, min_entropy: float) -> tuple[RedactionRu
     def looks_random(text: str) -> bool:
         if any(alphabet in text for alphabet in _ALPHABETS):
             return False
+        # Words and identifiers rarely mix both; generated secrets do.
         mixed = any(map(str.isdigit, text)) and any(map(str.isalpha, text))
         return mixed and measure_entropy(text) >= min_entropy
 
+    # Matches quoted runs such as `"hT5/x9Q+..."` of at least `min_length` characters.
     quoted = rf"(?P<quote>[\"'])(?P<value>[A-Za-z0-9+/=_-]{{{min_length},512}})(?P=quote)"
     return (
         *SECRETS,

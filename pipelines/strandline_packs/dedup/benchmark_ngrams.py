@@ -57,6 +57,7 @@ class NgramIndex:
                 words = normalise_words(text)
                 ids = [self._numbers.setdefault(word, len(self._numbers)) for word in words]
                 for code in self._list_codes(np.array(ids, dtype=np.int32)):
+                    # The first of several benchmarks owns an n-gram.
                     self._owners.setdefault(code, position)
 
     def __len__(self) -> int:
@@ -68,6 +69,7 @@ class NgramIndex:
         total = len(words) - self._n + 1
         if total <= 0:
             return Overlap(0.0, None)
+        # Words that no benchmark contains have the number -1; n-grams with -1 are skipped.
         ids = np.array([self._numbers.get(word, -1) for word in words], dtype=np.int32)
         owners = [self._owners[code] for code in self._list_codes(ids) if code in self._owners]
         return Overlap(len(owners) / total, owners[0] if owners else None)
@@ -75,6 +77,7 @@ class NgramIndex:
     def _list_codes(self, ids: npt.NDArray[np.int32]) -> Iterator[bytes]:
         """Yield a code for each n-gram of words that benchmarks have."""
         n = self._n
+        # Prefix sums: an n-gram has no unknown word if the sums at both ends are equal.
         unknown = np.concatenate(([0], np.cumsum(ids < 0)))
         for at in np.flatnonzero(unknown[n:] == unknown[:-n]).tolist() if len(ids) >= n else ():
             yield ids[at : at + n].tobytes()
@@ -102,6 +105,7 @@ def read_texts(path: str, columns: Sequence[str]) -> Iterator[str]:
             return
         with open_decompressed(path) as file:
             content = file.read().decode("utf-8")
+        # Compressed files have a further ending, as in `tests.jsonl.gz`.
         if not any(ending in path for ending in _JSON_LINES):
             yield content
             return
@@ -113,6 +117,7 @@ def read_texts(path: str, columns: Sequence[str]) -> Iterator[str]:
 
 def _join_columns(path: str, table: pa.Table, columns: Sequence[str]) -> Iterator[str]:
     found = [name for name in columns if name in table.column_names]
+    # Without rows, JSON Lines give a table without columns, which is no error.
     if not found and table.num_rows:
         msg = f"{path}: the file has none of the columns {', '.join(columns)}"
         raise UnreadableFileError(msg)

@@ -81,6 +81,7 @@ class DropContaminated(RowFilter):
             UnreadableFileError: a benchmark can't be read.
         """
         params = self.params
+        # Workers start later than the plan. A changed benchmark would judge sources differently.
         for path, digest in params.digests.items():
             if digest_content(path) != digest:
                 msg = f"{path}: the benchmark has changed during the run; run the pipeline again"

@@ -84,6 +84,7 @@ def digest_values(values: Iterable[str], normalise: Normalisation) -> bytes:
     state = blake2b(digest_size=16)
     for value in values:
         text = _normalise(value, normalise).encode()
+        # Prefix the length: otherwise ("ab", "c") and ("a", "bc") would have the same digest.
         state.update(len(text).to_bytes(8, "big") + text)
     return state.digest()
 

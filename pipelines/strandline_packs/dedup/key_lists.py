@@ -55,6 +55,7 @@ class KeyList:
         if not len(self._found):
             return [False] * len(keys)
         wanted = np.array([digest_bytes(key.encode()) for key in keys], _KIND)
+        # `searchsorted` returns the length of the list for digests behind the last entry.
         positions = np.minimum(np.searchsorted(self._found, wanted), len(self._found) - 1)
         is_listed: list[bool] = (self._found[positions] == wanted).tolist()
         return is_listed
@@ -78,11 +79,13 @@ def list_key_files(path: str) -> list[str]:
     Raises:
         UnreadableFileError: an existing folder can't be listed.
     """
+    # A file is a file even if the name contains characters of a pattern, such as `[`.
     if Path(path).is_file() or parse_pattern(path).is_plain:
         return [path]
     params = FileListParams(paths=(path,))
     try:
         return sorted(file.path for file in list_files(params, _ignore, _ignore))
+    # The pipeline that writes the list may not have created the folder yet.
     except FileNotFoundError:
         return []
     except (OSError, ValueError, ImportError) as error:
@@ -105,6 +108,7 @@ def read_key_list(path: str, column: str = KEY) -> KeyList:
         msg = f"{path}: a key is missing in the column {column!r}"
         raise UnreadableFileError(msg)
     state, found = blake2b(digest_size=DIGEST_BYTES), np.empty(len(keys), _KIND)
+    # Digest the keys in order, so that the digest depends neither on files nor on rows.
     for at, key in enumerate(keys.take(pc.sort_indices(keys))):
         raw = key.as_buffer().to_pybytes()
         state.update(len(raw).to_bytes(8, "big") + raw)

@@ -80,6 +80,7 @@ class DecodeImages(Stage):
         """
         keys = list_strings(task.table, "key")
         contents = find_field(task.table, self.params.column)
+        # A struct such as `{bytes, path}` is the image type in data sets of the hub.
         if pa.types.is_struct(contents.type):
             contents = find_field(task.table, f"{self.params.column}.bytes")
         tasks = []

@@ -93,6 +93,7 @@ def hash_differences(picture: Picture) -> str:
     and overall brightness hardly change the hash. Similar pictures differ in few bits.
     """
     grey = to_image(picture).convert("L")
+    # Nine columns give eight steps.
     small = grey.resize((_HASH_SIDE + 1, _HASH_SIDE), load_pillow("Image").Resampling.BILINEAR)
     rows = [small.crop((0, at, _HASH_SIDE + 1, at + 1)).tobytes() for at in range(_HASH_SIDE)]
     bits = [right > left for row in rows for left, right in pairwise(row)]
@@ -128,4 +129,5 @@ def _shift(grey: Any, across: int, down: int) -> pa.Array:  # noqa: ANN401 - Pil
     box = (1 + across, 1 + down, grey.width - 1 + across, grey.height - 1 + down)
     levels = grey.crop(box).tobytes()
     buffers = [None, pa.py_buffer(levels)]
+    # Sums of neighbours exceed 8 bits.
     return pa.Array.from_buffers(pa.uint8(), len(levels), buffers).cast(pa.int16())

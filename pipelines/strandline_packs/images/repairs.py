@@ -15,10 +15,11 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _NOTES = (b"tEXt", b"zTXt", b"iTXt", b"iCCP")
 _CHUNK_FRAME = 12  # bytes of a chunk's length, name and checksum
 _JPEG, _JPEG_END, _SCAN = b"\xff\xd8\xff", b"\xff\xd9", b"\xff\xda"
+# Arbitrary bits without the byte 0xFF, which would begin a marker.
 _FILL = b"\x55\xa9\x33\xc6" * 1024
 _MOST_ROWS = 32  # rows of a JPEG that may be missing: one or two rows of blocks
 _MOST_SHARE = 8  # the missing part is at most an eighth
-_LAST_FREQUENCY = 63
+_LAST_FREQUENCY = 63  # index of the last of 64 coefficients of a block
 
 
 def repair_file(content: bytes) -> bytes | None:
@@ -51,6 +52,7 @@ def _append_end(content: bytes) -> bytes | None:
     content = content.rstrip(b"\xff\0")  # half of a mark, or a hole
     with_end = content + _JPEG_END
     image, other = _decode(with_end), _decode(content + _FILL + _JPEG_END)
+    # A progressive file that ends in an earlier scan has all rows, but lacks detail.
     if image.info.get("progressive") and not _is_last_scan(content):
         return None
     differing = load_pillow("ImageChops").difference(image.convert("RGB"), other.convert("RGB"))
@@ -68,6 +70,7 @@ def _decode(content: bytes) -> Any:  # noqa: ANN401 - Pillow's image
 
 def _is_last_scan(content: bytes) -> bool:
     """Return whether the last scan that began is the one that completes brightness."""
+    # Scan header: length (2 bytes), count, 2 bytes per component, first and last frequency, bits.
     head = content[content.rfind(_SCAN) + len(_SCAN) :]
     components = head[2] if len(head) > 2 else 0  # noqa: PLR2004 - the count follows the length
     end = head[3 + 2 * components : 6 + 2 * components]

@@ -48,6 +48,7 @@ class ClipSample:
     shown: tuple[SampledClip, ...] = ()
 
     def __add__(self, other: Self) -> Self:
+        # Ranks sort first, so that the sum does not depend on the order of the pieces.
         both = sorted({*self.shown, *other.shown})
         return type(self)(self.number + other.number, tuple(both[:SHOWN]))
 

@@ -46,6 +46,8 @@ class ChatTemplate:
 
     def __init__(self, source: str, names: Mapping[str, str]) -> None:
         sandbox = import_module("jinja2.sandbox")
+        # Same settings, filters, and functions as in `transformers`, for which templates are
+        # written.
         environment = sandbox.ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
@@ -106,13 +108,14 @@ def read_template(path: str) -> ChatTemplate:
     try:
         config = json.loads(content)
         source = config.get("chat_template")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError):  # no JSON, or no object
         source = None
     if not isinstance(source, str):
         msg = f"{path}: there is no `chat_template` in it"
         raise ChatError(msg)
     found = {name: config.get(name) for name in _NAMES}
     texts = {
+        # A token is a text, or an object with `content` and flags.
         name: token["content"] if isinstance(token, dict) else token
         for name, token in found.items()
         if token is not None
@@ -121,6 +124,7 @@ def read_template(path: str) -> ChatTemplate:
 
 
 def _format_json(value: object, **options: Any) -> str:  # noqa: ANN401 - same signature as Jinja's filter
+    # Jinja's own `tojson` escapes characters of HTML, which a prompt must keep.
     return json.dumps(value, ensure_ascii=False, **options)
 
 

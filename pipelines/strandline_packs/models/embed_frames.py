@@ -32,6 +32,7 @@ class EmbedFrames(ModelStage):
         vectors = []
         for clip in clips:
             total = np.sum([next(answers).ravel().astype("float64") for _ in clip], axis=0)
+            # A vector of length 0 has no direction and stays 0.
             vectors.append((total / (np.linalg.norm(total) or 1)).astype("float32").tolist())
         kind = pa.list_(pa.float32())
         return task.replace(set_column(task.table, "embedding", vectors, kind))

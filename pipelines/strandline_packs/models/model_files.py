@@ -120,6 +120,7 @@ def copy_weights(url: str, digest: str) -> Path:
 
 
 def _find_copies() -> Path:
+    # A folder for a single user: in a shared folder, another user could replace copies.
     folder = Path(tempfile.gettempdir()) / f"strandline-models-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
@@ -135,6 +136,7 @@ def _copy_once(path: str, copy: Path, state: _Digest, digest: str) -> Path | Non
     with copy.with_suffix(".lock").open("ab") as lock, locking(lock.fileno(), fcntl.LOCK_EX):
         if copy.is_file():  # copied by the previous holder of the lock
             return copy
+        # Same folder as the copy, because a rename must stay within a file system.
         with tempfile.NamedTemporaryFile(dir=copy.parent, suffix=".part", delete=False) as part:
             try:
                 with open_binary(path) as file:

@@ -21,6 +21,7 @@ from strandline_packs.models.onnx_sessions import (
     open_session,
 )
 
+# mean and deviation of red, green, and blue
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _WHITE = 255
 _AXES = 4  # pictures, colours, height, width
@@ -94,6 +95,7 @@ class OnnxModel:
             msg = f"{params.model}: it must take pictures × 3 × height × width; it takes {given}"
             raise ModelError(msg)
         sides = (shape[3], shape[2])
+        # ONNX gives dimensions of any size as a name or None.
         if all(isinstance(side, int) for side in sides):
             return inputs[0].name, sides
         if params.size is None:
@@ -123,5 +125,6 @@ class OnnxModel:
         if (picture["width"], picture["height"]) != self._size:
             frame = frames.from_ndarray(levels, format="rgb24")
             levels = frame.reformat(*self._size, format="rgb24").to_ndarray()
+        # `mean` and `deviation` become 64-bit arrays, and the model takes 32 bits, colours first.
         scaled = (levels.astype("float32") / _WHITE - self._params.mean) / self._params.deviation
         return scaled.astype("float32").transpose(2, 0, 1)

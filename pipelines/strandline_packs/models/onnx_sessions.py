@@ -61,7 +61,7 @@ def start_session(path: Path, name: str, provider: str, *, threads: int) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
-    options.log_severity_level = 3
+    options.log_severity_level = 3  # errors only
     try:
         return runtime.InferenceSession(str(path), options, providers=[provider])
     except Exception as error:  # ONNX Runtime has a separate class for each kind of error
@@ -81,6 +81,7 @@ def choose_provider(
     if device is Device.CUDA and not has_cuda:
         msg = "CUDA is requested, but ONNX Runtime has no CUDA support; install onnxruntime-gpu"
         raise ModelError(msg)
+    # Ray sets the variable for workers with a GPU. An empty value or -1 hides all GPUs.
     is_given = environment.get("CUDA_VISIBLE_DEVICES", "") not in {"", "-1"}
     if device is Device.CUDA or (device is Device.AUTO and has_cuda and is_given):
         return "CUDAExecutionProvider"

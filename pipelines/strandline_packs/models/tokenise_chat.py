@@ -110,6 +110,8 @@ class TokeniseChat(Stage):
         return task.replace(set_column(table, "token_count", list(map(len, tokens)), pa.int64()))
 
     def _render(self, messages: Sequence[dict[str, Any]]) -> RenderedChat:
+        # Arrow fills missing fields of a struct with null, but templates test whether a field
+        # exists.
         known = [
             {name: value for name, value in message.items() if value is not None}
             for message in messages

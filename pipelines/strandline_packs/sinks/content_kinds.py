@@ -94,6 +94,7 @@ def _find_box(data: bytes) -> str:
     if data[4:8] != b"ftyp":
         return ""
     size = int.from_bytes(data[:4])
+    # Bytes 12 to 15 are a version; compatible brands follow. The bound protects from a false size.
     brands = [data[8:12], *(data[at : at + 4] for at in range(16, min(size, 512), 4))]
     if brands[0] in _BRANDS:
         return _BRANDS[brands[0]]
@@ -106,23 +107,29 @@ def _find_matroska(data: bytes) -> str:
     if not data.startswith(b"\x1aE\xdf\xa3"):
         return ""
     at = data.find(b"\x42\x82", 0, _EBML_HEAD)  # the element that names the type of document
+    # After the ID (2 bytes) and the size (1 byte) follows `webm` or `matroska`.
     return "webm" if at >= 0 and data[at + 3 : at + 7] == b"webm" else "mkv"
 
 
 def _find_stream(data: bytes) -> str:
     """Sound and pictures that begin with a frame or a packet, with no mark of a file."""
+    # Every packet of a transport stream begins with `G`.
     if data[:1] == data[_PACKET : _PACKET + 1] == data[2 * _PACKET : 2 * _PACKET + 1] == b"G":
         return "ts"
+    # A frame of MPEG sound begins with 11 set bits.
     if len(data) < 4 or data[0] != 0xFF or data[1] & 0xE0 != 0xE0:  # noqa: PLR2004 - a frame's head
         return ""
     layer, rate, frequency = data[1] >> 1 & 3, data[2] >> 4, data[2] >> 2 & 3
     if not layer:
+        # ADTS (AAC) has 12 set bits and layer 0, which MPEG sound does not use.
         return "aac" if data[1] & 0xF0 == 0xF0 else ""  # noqa: PLR2004 - ADTS
+    # In these bits, 1 means Layer III; rate 15, frequency 3, and version 1 are invalid.
     is_sound = layer == 1 and 0 < rate < 15 and frequency < 3  # noqa: PLR2004 - values of MPEG's
     return "mp3" if is_sound and data[1] >> 3 & 3 != 1 else ""
 
 
 def _find_picture(data: bytes) -> str:
+    # Two letters are weak evidence, so check reserved zeros and the size of the header too.
     if data.startswith(b"BM") and data[6:10] == bytes(4) and data[14:18] in _BITMAP_HEADS:
         return "bmp"
     return "svg" if _SVG.match(data[:_EBML_HEAD]) else ""

@@ -102,6 +102,7 @@ def list_cells(table: pa.Table, name: str) -> Iterator[str]:
     Raises:
         ValueError: two fields of a column share a name.
     """
+    # Format 0 under the same name to find the start of the value.
     before = len(format_json({name: 0})) - len("0}")
     return (format_json(row)[before:-1] for row in list_rows(table.select([name])))
 
@@ -255,6 +256,7 @@ def _format_milliseconds(count: int) -> str:
 
 
 def _format_day(days: int) -> str:
+    # Map the day to a year that Python supports: the calendar repeats after a cycle.
     cycles, rest = divmod(days + _EPOCH_DAY - 1, _CYCLE_DAYS)
     day = date.fromordinal(rest + 1)
     year = day.year + cycles * _CYCLE_YEARS
@@ -270,6 +272,7 @@ def _format_timestamp(count: int, size: int, zone: tzinfo | None) -> str:
         except (OverflowError, ValueError):  # the zone has no rules for that year, so use UTC
             offset = "+00:00"
         else:
+            # Without fractions, the offset follows a time of fixed length.
             offset = there.isoformat()[len("1970-01-01T00:00:00") :]
             count += (there.utcoffset() or timedelta()) // timedelta(seconds=1) * size
     days, count = divmod(count, _DAY * size)

@@ -45,7 +45,7 @@ class SharingParams(SinkParams):
     )
 
 
-_LEVEL = 6
+_LEVEL = 6  # default of the program gzip; Python's module uses 9
 
 
 class JsonlCompression(StrEnum):

@@ -39,6 +39,7 @@ def check_schema(schema: pa.Schema) -> None:
     """
     check_names(schema)
     try:
+        # A new writer rejects unsupported types before any row is written.
         pq.ParquetWriter(pa.BufferOutputStream(), schema).close()
     except pa.ArrowException as error:
         raise _explain_schema(schema, error) from error
@@ -121,6 +122,7 @@ class ParquetSink(SharingSink):
         """Return the row groups that contain some rows, and the position of their first row."""
         parquet = pq.ParquetFile(pa.BufferReader(file))
         if rows is None:
+            # A worker may use only the cores of the pool, hence no threads.
             return 0, _restore_types(parquet, parquet.read(use_threads=False))
         counts = [parquet.metadata.row_group(at).num_rows for at in range(parquet.num_row_groups)]
         bounds = list(enumerate(pairwise(accumulate(counts, initial=0))))
@@ -136,6 +138,7 @@ class ParquetSink(SharingSink):
     ) -> None:
         table = pq.read_table(shared[suffix])
         kept = [table.slice(rows.start, len(rows)) for rows in ranges]
+        # The empty slice provides the schema if no rows are kept.
         self._write_groups(pa.concat_tables([table.slice(0, 0), *kept]), file)
 
     def _write_groups(self, table: pa.Table, file: BinaryIO) -> None:
@@ -237,6 +240,7 @@ class ParquetPartitions(SinkStage):
         """Return the sorted members of one chunk, and the rows of each member in order."""
         members = _unwrap(find_column(rows, self.params.member)).chunk(0)
         order, names, runs = _find_runs(members)
+        # Rows in order need no copy.
         in_order = rows if _is_rising(order) else rows.take(order)
         return names, [in_order.slice(run.start, run.stop - run.start) for run in runs]
 
@@ -259,4 +263,5 @@ def _unwrap(members: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _is_rising(order: pa.Array) -> bool:
     steps = pc.greater(order.slice(1), order.slice(0, max(len(order) - 1, 0)))
+    # `min_count=0` makes the result true for fewer than two rows.
     return bool(pc.all(steps, min_count=0).as_py())

@@ -102,4 +102,5 @@ def _format_value(value: Any) -> object:  # noqa: ANN401 - values of any column
     if value is None or isinstance(value, str):
         return value
     text = encode_value(value)
+    # Times and bytes are JSON strings: remove the quotes, because `csv` adds quotes if needed.
     return "" if text == "null" else text.removeprefix('"').removesuffix('"')

@@ -113,7 +113,9 @@ class TokenShards(SharingSink):
         for chunk in self._find_lists(task.table).chunks:
             values = pc.list_flatten(chunk).cast(kind)
             width = self.params.token_bytes.value
+            # Write the buffer without a copy, from the offset of a slice on.
             data = values.buffers()[1]
+            # An empty array may have no buffer.
             if len(values):
                 begin = values.offset * width
                 file.write(data.slice(begin, len(values) * width))

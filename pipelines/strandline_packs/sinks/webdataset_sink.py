@@ -210,6 +210,7 @@ def _list_contents(table: pa.Table, name: str) -> Iterator[bytes | None]:
 
 
 def _open_shard(file: BinaryIO) -> tarfile.TarFile:
+    # Stream mode (`w|`) never seeks in the target.
     return tarfile.open(fileobj=file, mode="w|", format=tarfile.USTAR_FORMAT)
 
 

@@ -76,6 +76,7 @@ class ZarrSink(SinkStage):
         entries = self._encode(task.data)
         with zipfile.ZipFile(file, "w") as archive:
             for name in sorted(entries):
+                # `ZipInfo` has a fixed date, so equal datasets give equal bytes.
                 archive.writestr(zipfile.ZipInfo(name), entries[name].to_bytes())
 
     def _encode(self, dataset: object) -> dict[str, Any]:
@@ -93,7 +94,7 @@ class ZarrSink(SinkStage):
         encoding = {
             name: {"chunks": tuple(lengths[str(each)] for each in variable.dims)}
             for name, variable in dataset.variables.items()
-            if variable.dims
+            if variable.dims  # a scalar has no chunks
         }
         entries: dict[str, Any] = {}
         dataset.to_zarr(

@@ -22,6 +22,7 @@ from strandline.data.tables.file_references import build_reference
 from strandline.plan.stages.ends import Source, SourceStage
 from strandline_packs.sources.parquet_source import GROUP_SUFFIX, list_groups
 
+# Matches the YAML header of a README: `---`, lines with fields, `---`.
 _CARD = re.compile(r"\A---\r?\n(.*?)^---\s*$", re.DOTALL | re.MULTILINE)
 _DATA = (".parquet", ".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst", ".json.gz", ".json.zst")
 _SPLITS = {
@@ -117,6 +118,7 @@ class DatasetFolder(FileSource):
         if entry.key.lower().endswith(".parquet"):
             yield from list_groups(entry, reference, self)
             return
+        # JSON Lines have no row groups, but readers of both formats get the same columns.
         data = reference.append_column("row_group", pa.array([0], pa.int32()))
         yield Source(entry.key, entry.version, data)
 
@@ -157,6 +159,7 @@ def _find_default(configs: dict[str, Any]) -> str | None:
     if len(configs) == 1:
         return next(iter(configs))
     marked = [name for name, each in configs.items() if each.get("default")]
+    # Hugging Face falls back to a configuration with the name `default`.
     return marked[0] if marked else "default"
 
 

@@ -145,6 +145,7 @@ class MeasureFields(StatefulFilter):
             kind = find_kind(column.type)
             if kind is not None:
                 is_bool = pa.types.is_boolean(column.type)
+                # Booleans are measured as 0 and 1.
                 plain = column.cast(pa.int8()) if is_bool else column
                 if pa.types.is_decimal(column.type):
                     plain = column.cast(pa.float64())

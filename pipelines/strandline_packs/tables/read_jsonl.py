@@ -103,6 +103,7 @@ class ReadJsonl(SchemaReader):
         queue = LineQueue(portion for file in files for portion in self._read(file))
         tables = JsonTables()
         while portions := queue.take(params.max_rows, params.max_task_bytes):
+            # After a read failure, the slow path reports bad lines before that failure.
             table = None if queue.failure else self._build_quickly(portions, tables)
             if table is not None:
                 for portion in portions:
@@ -190,6 +191,7 @@ class ReadJsonl(SchemaReader):
             elif text := content.strip():
                 row = _parse(content)
                 if row is not None:
+                    # A key in the row takes precedence over the position.
                     row = {KEY: name} | row
                     _check_folders(name, row, folders)
                     yield _Line(file, name, size, row | folders)
@@ -317,6 +319,7 @@ def _parse_digits(digits: str) -> int:
 
 def _begins_array(text: bytes) -> bool:
     text = text.removeprefix(b"\xef\xbb\xbf")
+    # A complete array on a line is a bad row; only a partial array begins a pretty-printed file.
     try:
         json.loads(text)
     except (ValueError, RecursionError):

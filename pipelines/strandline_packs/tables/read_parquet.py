@@ -115,6 +115,7 @@ class ReadParquet(SchemaReader):
 
     def list_tables(self, task: Task) -> Iterator[pa.Table]:
         """Yield one table without rows for each group: the footer has the types of all."""
+        # Copy the stage, because the original goes on reading rows.
         reader = copy.copy(self)
         reader.reads_rows = False
         yield from (each.table for each in reader.process(task))

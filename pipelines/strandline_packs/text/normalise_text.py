@@ -13,9 +13,11 @@ from pydantic import Field
 from strandline.data.tables.columns import list_strings, set_column
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
 
+# CRLF, CR, VT, FF, NEL, and the separators of lines and paragraphs.
 _LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+# Control characters, soft hyphens, zero-width spaces, word joiners, and byte order marks.
 _INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff]")
-_BLANKS = re.compile(r"[^\S\n]+")
+_BLANKS = re.compile(r"[^\S\n]+")  # white space except line ends
 _EDGES = re.compile(r" ?\n ?")
 _PARAGRAPHS = re.compile(r"\n{3,}")
 
@@ -59,6 +61,7 @@ class NormaliseText(RowFilter):
 
 def normalise(text: str, form: str) -> str:
     """Return the text in a Unicode normal form (NFC or NFKC) with tidy white space; idempotent."""
+    # Replace line ends first, because `_INVISIBLE` would remove `\x85`.
     text = _INVISIBLE.sub("", _LINE_END.sub("\n", text))
     text = unicodedata.normalize("NFC" if form == "NFC" else "NFKC", text)
     text = _EDGES.sub("\n", _BLANKS.sub(" ", text))

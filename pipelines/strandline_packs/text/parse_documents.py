@@ -42,6 +42,7 @@ def decode_text(content: bytes, fallback: str | None) -> str:
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return _decode(content, encoding)
+    # Text in UTF-8 or in an 8-bit encoding has no zero byte.
     if b"\0" in content:
         msg = "binary"
         raise UndecodableError(msg)
@@ -94,6 +95,7 @@ def _find_main(body: LexborNode) -> LexborNode:
     """Return the only node that is marked as the main part, else the whole body."""
     for selector in _MAIN:
         found = body.css(selector)
+        # A page with several articles is a list, so the whole body counts.
         if len(found) == 1:
             return found[0]
     return body
@@ -172,6 +174,7 @@ class ParseDocuments(Stage):
             yield key, extract_html_text(text) if kind == "html" else text
 
     def _parse_lines(self, key: str, text: str) -> Iterator[tuple[str, str]]:
+        # Not `splitlines`: JSON may contain U+2028 and U+0085 within a text.
         for number, line in enumerate(text.split("\n"), 1):
             if not line.strip():
                 continue
@@ -194,4 +197,5 @@ def _read_field(line: str, field: str) -> str | None:
     except (ValueError, RecursionError):
         return None
     value = row.get(field) if isinstance(row, dict) else None
+    # JSON can escape unpaired surrogates, which no column can hold.
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None

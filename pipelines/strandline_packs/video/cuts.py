@@ -40,7 +40,7 @@ class CutFinder:
 
     def add(self, time: Fraction, picture: Any) -> Iterator[Fraction]:
         """Add a picture, an array of levels, and yield the times of newly detected cuts."""
-        levels = picture.astype("int16")
+        levels = picture.astype("int16")  # differences need a sign
         if self._last is not None:
             step = float(abs(levels - self._last).mean()) / _WHITE
             self._steps.append((time, step))

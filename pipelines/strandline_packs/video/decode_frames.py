@@ -88,12 +88,14 @@ class DecodeFrames(Stage):
 
     def _sample(self, row: Mapping[str, Any]) -> dict[float, Picture]:
         """Return frames by time: the first frame, and the frames at the sampling times."""
+        # The minimum avoids a division by zero for a clip without length.
         rate = min(self.params.rate, self.params.max_frames / max(row["end"] - row["start"], 1e-9))
         found: dict[float, Picture] = {}
         scaler, decoded = FrameScaler(), 0
         try:
             for time, frame in decode_clip(row):
                 decoded += 1
+                # Tolerate rounding: a frame may come slightly before the sampling time.
                 is_due = time * rate >= len(found) - 1e-6 * rate
                 if is_due and len(found) < self.params.max_frames:
                     size = shrink_size(frame.width, frame.height, self.params.longest)

@@ -98,6 +98,7 @@ def hash_frames(grey: Any, frames: int) -> str:
     clips share about one in sixteen.
     """
     count = len(grey)
+    # Frames from the middle of equal parts of the clip.
     chosen = [grey[(2 * at + 1) * count // (2 * frames)] for at in range(frames)]
     return " ".join(
         f"{at:x}{band:x}{digit}"
@@ -109,6 +110,7 @@ def hash_frames(grey: Any, frames: int) -> str:
 def _hash_levels(levels: Any) -> str:
     """Return a difference hash as sixteen digits. Tiny changes count as flat."""
     np = import_module("numpy")
+    # Nine columns give eight steps.
     small = _average(_average(levels, _SIDE, 0), _SIDE + 1, 1)
     bits = (np.diff(small, axis=1) > _FLAT).ravel()
     return f"{int(''.join('01'[int(bit)] for bit in bits), 2):0{BANDS}x}"

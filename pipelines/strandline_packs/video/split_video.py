@@ -157,6 +157,7 @@ class SplitVideo(Stage):
                 about = reading.describe()
                 row = {"key": file.key, "clip": f"{file.key}#{number:05}", **about, **cut}
                 number += 1
+                # The text is exact, while `Fraction(0.1)` would have the error of the float.
                 if end - begin < Fraction(str(self.params.min_seconds)):
                     self.count("dropped: too short")
                     continue

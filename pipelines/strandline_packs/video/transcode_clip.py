@@ -40,7 +40,7 @@ from strandline_packs.video.files.looks import convert_frame, copy_tags, list_lo
 from strandline_packs.video.files.sounds import find_layout
 
 _MILLISECOND = Fraction(1, 1000)  # unit of the times in a clip's content
-_SOUND_RATE = 48_000
+_SOUND_RATE = 48_000  # hertz
 _KEY_SECONDS = 2  # distance of key frames, so that players and loaders can seek
 _OTHER_COLOURS = "frames of other colours than their clip's first"
 _ANY_RATE = 30  # frame rate of a video without a stated rate
@@ -200,8 +200,10 @@ class TranscodeClip(Stage):
         if rate is None:
             yield from ((round(time / _MILLISECOND), frame) for time, frame in frames)
             return
+        # An entry without a frame marks the end of the clip, up to which the last frame is shown.
         for time, frame in chain(frames, [(row["end"] - row["start"], None)]):
             # A frame on the screen stays there until the next one comes.
+            # Stored times are rounded, so tolerate a small difference.
             while shown is not None and unit < time * rate - _MILLISECOND:
                 yield unit, shown
                 unit += 1
@@ -209,6 +211,7 @@ class TranscodeClip(Stage):
 
     def _add_pictures(self, file: Any, frame: Any, row: Mapping[str, Any]) -> Any:
         av, rate = load_av(), self.params.rate
+        # The denominator recovers rates such as 30000/1001 from a float.
         shown = rate or Fraction(row["rate"] or _ANY_RATE).limit_denominator(1001)
         name, options = _ENCODERS[self.params.codec]
         stream = file.add_stream(name, rate=shown)

@@ -133,6 +133,7 @@ class ExtractText(RowFilter):
 
     @property
     def _is_kept(self) -> bool:
+        # If the page is in `text`, the result replaces the page.
         return self.params.keep_content or self.params.column == "text"
 
     def _extract(self, page: bytes | str | None, charset: str) -> Extraction:
@@ -140,6 +141,7 @@ class ExtractText(RowFilter):
         if len(content) > self.params.max_page_bytes:
             found = Extraction(problem="page too large")
         else:
+            # Text is decoded already, so the declared charset no longer applies.
             declared = "utf-8" if isinstance(page, str) else charset
             found = self._process.extract(content, declared)
             found = self._check_replaced(found)

@@ -24,7 +24,7 @@ from strandline_packs.web.extraction import ExtractionSettings, create_extractor
 
 _LENGTH = struct.Struct(">Q")
 _SLOWNESS = 20  # how much longer the clock on the wall may take
-_GRACE = 60.0
+_GRACE = 60.0  # seconds of wall-clock time, in addition
 _MEMORY = 512 << 20
 _HAS_PROC = Path("/proc/self/statm").exists()
 _PROGRAM = "from strandline_packs.web.extractor_process import serve; serve()"
@@ -129,6 +129,7 @@ def serve() -> None:
     except Exception as error:  # noqa: BLE001 - the parent reports it
         _send(answers, f"{type(error).__name__}: {error}")
         return
+    # Limit memory after loading, so that the size of the libraries does not count.
     _bound_memory(memory)
     _send(answers, "")
     _answer_pages(extract, seconds, requests, answers)
@@ -144,6 +145,7 @@ def _answer_pages(
             return
         _set_timers(seconds)
         found = _extract(extract, content, charset)
+        # Waiting for the next page must not count.
         _set_timers(0)
         _send(answers, found)
 
@@ -157,6 +159,7 @@ def _extract(extract: Callable[[bytes, str], str], content: bytes, charset: str)
         return Extraction(problem="extraction failed")
     if not text:
         return Extraction(problem="no text")
+    # Parsers may return unpaired surrogates, which no column can hold.
     return Extraction(text.encode("utf-8", "replace").decode())
 
 
@@ -164,6 +167,7 @@ def _bound_memory(memory: int) -> None:
     """Limit the memory of the process, so that a large allocation fails instead of an OOM kill."""
     pages = int(Path("/proc/self/statm").read_text().split()[0]) if _HAS_PROC else 0
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    # RLIMIT_AS counts all mapped memory, so add the memory in use.
     limit = pages * resource.getpagesize() + memory
     resource.setrlimit(
         resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)

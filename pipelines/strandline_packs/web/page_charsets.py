@@ -13,15 +13,17 @@ _TAG = re.compile(
     rb"<(?:(?P<comment>!--)|(?P<raw>script|style|title|textarea|xmp)\b|(?P<meta>meta)[\s/])",
     re.IGNORECASE,
 )
-_MOST_META = 2048
+_MOST_META = 2048  # bytes of a tag
+# Matches `name`, `name=value`, and `name="value"`.
 _ATTRIBUTE = re.compile(rb"([^\s=>\"'/]+)\s*(?:=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>][^\s>]*)))?")
+# Matches the end of `text/html; charset=utf-8`.
 _CHARSET = re.compile(rb"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
 _XML = re.compile(rb"\s*<\?xml[^>]{0,200}?\bencoding\s*=\s*[\"']([A-Za-z0-9._:-]{2,40})[\"']")
-_SAMPLE = 4096
+_SAMPLE = 4096  # bytes to examine
 _UTF16 = ("utf-16-le", "utf-16-be")
 # Least share of zeros among the bytes on a side; the markup alone of a page has more.
 _FEWEST_ZEROS = 0.05
-_TIMES_MORE = 3
+_TIMES_MORE = 3  # least factor between the zeros of both sides
 _ASCII = {"ascii", "us-ascii"}
 _DEFAULT = "cp1252"  # the default that many servers declare for all pages
 _MULTIBYTE = re.compile(
@@ -51,9 +53,9 @@ _COMMON = {
     "euc_jp": range(0xA1, 0xD0),
 }
 _FEWEST_COMMON = 0.7
-_MOST_ISOLATED = 0.5
-_MOST_DRAWN = 2000
-_ENOUGH = 8
+_MOST_ISOLATED = 0.5  # share of characters that stand alone within ASCII words
+_MOST_DRAWN = 2000  # characters to examine
+_ENOUGH = 8  # characters that are evidence against a declared encoding
 _WIDES = "[\u2e80-\uffdc\U00020000-\U0003ffff]"
 _WIDE = re.compile(_WIDES)
 _ISOLATED = re.compile(f"(?<=[A-Za-z]){_WIDES}(?!{_WIDES})")
@@ -189,6 +191,7 @@ def _is_mostly_utf8(content: bytes) -> bool:
 
 
 def _decode_legacy(content: bytes, declared: list[str]) -> str:
+    # cp1252 comes last, because nearly all bytes are valid in cp1252.
     candidates = list(dict.fromkeys((*declared, _guess(content) or "utf-8", "cp1252")))
     for name in candidates:
         text = _decode_strictly(content, name)

@@ -61,6 +61,7 @@ def _find_soft_fault(url: str, words: set[str], rules: UrlRules) -> str:
 
 def _find_host(url: str) -> str:
     try:
+        # Without a scheme, `urlsplit` finds a host only behind `//`. A final dot changes no host.
         return (urlsplit(url if "://" in url else f"//{url}").hostname or "").rstrip(".")
     except ValueError:
         return ""

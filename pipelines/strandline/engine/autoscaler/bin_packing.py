@@ -87,6 +87,7 @@ class FreeSpace:
         nodes, each = self._groups.pop(vacancy), count_fitting(vacancy.free, needs)
         full = min(count // each, len(nodes))
         rest = min(count - full * each, each) if full < len(nodes) else 0
+        # Fill nodes in turn, so that at most a single node stays partly filled.
         self._use(stage, vacancy, needs, nodes[:full], each)
         self._use(stage, vacancy, needs, nodes[full : full + (rest > 0)], rest)
         self._use(stage, vacancy, needs, nodes[full + (rest > 0) :], 0)
@@ -106,6 +107,7 @@ class FreeSpace:
     def _sort_vacancies(self, needs: Units) -> list[Vacancy]:
         fitting = [group for group in self._groups if count_fitting(group.free, needs)]
         unused = [kind for kind, need in enumerate(needs) if not need]
+        # Within a group, capacity that is free now comes before late capacity.
         return sorted(
             fitting, key=lambda vacancy: (sum(vacancy.free[kind] > 0 for kind in unused), *vacancy)
         )

@@ -112,6 +112,7 @@ class FirstWorkers:
             if pool.ready:
                 self._begun.add(queue.name)
             elif not len(queue):
+                # Only time with work counts as waiting.
                 self._since.pop(queue.name, None)
             elif self._measure_wait(queue.name, now) > self._limit:
                 return number

@@ -79,6 +79,7 @@ class ClusterSite:
             for stage, count in allocation[node].items():
                 for kind, need in enumerate(self.needs[stage]):
                     free[kind] -= need * count
+        # Ray's view may lag behind our own workers, so the difference may be negative for a moment.
         return tuple(max(0, have) for have in free)
 
 
@@ -126,6 +127,7 @@ def list_pools(
     ahead = 1 if inputs.sources_left is None else inputs.sources_left
     for number, stage in enumerate(inputs.stages):
         needs = site.needs[number]
+        # A worker without needs fits anywhere, so CPUs bound the number of workers.
         ceiling = count_fitting(totals, needs) if any(needs) else cpus
         ceiling = ceiling if stage.ceiling is None else stage.ceiling
         if left is not None:

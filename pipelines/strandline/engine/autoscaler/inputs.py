@@ -131,6 +131,7 @@ class Surveyor:
             if worker.is_placed or not worker.node:
                 continue
             needs = [(worker.node, kind, amount) for kind, amount in self._list_reserved(worker)]
+            # Tolerate rounding of fractions.
             lacks = any(held.get((node, kind), 0.0) + 1e-6 < need for node, kind, need in needs)
             if lacks or worker.node not in alive:
                 waiting.append(position)

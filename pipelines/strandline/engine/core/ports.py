@@ -290,6 +290,7 @@ class Listing:
 
     def draw(self, size: int = ADMIT_BATCH) -> Admitted:
         """Return the next batch. An empty batch means that all were skipped or none are left."""
+        # Positions in the listing count from 1.
         start = self.listed + 1
         sources = self.draw_sources(size)
         return [(identify(source, each), source) for each, source in enumerate(sources, start)]
@@ -307,5 +308,6 @@ class Listing:
 
     def close(self) -> None:
         """Stop listing and close the listing's open resources."""
+        # Other iterators have no `close`.
         if isinstance(self._sources, Generator):
             self._sources.close()

@@ -90,6 +90,7 @@ class WorkerLosses:
         has_worked = pool.past > 0 or any(peer.is_ready for peer in pool.workers)
         first = self._unprepared.get(worker.stage)
         if first is not None:
+            # If the chain never worked and failed twice alike, another attempt would fail too.
             error.is_lasting = error.is_lasting and first == text and not has_worked
             raise error
         self._unprepared[worker.stage] = text

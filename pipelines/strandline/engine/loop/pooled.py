@@ -19,8 +19,8 @@ from strandline.engine.loop.transport import RunState, Transport
 from strandline.engine.preemption.fitting import is_hopeless
 from strandline.plan.receipt import Receipt
 
-POLL_SECONDS = 0.5
-LISTING_SECONDS = 0.05
+POLL_SECONDS = 0.5  # for a result
+LISTING_SECONDS = 0.05  # while the listing is slow
 
 
 class PooledTransport(Transport):
@@ -107,6 +107,7 @@ class PooledTransport(Transport):
 
     def _dispatch(self) -> None:
         queues = self._flow.queues
+        # Deep stages first, so that tasks leave memory before new tasks enter.
         for stage in reversed(range(len(self._pools))):
             while self._proceed(stage):
                 pass  # resume started calls before starting more

@@ -226,6 +226,7 @@ class PooledCalls(SizedPools, ABC):
         self._pools[worker.stage].lost += 1
         self._end(worker)
         calls = list(worker.calls.values())
+        # A copy, because `drop_call` removes entries.
         for receipt in list(worker.calls):
             self.drop_call(receipt)
         return calls
@@ -327,6 +328,7 @@ class PooledCalls(SizedPools, ABC):
 
     def stop(self) -> None:
         """End every worker."""
+        # A copy, because `_end` removes workers.
         for worker in list(self.list_workers()):
             self._end(worker)
 

@@ -88,6 +88,7 @@ class ProcessEngine:
         )
         terms = write_terms(chains, self.outputs, site, _NODE, self.dumps)
         server = ForkServer(terms)  # loads stages while sources are listed
+        # The affinity counts usable cores, `cpu_count` all cores of the machine.
         most = self.workers or len(os.sched_getaffinity(0))
         report = FirstTimes(control.note)
         return ForkedPools(chains, server, terms, most, control.inflight, control.now, report)

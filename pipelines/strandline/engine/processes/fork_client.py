@@ -25,7 +25,7 @@ from strandline.plan.errors import StrandlineError
 from strandline.storage.outputs.disk.own_handles import keep_own
 from strandline_api.outcome.causes import Cause
 
-_END_SECONDS = 10.0
+_END_SECONDS = 10.0  # seconds for news of an end
 
 
 class ForkServerLostError(StrandlineError):
@@ -79,6 +79,7 @@ class Fork:
         if self.pid is not None and self.exit_code is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
+        # `None` ends the thread that sends.
         self._waiting.put(None)
 
     def _send_all(self) -> None:
@@ -137,6 +138,7 @@ class ForkServer:
         if not part:
             raise _explain_loss()
         self._words += part
+        # News may arrive in parts, so keep an incomplete word for the next read.
         whole = len(self._words) // WORD.size * WORD.size
         for pid, code in WORD.iter_unpack(self._words[:whole]):
             self._note(pid, code)

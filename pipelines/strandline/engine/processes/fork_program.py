@@ -42,7 +42,7 @@ signal.signal(signal.SIGIO, signal.SIG_DFL)
 control.close()
 main(int(sys.argv[1]), int(sys.argv[3]))
 """
-_END_SECONDS = 10.0
+_END_SECONDS = 10.0  # for the program to end without a signal
 
 
 class ForkProgram:

@@ -37,7 +37,7 @@ from strandline.storage.outputs.disk.own_handles import keep_own
 # A process, and how it ended: its exit code, or a negative signal number.
 WORD = struct.Struct("!ii")
 BEGUN = 1 << 16  # instead of an exit code: the process was forked
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 5.0  # between searches for daemons
 
 
 def main(control: int, parent: int) -> None:
@@ -74,6 +74,7 @@ def _watch_end(parent: int) -> list[int]:
     end = []
     with suppress(OSError):
         end = [os.pidfd_open(parent)]
+    # The driver may have died before the descriptor was opened.
     if os.getppid() != parent:
         raise EOFError
     return end
@@ -132,6 +133,7 @@ class _Forker:
         if not child:
             self._become_worker(word[0], *descriptors)
         self._children.add(child)
+        # The child has copies of these descriptors.
         for descriptor in descriptors:
             os.close(descriptor)
         self._driver.sendall(WORD.pack(child, BEGUN))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 _COUNT = struct.Struct("!I")
 _SIZE = struct.Struct("!Q")
-_CHUNK = 1 << 20
+_CHUNK = 1 << 20  # bytes of a read
 
 
 class Message(NamedTuple):
@@ -32,6 +32,7 @@ def send(line: socket.socket, content: Any) -> None:  # noqa: ANN401 - plain lis
         OSError: if the other side has gone.
     """
     buffers: list[pickle.PickleBuffer] = []
+    # Protocol 5 leaves large buffers out of the pickle, so no copy is made.
     head = pickle.dumps(content, protocol=5, buffer_callback=buffers.append)
     parts = [memoryview(head), *(buffer.raw() for buffer in buffers)]
     sizes = b"".join(_SIZE.pack(part.nbytes) for part in parts)
@@ -99,4 +100,5 @@ class MessageReader:
                 raise EOFError
             chunks.append(chunk)
             size -= len(chunk)
+        # A single chunk needs no copy.
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)

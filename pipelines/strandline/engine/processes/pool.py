@@ -73,6 +73,7 @@ class ForkedPools(PooledCalls):
         most = max(self._most, pool.plan.min_workers)
         bound = min(most, pool.plan.max_workers or most)
         idle = sum(not worker.calls and not worker.is_draining for worker in pool.workers)
+        # Round up: a part of a batch needs a call too.
         calls = -(-waiting // (pool.plan.group or pool.plan.batch_size))
         for _ in range(min(bound - len(pool.workers), calls - idle)):
             self._start_worker(stage)

@@ -21,6 +21,7 @@ class WorkerTermination:
     """State shared by the process that forks workers and by its workers."""
 
     def __init__(self) -> None:
+        # Anonymous shared memory, which forked workers inherit.
         self._shared = mmap.mmap(-1, 1)
         self._is_alone = self._is_here = False
 
@@ -40,6 +41,7 @@ class WorkerTermination:
     def _receive(self, number: int, _frame: FrameType | None) -> None:
         self._is_here = True
         if self._is_alone:
+            # With the default action, the worker ends as by an unhandled signal.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         timer = threading.Timer(_WAIT_SECONDS, self._judge, [number])

@@ -221,6 +221,7 @@ class _Requests:
 
     def send(self, kind: int, content: Any) -> None:  # noqa: ANN401 - plain lists and bytes
         """Send a message to the driver, from any thread."""
+        # A lock, because parts of results and returned calls come from different threads.
         with self._turn:
             send(self._line, (kind, content))
 

@@ -39,7 +39,7 @@ from strandline.storage.outputs.disk.temporary import owned_folder
 from strandline_api.outcome.exit_codes import ExitCode
 
 _USAGE = "RAY_USAGE_STATS_ENABLED"
-_ANSWER_SECONDS = 2.0
+_ANSWER_SECONDS = 2.0  # seconds for an answer of the cluster
 _MOST_BYTES = 107  # maximum length of a socket's name in the kernel
 # Modules that workers import in advance, while the driver is preparing.
 _MODULES = "RAY_preload_python_modules"
@@ -124,6 +124,7 @@ def connected(
     elif ray.is_initialized():
         yield Connection(_count_cpus())
     elif address:
+        # Ray must not send usage statistics unless the user allows that.
         os.environ.setdefault(_USAGE, "0")
         found = _enter(address)
         try:

@@ -170,7 +170,9 @@ class RayLedger:
         self.watch: Any = None
         if location is None:
             return
+        # The ledger lies on the driver's disk, so the actor must run on this node.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        # Methods of the other groups respond even during a long call of the writer.
         actor_class = ray.remote(num_cpus=0, concurrency_groups={"watch": 1, "life": 1})(
             LedgerActor
         )

@@ -63,6 +63,7 @@ class ChainWorker:
         joins_below: bool,
     ) -> None:
         now = time.perf_counter
+        # Stages may note without end, so keep the newest only.
         self._sentences: deque[str] = deque(maxlen=MOST_SENTENCES)
         self._is_leaving = threading.Event()
         hooks = StageHooks(self._sentences.append, self._is_leaving.is_set)
@@ -72,7 +73,7 @@ class ChainWorker:
             call.share_waits(lambda begun: page.note_wait(begun, now()))
         self.call = ChainCall(plans, calls, now, dumps, self._note, joins_below=joins_below)
         self._pack: Pack = partial(pack_tasks, dumps=dumps)
-        self.number = -1
+        self.number = -1  # no call yet
         first = plans[0]  # all stages of a chain have the same limits
         limits = choose_limits(first.max_age, first.max_memory, first.memory)
         self._watch = MemoryWatch(limits, time.monotonic, read_own_memory)

@@ -101,6 +101,7 @@ def _recording_errors(held: TakenFolder, count_kills: Callable[[], int]) -> Iter
     try:
         yield
     except BaseException as error:
+        # The original error matters more than a record that can't be written.
         with suppress(VolumeError):
             held.end(describe_error(error, held.attempt, count_kills()))
         raise

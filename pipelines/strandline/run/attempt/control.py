@@ -119,6 +119,8 @@ def _leave_call(held: TakenFolder | None, message: str) -> None:
         with suppress(VolumeError):
             outcome = describe_overrun(message, held.attempt)
             held.end(outcome, Witness.SUPERVISOR)
+    # The hanging call may hold the lock of `sys.stderr`, so write to the handle.
     with suppress(OSError):
         os.write(_STDERR, f"strandline: error: {message}\n".encode(errors="backslashreplace"))
+    # `sys.exit` would end only this thread.
     os._exit(int(ExitCode.APPLICATION_ERROR))

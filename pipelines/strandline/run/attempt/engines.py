@@ -44,6 +44,7 @@ def choose_engine(
         plan: the plan of the same pipeline, or None to check the manifest without loading stages.
     """
     is_open = asked is None and "engine" not in spec.model_fields_set
+    # An address implies a cluster, which only Ray supports.
     if not is_open or address or os.environ.get("RAY_ADDRESS"):
         return asked or spec.engine
     needs_ray = any(_needs_ray(work) for work in (*spec.stages, spec.sink))
@@ -147,6 +148,7 @@ def find_unmet_here(plan: PipelinePlan, engine: str) -> tuple[Problem, ...]:
     if works_in_driver(engine):
         return ()
     if not asks_for_more_than_cpus(plan):  # Ray is slow to load
+        # The affinity counts usable cores, `cpu_count` all cores of the machine.
         return tuple(find_unmet(plan, {CPU: float(len(os.sched_getaffinity(0)))}))
     try:
         from strandline.engine.ray.connection import find_capacity  # noqa: PLC0415 - see above

@@ -162,6 +162,7 @@ def judge(
     """
     standing, listed = ending.standing, ending.listed
     is_whole = ending.is_listed and not standing.unfinished
+    # A run that is complete stays complete, even if a stop was requested meanwhile.
     if was_stopped and not is_whole:
         return ExitCode.INTERRUPTED, (
             "interrupted; the next attempt continues with the remaining sources"

@@ -39,7 +39,7 @@ from strandline_api.spec.code import (
 )
 
 AT = "spec.code"
-_MOST_NAMES = 12
+_MOST_NAMES = 12  # names of modules in a message
 
 
 def bring_code(
@@ -88,6 +88,7 @@ def digest_files(folder: Path) -> str:
     digest = sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and not path.name.startswith(".."):
+            # With lengths, no other names and contents give the same bytes.
             for part in (path.name.encode(), path.read_bytes()):
                 digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()
@@ -96,6 +97,7 @@ def digest_files(folder: Path) -> str:
 def find_cache(environment: Mapping[str, str]) -> Path:
     """Return the folder that caches archives on a laptop, by digest."""
     given = environment.get("XDG_CACHE_HOME")
+    # Containers may run without HOME.
     cache = Path(given) if given else Path(environment.get("HOME") or "/tmp") / ".cache"  # noqa: S108
     return cache / "strandline" / "code"
 

@@ -24,7 +24,7 @@ from strandline.run.code.weight_files import WEIGHTS, list_weights
 
 _LONGEST = 1024  # characters of a path
 LARGE = 256 << 20  # bytes; a larger file counts by samples of its blocks
-_BLOCKS, _BLOCK_BYTES = 64, 64 << 10
+_BLOCKS, _BLOCK_BYTES = 64, 64 << 10  # sample of a large file: 4 MiB
 _ADVICE = "raise the stage's `version` when that code changes"
 
 
@@ -136,7 +136,7 @@ def _read_mode(path: Path) -> int:
 
 def _list_weights(model: Path) -> Iterator[tuple[str, str]]:
     with model.open("rb") as file:
-        if not model.stat().st_size:
+        if not model.stat().st_size:  # an empty file can't be mapped
             return
         with mmap(file.fileno(), 0, access=ACCESS_READ) as mapped, memoryview(mapped) as data:
             names = list_weights(model.name, data)
@@ -161,6 +161,7 @@ def digest_file(path: Path) -> str:
     state = blake2b(f"{size}".encode(), digest_size=16)
     with path.open("rb", buffering=0) as file:
         for block in range(_BLOCKS):
+            # Blocks at equal distances, from the start of the file to the end.
             file.seek((size - _BLOCK_BYTES) * block // (_BLOCKS - 1))
             state.update(file.read(_BLOCK_BYTES))
     return state.hexdigest()

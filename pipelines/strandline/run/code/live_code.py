@@ -108,6 +108,7 @@ class LiveCode:
         elif isinstance(value, list | tuple):
             self._visit_all(type(value).__name__, value)
         else:
+            # Sets have another order in every process.
             self._visit_all("set", sorted(value, key=ascii))
 
     def _visit_object(self, value: object) -> None:
@@ -219,6 +220,7 @@ def find_node(code: CodeType, names: dict[str, Any]) -> _FunctionNode | None:
         named = (node for node in found if not isinstance(node, ast.Lambda))
         return next((node for node in named if node.name == code.co_name), None)
     lambdas = [node for node in found if isinstance(node, ast.Lambda) and _holds(node, code)]
+    # Of nested lambdas, the smallest is the code's own.
     return min(lambdas, key=_measure, default=None)
 
 

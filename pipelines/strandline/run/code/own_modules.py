@@ -38,6 +38,7 @@ class OwnModules:
         if spec is None or self.is_installed(name):
             return None
         if _is_namespace(spec):
+            # A namespace package has no file, hence the empty text.
             return OwnModule("", name, "")
         is_package = spec.submodule_search_locations is not None
         package = name if is_package else name.rpartition(".")[0]
@@ -75,6 +76,7 @@ class OwnModules:
         spec = self._find_spec(name)
         if spec is None or not spec.has_location or spec.origin is None:
             return None
+        # The file of a package, `__init__.py`, lies a level deeper than that of a module.
         depth = len(name.split(".")) - (spec.submodule_search_locations is None)
         parents = Path(spec.origin).parents
         return str(parents[depth]) if depth < len(parents) else None
@@ -88,11 +90,13 @@ class OwnModules:
         if name == "__main__":  # `LiveCode` reads only the parts of a script that stages use
             return None
         if name in sys.modules:
+            # `find_spec` raises ValueError for a loaded module without a spec.
             return getattr(sys.modules[name], "__spec__", None)
         above, _, _ = name.rpartition(".")
         try:
             if not above:
                 return importlib.util.find_spec(name)
+            # For a dotted name, `find_spec` would import the packages above, which runs code.
             spec = self._find_spec(above)
             if spec is None or spec.submodule_search_locations is None:
                 return None
@@ -120,6 +124,7 @@ def _read_text(spec: ModuleSpec) -> str | None:
     origin = Path(spec.origin or "")
     try:
         if origin.suffix == ".py" and origin.is_file():
+            # `decode_source` respects the encoding that the first lines declare.
             return importlib.util.decode_source(origin.read_bytes())
         read = getattr(spec.loader, "get_source", None)
         return None if read is None else read(spec.name)  # works for a module in a zip file
@@ -142,5 +147,6 @@ def _map_owners(root: str) -> dict[str, Distribution]:
 
 
 def _list_tops(record: str) -> set[str]:
+    # A line has a path, a hash and a size; the path begins with the top-level module.
     firsts = {line.partition(",")[0].partition("/")[0] for line in record.splitlines()}
     return {first.partition(".")[0] for first in firsts if not first.endswith(".dist-info")}

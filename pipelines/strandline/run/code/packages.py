@@ -25,7 +25,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.code import split_package
 
 WHEEL = ".whl"
-_MOST_WORDS = 600
+_MOST_WORDS = 600  # characters of pip's messages
 # Phrases in pip's log for failures of the index or the network: a later try may succeed.
 _PASSING = re.compile(
     r"WARNING: Retrying \(|too many (5\d\d|429) error|: 5\d\d Server Error|HTTP error (5\d\d|429)"
@@ -149,6 +149,7 @@ def _run_pip(
     quiet = ["--no-input", "--disable-pip-version-check", "--no-cache-dir", "--progress-bar=off"]
     quiet.append("--no-warn-script-location")
     quiet += ["--log", str(log)]
+    # `-P` keeps the current folder off the import path.
     command = [sys.executable, "-P", "-m", "pip", "install", *quiet, *options, "--", *packages]
     with subprocess.Popen(  # noqa: S603 - pip, and packages that can't be options
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"

@@ -57,6 +57,7 @@ def read_source(text: str, package: str) -> SourceText:
 
 def digest_text(text: str) -> str:
     """Return the short digest of an unparsed text."""
+    # `surrogatepass`, because the text may contain unpaired surrogates.
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
@@ -71,6 +72,7 @@ def digest_tree(tree: ast.AST) -> tuple[str, list[ast.AST]]:
             parts.append(item)
         else:
             nodes.append(item)
+            # A stack returns the last item first.
             waiting += reversed(list(_render(item)))
     return digest_text(" ".join(parts)), nodes
 
@@ -79,6 +81,7 @@ def _render(node: ast.AST) -> Iterator[ast.AST | str]:
     # The notation and the fields of `ast.dump` differ between versions of Python.
     yield type(node).__name__
     if isinstance(node, ast.Constant):
+        # `!a`, because versions of Python differ in the characters that `repr` escapes.
         yield f"{type(node.value).__name__} {node.value!a}"
         return
     # Formatters reindent docstrings and strip their lines.
@@ -95,6 +98,7 @@ def _render(node: ast.AST) -> Iterator[ast.AST | str]:
         for each in values[documented is not None and name == "body" :]:
             if not (isinstance(node, ast.JoinedStr) and _is_empty(each)):
                 yield each if isinstance(each, ast.AST) else ascii(each)
+    # The end mark tells a nested node from a following node.
     yield ")"
 
 

@@ -64,6 +64,7 @@ def _list_fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
     at = 0
     while at < len(data):
         tag, at = _read_varint(data, at)
+        # The lower three bits are the kind of the field, the upper bits the number.
         kind = tag & 7
         if kind == _VARINT:
             _, at = _read_varint(data, at)

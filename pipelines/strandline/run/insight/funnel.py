@@ -12,7 +12,7 @@ from typing import NamedTuple
 from strandline.ledger.checks.counts import StageTotals
 from strandline.plan.receipt import DROPPED, StageCounts
 
-_SWEEPING, _FEWEST_ROWS = 0.99, 10
+_SWEEPING, _FEWEST_ROWS = 0.99, 10  # see `find_sweeping_rules`
 
 
 class SweepingRule(NamedTuple):
@@ -66,6 +66,7 @@ def estimate_cost(
     begun = next((each.tasks_in for each in counts.values()), 0)
     if not is_cut or begun <= done:
         return Cost(used, 0.0)
+    # Assume that unfinished sources used as much as finished sources.
     return Cost(used, used * (begun - done) / begun)
 
 

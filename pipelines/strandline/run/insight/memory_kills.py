@@ -99,6 +99,7 @@ class MemoryKills:
         """Return the kills since the last call, or since this object was created."""
         count = self.count()
         fresh, self._taken = count - self._taken, count
+        # An unreadable counter counts as 0, and must not make the difference negative.
         return max(0, fresh)
 
     def limit(self) -> int | None:

@@ -79,7 +79,7 @@ class AttemptRecord(BaseModel):
         witness: the writer of the end, or None while the attempt is running.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore")  # newer releases may add fields
 
     number: int
     run: str

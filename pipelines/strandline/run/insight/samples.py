@@ -19,7 +19,7 @@ from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.driver_outcome import SourceCounts
 
 LIMIT = 500  # even, so thinning out `LIMIT + 1` samples keeps both ends
-INTERVAL = 2.0
+INTERVAL = 2.0  # seconds
 
 Point = TypeVar("Point")
 
@@ -128,6 +128,7 @@ def count_done(record: AttemptRecord, samples: Samples) -> int:
     """Return the number of sources that finished or failed in an attempt."""
     known = record.outcome.sources if record.outcome else SourceCounts()
     last = samples.samples[-1] if samples.samples else Sample(0.0, 0, 0, ())
+    # A killed attempt has no outcome, and the last sample may be older than the outcome.
     return max(known.finished, last.finished) + max(known.failed, last.failed)
 
 

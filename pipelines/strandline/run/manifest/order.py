@@ -37,6 +37,7 @@ def order_pipelines(
     left = list(pipelines)
     while left:
         waited = {_identify(pipeline) for pipeline in left}
+        # Some pipeline is always ready, because circles were rejected above.
         ready = next(
             pipeline for pipeline in left if not waited & set(_list_predecessors(pipeline))
         )

@@ -18,6 +18,7 @@ from strandline_api.names import STORED_ANNOTATION
 
 NAME_MARK = "#"
 TOP = ("apiVersion", "kind", "metadata", "spec")
+# Matches `[0]`, `["a.b"]`, and `.name`.
 _PART = re.compile(r"""\[(\d+)\]|\["([^"]+)"\]|\.?([^.\[\]]+)""")
 
 

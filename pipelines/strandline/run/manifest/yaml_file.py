@@ -29,6 +29,7 @@ class _Loader(yaml.SafeLoader):
     ) -> dict[Hashable, Any]:
         seen = set()
         for key, _ in node.value:
+            # A mapping may have several merge keys (`<<`).
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
                     problem = f"{key.value!r} is written twice"
@@ -179,6 +180,7 @@ def change(document: Any, setting: str) -> Any:  # noqa: ANN401 - a parsed docum
 
 def _read_text(path: Path) -> str:
     try:
+        # Editors on Windows may write a byte order mark.
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
         _refuse(f"{path}: the file does not exist", error)

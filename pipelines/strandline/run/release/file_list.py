@@ -81,10 +81,12 @@ def publish_list(
         return [
             f"{MANIFEST} is out of date: {partial} shared files have rows that belong to no source"
         ]
+    # The next step is outside any transaction, so check the lease first.
     store.require_lease()
     size, digest = write_manifest(location, list_out(store))
     facts = {"attempt": attempt, "size": size, "digest": digest.hex()}
     if render_index is not None:
         facts["index"] = write_beside(location, INDEX, render_index(list_out(store))).digest.hex()
+    # Record the list last: after a crash, the next attempt writes the list again.
     store.write(Change(meta={LISTED: facts}))
     return []

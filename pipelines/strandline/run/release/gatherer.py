@@ -89,6 +89,7 @@ class Gatherer:
 
     def close(self) -> None:
         """Stop gathering, and wait for the thread."""
+        # The thread sees the flag and stops merging early.
         self._is_leaving = True
         if self._thread is not None:
             self._thread.join()
@@ -141,6 +142,7 @@ class Gatherer:
         scratch = self.folder.shards / ARTIFACTS
         try:
             with naming_volume(self.folder.shards), self.heartbeat.trusting():
+                # A killed process may have left files.
                 shutil.rmtree(scratch, ignore_errors=True)
                 found = [
                     each
@@ -165,6 +167,7 @@ class Gatherer:
             self.stages[stage].artifacts(find_merged(self.folder.shards, state, stage), folder)
             return _list_files(stage, folder)
         except Exception as error:
+            # A full or broken disk is no fault of the stage, and ends the attempt.
             if isinstance(error, OSError) and error.errno in FAULTS_OF_DISKS:
                 raise
             what = " ".join(f"{type(error).__name__}: {error}".split())
@@ -303,6 +306,7 @@ def _publish_new(
     folder, merged = gatherer.folder, read_state(store).merged
     pieces = {stage: merged[stage].pieces for stage in plan.gathering if stage in merged}
     with gatherer.artifacts() as artifacts:
+        # A failed stage must not replace the published artifacts by an incomplete set.
         gatherer.check()
         latest = find_newest(folder)
         if not artifacts or (latest is not None and _holds(latest, artifacts)):

@@ -98,7 +98,9 @@ def move_outputs(
             )
             if not verdict.problems:
                 store.require_lease()  # the next step is outside any transaction
+                # Claim before the record: after a crash in between, the move can be repeated.
                 claim_location(location, owner, inherits=is_own(recorded))
+                # Ask before the next line overwrites the answer.
                 is_left = knows_location(store) and old not in {None, location}
                 record_location(store, plan.fingerprint, recorded)
                 store.write(Change(meta={LISTED: None}))  # the next run writes it to the new place

@@ -142,6 +142,7 @@ class RedoListing(Listing):
         start: Start,
         location: str,
     ) -> None:
+        # A part of the sources proves nothing about missing sources, hence False.
         super().__init__(self._list(), lambda: False)
         self._all = listing
         self._open_store = open_store
@@ -177,7 +178,7 @@ class RedoListing(Listing):
                 return
 
     def _choose(self, sources: list[Source]) -> list[Source]:
-        listed = [(identify(source, 0), source) for source in sources]
+        listed = [(identify(source, 0), source) for source in sources]  # digests need no position
         digests = [each.source for each, _ in listed]
         with self._open_store() as store:
             entries, records = store.find_finished(digests), store.find_records(digests)

@@ -83,6 +83,7 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
         is_trial = tools.cuts.needs_trial
         listed = tools.list_sources()
         listing = RedoListing(plan, listed, tools.open_store, starts, start, tools.location)
+        # A trial covers a few sources, so the starting point stays due for the rest.
         if is_trial:
             listing.limit(TRIAL_SOURCES)
         else:

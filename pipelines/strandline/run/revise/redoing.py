@@ -95,6 +95,7 @@ class RevisingWriter(LedgerWriter):
                 continue
             entry = entries[listed.source]
             failure = failures.get(listed.source)
+            # Failures of another version prove nothing about this version.
             before = failure.times if failure and failure.version == entry.version else 0
             self._former[listed.source] = entry, record
             if failure is not None:

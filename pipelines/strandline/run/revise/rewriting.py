@@ -78,6 +78,7 @@ def tidy_shared(
             if why:
                 notes.append(f"{name} still has {gone} rows of changed or removed sources: {why}")
             work()
+    # Remove the old files, which no record names any more.
     sweep_shared(store, outputs, work)
     return notes
 
@@ -127,6 +128,7 @@ def _write(
         old = {each: stack.enter_context(outputs.open_shared(stem + each)) for each in suffixes}
         group = stack.enter_context(outputs.grouped())
         for suffix in suffixes:
+            # A copy starts at the beginning of all files.
             for each in old.values():
                 each.seek(0)
             copy = partial(sink.copy_rows, old, ranges, suffix)
@@ -140,6 +142,7 @@ def _locate_parts(
 ) -> dict[Output, Output]:
     """Map the parts of a rewritten file to their new outputs."""
     sizes = list(accumulate((output.size for output in own), initial=0))
+    # Tasks share the size of the new file in proportion to the former sizes.
     bounds = [written.size * bound // max(1, sizes[-1]) for bound in sizes]
     return {
         output: output._replace(

@@ -104,6 +104,7 @@ def wait_for(
 ) -> Process | None:
     """Wait until processes are gone. Return a process that is still alive in the end, or None."""
     for left in range(round(seconds / PAUSE_SECONDS), -1, -1):
+        # The kernel reuses pids, so compare the start time too.
         alive = [each for each in processes if find_process(each.pid) == each]
         if not alive:
             return None

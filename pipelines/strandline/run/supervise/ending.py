@@ -161,6 +161,7 @@ def _count(
     sources, remaining = SourceCounts(), None
     if reported:
         sources, remaining = reported.sources, reported.remaining
+    # The ledger may have finished sources that the driver did not count.
     finished = max(sources.finished, progress.finished)
     sources = sources.model_copy(update={"finished": finished})
     return sources, progress.remaining if remaining is None else remaining
@@ -172,6 +173,7 @@ def _find_memory(end: DriverEnd) -> Iterator[Evidence]:
         message = f"the kernel killed {what} of this cgroup for memory"
         yield Evidence(Cause.OOM_KILLED, message, "cgroup", {"kills": kills})
     for kill in end.log:
+        # Ray's processes have names such as `raylet`, `gcs_server`, and `ray::NAME`.
         is_rays = kill.name.startswith(("ray", "gcs_server"))
         # A cgroup counts kills by its own limit. If our cgroup counted none, another Ray was
         # killed.

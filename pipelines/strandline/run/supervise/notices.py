@@ -18,9 +18,9 @@ from strandline.storage.outputs.disk.whole_files import show_whole
 
 MOST_BYTES = 4096
 _MOST_NODES = 10_000
-_MOST_NAME = 253
-_MOST_WORDS = 500
-_MOST_SECONDS = 1e6
+_MOST_NAME = 253  # characters of a DNS name
+_MOST_WORDS = 500  # characters of a reason
+_MOST_SECONDS = 1e6  # about 11 days
 # A node that was due this long ago has stayed, or another node has its address by now.
 _PAST_SECONDS = 120.0
 
@@ -59,12 +59,14 @@ def parse_notice(body: bytes, now: float) -> NodeNotice:
     node, seconds, why = (content.get(name) for name in ("node", "seconds", "why"))
     if not isinstance(node, str) or not 0 < len(node) <= _MOST_NAME:
         raise NoticeError("`node` must be the address of a node")
+    # A boolean is an int to Python.
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         raise NoticeError("`seconds` must be a number")
     if not 0 <= seconds <= _MOST_SECONDS:
         raise NoticeError("`seconds` must be the time until the node is gone")
     if not isinstance(why, str | None):
         raise NoticeError("`why` must be text")
+    # Reasons are shown in terminals, where control characters could do harm.
     words = "".join(each if each.isprintable() else " " for each in why or "")
     return NodeNotice(node, now + seconds, words[:_MOST_WORDS])
 
@@ -99,6 +101,7 @@ class NoticeFile:
         """Return all notices. Read the file only if it has changed."""
         try:
             status = self._path.stat()
+            # A replaced file has another inode, even within the resolution of file times.
             seen = status.st_ino, status.st_mtime_ns, status.st_size
             if seen != self._seen:
                 content = json.loads(self._path.read_bytes())

@@ -340,6 +340,7 @@ def _add_requests(progress: Document, registry: CollectorRegistry) -> None:
         seconds = known.get("seconds")
         for name, value in (seconds if isinstance(seconds, Mapping) else {}).items():
             bound = math.inf if value is None else _number(value)
+            # `p95` becomes `0.95`.
             times.labels(stage, f"0.{name.removeprefix('p')}").set(bound)
 
 
@@ -361,13 +362,14 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         """A single request."""
 
-        timeout = 5.0
+        timeout = 5.0  # seconds without data from a client
 
         def do_GET(self) -> None:
             """Answer a read request."""
             path, token = self.path.partition("?")[0], self.headers.get(HEADER, "")
             status, kind, body = server.answer(path, token)
             self._send(status, kind, body)
+            # Only after sending: a response that failed does not count as read.
             if status is not HTTPStatus.UNAUTHORIZED:
                 server.note_sent(path, (token, self.headers.get(RELEASE_HEADER, "")))
 

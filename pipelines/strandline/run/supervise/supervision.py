@@ -92,6 +92,7 @@ def supervise(
         if ended.is_stopped or not outcome.exit_code:
             return outcome.exit_code
         history.append(recall(ended, resets=not history))
+        # An attempt without the ledger names no ID, so keep the last known.
         ledger = ended.ledger or ledger
         decision = _find_end(policy, ended, history[-1].cause) or decide(
             policy, history, around.time(), uid=ledger, drawn=around.draw()

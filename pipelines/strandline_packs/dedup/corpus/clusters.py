@@ -42,6 +42,7 @@ def link_rows(table: pa.Table) -> pa.Table:
     """
     all_keys, _, _, sources = (find_column(table, name) for name in BUCKETS.names)
     buckets, ids = read_digests(table, "bucket"), read_digests(table, "id")
+    # Sort by bucket, then id, so that rows of a bucket and repeated keys become neighbours.
     order = np.lexsort((ids, buckets))
     buckets, ids = buckets[order], ids[order]
     is_next = buckets[1:] == buckets[:-1]
@@ -49,6 +50,7 @@ def link_rows(table: pa.Table) -> pa.Table:
     nodes, positions, numbers = np.unique(ids, return_index=True, return_inverse=True)
     numbers = numbers.astype(np.int32)
     components = Components(len(nodes))
+    # Joining neighbours is enough to connect a whole bucket.
     components.join(numbers[:-1][is_next], numbers[1:][is_next])
     firsts = components.find(np.arange(len(nodes), dtype=np.int32))
     linked = np.flatnonzero(np.bincount(firsts, minlength=len(nodes))[firsts] > 1)
@@ -73,6 +75,7 @@ def list_dropped(
         note_former: called with the number of retained rows that are dropped because only the first
             key of a cluster stays. None keeps all retained rows.
     """
+    # Read the links once per step: keys of all links would not fit in memory.
     nodes = _list_nodes(read_links())
     components = Components(len(nodes))
     for links in read_links():
@@ -83,6 +86,7 @@ def list_dropped(
     has_kept[components.find(np.flatnonzero(was_kept).astype(np.int32))] = True
     first: dict[int, str] = {}
     for numbers, roots, keys in _list_once(nodes, components, read_links()):
+        # Rows that earlier runs retained take precedence over new rows of a cluster.
         may_stay = was_kept[numbers] | ~has_kept[roots]
         standing = keys.filter(pa.array(may_stay)).to_pylist()
         for root, key in zip(roots[may_stay].tolist(), standing, strict=True):
@@ -144,7 +148,7 @@ def _find_nodes(nodes: Digests, wanted: Iterable[Digests]) -> npt.NDArray[np.boo
     is_found = np.zeros(len(nodes), dtype=bool)
     for ids in wanted:
         numbers = np.searchsorted(nodes, ids)
-        is_within = numbers < len(nodes)
+        is_within = numbers < len(nodes)  # `searchsorted` returns the length behind the last node
         numbers = numbers[is_within]
         is_found[numbers[nodes[numbers] == ids[is_within]]] = True
     return is_found

@@ -56,6 +56,7 @@ class ListKept(Stage):
             MissingColumnError: a file has no buckets, or no file is a list.
         """
         files = list_references(task)
+        # Recognize the list by a column: the pipeline may use any file name.
         lists = [file for file in files if STAYS in list_columns(file)]
         if not lists:
             msg = (
@@ -77,6 +78,7 @@ def _read_list(files: list[FileReference]) -> KeyList:
 def _list_rows(file: FileReference, dropped: KeyList) -> pa.Table:
     """Return the rows of a file that stay, each once: all buckets of one are in the same file."""
     portions = read_portions(file, _COLUMNS)
+    # The empty table provides the schema for a file without rows.
     table = pa.concat_tables([BUCKETS.empty_table().select(_COLUMNS), *portions])
     table = table.filter(pc.is_null(table["source"]))  # the other rows represent keys
     _, positions = np.unique(read_digests(table, "id"), return_index=True)

@@ -73,6 +73,7 @@ class JoinParagraphs(Stage):
             MissingColumnError: a column is not there.
             TypeError: a column holds no text.
         """
+        # Check only: `set_column` would silently add a missing column.
         find_column(task.table, self.params.key)
         documents = list_strings(task.table, DOCUMENT)
         texts = list_strings(task.table, self.params.column)

@@ -20,7 +20,7 @@ from strandline_packs.dedup.key_lists import list_key_files
 
 KEPT = pa.schema([("id", DIGEST)])
 
-_BATCH_ROWS = 100_000
+_BATCH_ROWS = 100_000  # rows in memory at a time
 
 
 def read_portions(file: FileReference, names: list[str]) -> Iterator[pa.Table]:

@@ -20,6 +20,7 @@ DIGEST = pa.binary(DIGEST_BYTES)
 BUCKETS = pa.schema(
     [("key", pa.string()), ("id", DIGEST), ("bucket", DIGEST), ("source", pa.string())]
 )
+# Prefix that keeps buckets of keys apart from buckets of contents.
 _OF_KEYS = b"key\0"
 
 Digests = npt.NDArray[np.bytes_]
@@ -92,6 +93,7 @@ def columns_of(schema: pa.Schema) -> Columns:
 
 
 def _digest_row(key: str, buckets: Sequence[bytes]) -> bytes:
+    # Without the count, the bytes of a bucket could pass for the start of a key.
     return digest_bytes(len(buckets).to_bytes(4, "big") + b"".join(buckets) + key.encode())
 
 

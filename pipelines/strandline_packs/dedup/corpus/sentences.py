@@ -112,6 +112,7 @@ class DigestSentences(Stage):
         )
 
     def _digest(self, run: str) -> list[bytes]:
+        # Runs without text are never duplicates.
         return [digest_values([run.strip()], self.params.normalise)] if run.strip() else []
 
 
@@ -165,11 +166,13 @@ class DropListedSentences(DropListed):
             params.name_runs(key, len(sentences))
             for key, sentences in zip(list_texts(table, params.key), cut, strict=True)
         ]
+        # Search for the keys of all texts at once, in a single array operation.
         listed = iter(self._listed.find([name for runs in names for name in runs]))
         left = [
             self._shorten(text, sentences, list(islice(listed, len(runs))))
             for text, sentences, runs in zip(texts, cut, names, strict=True)
         ]
+        # An unchanged text is the same object; limits apply to shortened texts only.
         reasons = [
             None if after is before else self._find_fault(after)
             for before, after in zip(texts, left, strict=True)
@@ -183,6 +186,7 @@ class DropListedSentences(DropListed):
 
     def _shorten(self, text: str, sentences: list[str], is_listed: list[bool]) -> str:
         """Return the remaining text, or the unchanged text if no run is listed."""
+        # Listed runs may overlap, so a set avoids counting a sentence twice.
         gone = {
             at + step
             for at, goes in enumerate(is_listed)

@@ -76,6 +76,7 @@ class SignTexts(Stage):
             return []
         size = VALUE_BYTES * self.params.rows
         return [
+            # Prefix the band number: equal values in different bands are no agreement.
             digest_bytes(band.to_bytes(2, "big") + signature[band * size : (band + 1) * size])
             for band in range(self.params.bands)
         ]

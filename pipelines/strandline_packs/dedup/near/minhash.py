@@ -42,8 +42,10 @@ def hash_joined_runs(words: Sequence[str], size: int) -> Hashes:
     # Slice the encoded text: joining and encoding every run takes longer than hashing it.
     starts = list(accumulate((len(word) + 1 for word in encoded), initial=0))
     bounds = zip(starts, starts[length:], strict=False)
+    # MinHash ignores repetitions, so equal runs are hashed once. `end - 1` drops the last blank.
     runs = {text[begin : end - 1] for begin, end in bounds}
     digests = b"".join([hashlib.sha1(run, usedforsecurity=False).digest() for run in runs])
+    # The first 4 of 20 bytes, as in datasketch's `sha1_hash32`.
     return np.ascontiguousarray(np.frombuffer(digests, "<u4")[:: _DIGEST_BYTES // VALUE_BYTES])
 
 
@@ -78,6 +80,7 @@ def hash_runs(hashes: npt.NDArray[np.uint64], size: int) -> Hashes:
     """
     length = min(size, len(hashes))
     runs = np.zeros(len(hashes) - length + 1, np.uint64)
+    # Polynomial hash modulo 2^64, which depends on the order of the words.
     for at in range(length):
         runs = runs * _FACTOR + hashes[at : at + len(runs)]
     # The upper half depends on all bits.

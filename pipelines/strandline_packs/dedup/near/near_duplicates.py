@@ -58,7 +58,9 @@ def cut_bands(threshold: float) -> tuple[int, int]:
 
     Longer bands cause fewer useless comparisons, so choose the longest that misses few pairs.
     """
+    # A band longer than half a signature would leave room for a single band.
     lengths = range(1, PERMUTATIONS // 2 + 1)
+    # `(1 - t^r)^b` is the chance that a pair at the threshold has no equal band among b bands.
     fit = [
         length
         for length in lengths
@@ -85,6 +87,7 @@ class _Clusters:
         first = key
         while first in self._parents:
             first = self._parents[first]
+        # Attach all visited keys to the first: later calls take fewer steps.
         while key != first:
             self._parents[key], key = first, self._parents[key]
         return first

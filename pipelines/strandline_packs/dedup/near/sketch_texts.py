@@ -26,7 +26,7 @@ from strandline_packs.tables.contents.row_groups import open_parquet
 
 SIGNATURES = "signatures.parquet"
 SCHEMA = pa.schema([("key", pa.string()), ("signature", pa.binary(SIGNATURE_BYTES))])
-_ROWS = 10_000
+_ROWS = 10_000  # rows of a row group, and in memory at a time
 
 
 class SketchTexts(StatefulFilter):
@@ -46,6 +46,7 @@ class SketchTexts(StatefulFilter):
     def setup(self) -> None:
         """Load the library."""
         self._signer = Signer(self.params.words)
+        # Without reset, packed rows stay in the buffer until `flush`.
         self._packer = msgpack.Packer(autoreset=False)
 
     def process(self, task: Task) -> Task:

@@ -53,7 +53,9 @@ def plan_shape(keys: int, error_rate: float, spare: float = _SPARE) -> BloomShap
         error_rate: rate of false positives, between 0 and 1.
         spare: factor by which the filter exceeds the average size for this rate.
     """
+    # The best number of hashes for a filter of minimal size is -log2 of the error rate.
     hashes = max(1, math.ceil(-math.log2(error_rate)))
+    # `error = (1 - exp(-hashes * keys / bits)) ** hashes`, solved for `bits`.
     bits = -hashes * keys / math.log1p(-(error_rate ** (1 / hashes))) * spare
     segments = max(1, math.ceil(bits / 8 / _SEGMENT_BYTES))
     return BloomShape(hashes, segments, max(_LEAST_BYTES, math.ceil(bits / 8 / segments)))
@@ -76,6 +78,7 @@ def write_bits(digests: Digests, shape: BloomShape, file: BinaryIO) -> float:
         flags = np.zeros(shape.segment_bytes * 8, bool)
         for positions in _list_positions(digests[start:end], shape):
             flags[positions] = True
+        # A digest is found by mistake if all hashes hit set bits.
         rates.append(float(flags.mean()) ** shape.hashes)
         file.write(np.packbits(flags, bitorder="little").tobytes())
     return math.fsum(rates) / len(rates)
@@ -83,6 +86,7 @@ def write_bits(digests: Digests, shape: BloomShape, file: BinaryIO) -> float:
 
 def find_in_bits(digests: Digests, shape: BloomShape, bits: npt.NDArray[np.uint8]) -> list[bool]:
     """Return whether each digest is in a filter: always True for one that was added."""
+    # Multiply and shift: maps upper halves evenly to segments, in the order of the digests.
     segments = (digests >> _HALF) * np.uint64(shape.segments) >> _HALF
     found = np.ones(len(digests), bool)
     for positions in _list_positions(digests, shape):
@@ -94,12 +98,14 @@ def find_in_bits(digests: Digests, shape: BloomShape, bits: npt.NDArray[np.uint8
 
 def _divide_up(edges: Digests, segments: int) -> Digests:
     """Return the first upper half of a digest that is in each segment."""
+    # Negated floor division rounds up. Unsigned numbers can't be negated, hence the cast.
     return -(-edges.astype(np.int64) // segments).astype(np.uint64)
 
 
 def _list_positions(digests: Digests, shape: BloomShape) -> Iterator[npt.NDArray[np.uint64]]:
     """Yield for each hash the bit positions of the digests in their segments."""
     size = np.uint64(shape.segment_bytes * 8)
+    # Multiples of the golden ratio, as in SplitMix64, make the hashes independent.
     for number in range(1, shape.hashes + 1):
         yield _mix(digests + np.uint64(number * 0x9E3779B97F4A7C15 % (1 << 64))) % size
 

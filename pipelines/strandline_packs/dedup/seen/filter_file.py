@@ -31,8 +31,8 @@ from strandline_packs.dedup.seen.bloom_filter import (
 )
 
 FORMAT = "strandline-bloom-1"
-_BLOCK = 4096
-_MORE = 1.02
+_BLOCK = 4096  # bytes of the header
+_MORE = 1.02  # growth if too many bits are set
 
 
 class FilterHead(BaseModel):
@@ -108,6 +108,7 @@ def write_filter(
             segments=shape.segments,
             segment_bytes=shape.segment_bytes,
         )
+        # Write the header last: the actual error rate depends on the written bits.
         file.seek(0)
         file.write(_render_head(head))
     return head
@@ -144,5 +145,6 @@ def _write_bits(digests: Digests, shape: BloomShape, file: BinaryIO) -> float:
 
 def _render_head(head: FilterHead) -> bytes:
     return (
+        # Blanks fill the block, because JSON parsers ignore white space; the bits start behind.
         json.dumps(head.model_dump(mode="json", by_alias=True)).encode().ljust(_BLOCK - 1) + b"\n"
     )

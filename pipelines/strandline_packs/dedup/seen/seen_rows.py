@@ -27,6 +27,7 @@ def digest_rows(
     rows = list(zip(*texts, strict=True))
     is_filled = [any(map(str.strip, row)) for row in rows]
     raw = [
+        # Half of a digest is enough: collisions of 64 bits are rarer than errors of the filter.
         digest_values(row, normalise)[: DTYPE.itemsize]
         for row, is_some in zip(rows, is_filled, strict=True)
         if is_some

@@ -52,8 +52,9 @@ from strandline_packs.models.asking.traffic.wire import LoopThread, Wire, WireLi
 from strandline_packs.models.asking.verdicts.refusal_words import clean
 
 _KEEPING = KeepingTerms(64, 1.0, is_eager=True)
+# Every write to a store is a request and a new object, so the groups are larger.
 _KEEPING_IN_STORES = KeepingTerms(1024, 10.0, is_eager=False)
-_NONCE_BYTES = 8
+_NONCE_BYTES = 8  # bytes in the name of a worker's log
 _HIDDEN = "***"
 
 
@@ -67,6 +68,7 @@ class AskModel(Stage):
     Params = AskParams
     params: AskParams
     packages: ClassVar[tuple[str, ...]] = PACKAGES
+    # These parameters affect location, speed, and cost of requests, but no answers.
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset(
         {
             *("url", "key", "requests", "concurrency", "tries", "outage_limit", "timeouts"),
@@ -194,6 +196,7 @@ class AskModel(Stage):
         store = ConversationStore(self._session.book)
         digest = partial(digest_request, params.endpoint, rules=find_rules(params, None))
         build = partial(build_messages_body, params.model, params.parameters)
+        # All conversations of a task share the store and the empty dict of locks.
         ask = partial(Conversation, self._ask_body, build, digest, store, {})
         check = None if self._schema is None else self._schema.find_fault
         columns = {name: task.table[name] for name in task.table.column_names}
@@ -214,10 +217,12 @@ class AskModel(Stage):
         try:
             with self.waiting():
                 yield
+        # These errors contain no text of the server, and so no key.
         except (BudgetSpentError, StageInterruptedError):
             raise
         except StageStoppedError as error:
             msg = self._hide(str(error))
+            # Do not chain the error: the original message may contain the key.
             raise StageStoppedError(msg, is_lasting=error.is_lasting, cause=error.cause) from None
         for name, number in self._session.tally.take().items():
             self.count(name, number)

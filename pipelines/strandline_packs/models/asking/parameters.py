@@ -287,6 +287,7 @@ class AskParams(Stage.Params):
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             msg = "`url` must begin with http:// or https:// and have a host"
             raise ValueError(msg)
+        # Messages show the URL, so the URL must not contain secrets.
         if parts.username or parts.password or parts.query:
             msg = "`url` must have no name, password or query; set the key by `key: {env: NAME}`"
             raise ValueError(msg)
@@ -391,6 +392,7 @@ class AskParams(Stage.Params):
         if self.key is None:
             return None
         key = os.environ.get(self.key.env, "").strip()
+        # HTTP headers hold printable ASCII only.
         if not key or not key.isascii() or not key.isprintable():
             msg = f"the environment variable {self.key.env} has no key for {self.server}; set it"
             raise ValueError(msg)

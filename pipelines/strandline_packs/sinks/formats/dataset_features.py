@@ -80,6 +80,7 @@ def _wrap_media(name: str, column: pa.Array) -> pa.Array:
         raise TypeError(msg)
     content = column.cast(pa.binary())
     paths = pa.nulls(len(column), pa.string())
+    # A missing value is a null struct, not a struct of nulls.
     mask = pc.is_null(content)
     return pa.StructArray.from_arrays([content, paths], fields=list(_MEDIA), mask=mask)
 
@@ -88,6 +89,7 @@ def _number_labels(name: str, column: pa.Array, feature: LabelFeature) -> pa.Arr
     kind, count = column.type, len(feature.classes)
     if pa.types.is_integer(kind):
         least, most = pc.min_max(column).values()
+        # `min_max` is null for a column without values.
         if column.null_count < len(column) and not (0 <= least.as_py() <= most.as_py() < count):
             msg = f"the column {name!r} has numbers that are not among its {count} classes"
             raise ValueError(msg)

@@ -74,6 +74,7 @@ class MdsShard(NamedTuple):
             ShardError: the shard exceeds the range of its offsets.
         """
         count = len(self.samples)
+        # The head has the count, and the offsets of all samples and of the end.
         begin = _WORD.itemsize * (count + 2) + len(self.config)
         ends = np.cumsum([begin, *map(len, self.samples)], dtype=np.int64)
         if ends[-1] > _MOST:
@@ -93,11 +94,13 @@ def encode_table(table: pa.Table) -> MdsShard:
         ValueError: two columns have one name.
     """
     check_names(table.schema)
+    # In the order of names, as MosaicML's writer stores columns.
     columns = [choose_column(field) for field in sorted(table.schema, key=lambda each: each.name)]
     values = [column.encode(table) for column in columns]
     is_free = [column.size is None for column in columns]
     samples = []
     for row in zip(*values, strict=True) if columns else ():
+        # The sizes of values without a fixed size precede all values.
         sizes = [len(part) for part, free in zip(row, is_free, strict=True) if free]
         samples.append(b"".join((np.array(sizes, _WORD).tobytes(), *row)))
     return MdsShard(_format_config(columns), samples)
@@ -203,10 +206,12 @@ def _list_arrays(table: pa.Table, name: str, number: str) -> Iterator[bytes]:
             msg = f"the column {name!r} has nulls in its lists, which MDS can't store"
             raise ShardError(msg)
         values = items.to_numpy(zero_copy_only=False).astype(_little(number), copy=False)
+        # The length takes 1, 2, 4, or 8 bytes, as few as needed.
         length, power = len(values), 0
         while length >= 1 << (8 << power):
             power += 1
         shape = length.to_bytes(1 << power, "little")
+        # First byte: the number of dimensions (1), and the width of the length as a power of two.
         yield bytes([1 << 2 | power]) + shape + values.tobytes()
 
 

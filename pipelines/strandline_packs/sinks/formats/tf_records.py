@@ -21,8 +21,8 @@ from strandline_packs.sinks.json_values import list_cells
 Checksum = Callable[[bytes], int]
 _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")
-_MASK, _WORD = 0xA282EAD8, 0xFFFFFFFF
-_SEPTET, _MORE = 0x7F, 0x80
+_MASK, _WORD = 0xA282EAD8, 0xFFFFFFFF  # TFRecord's mask for checksums; 32 bits
+_SEPTET, _MORE = 0x7F, 0x80  # protobuf numbers: 7 bits per byte, and a flag for more
 _SEPTETS = np.arange(10, dtype=np.uint64)  # a number takes ten bytes at most
 # Tags of protobuf fields; length and bytes follow.
 _FIRST, _SECOND = b"\x0a", b"\x12"
@@ -56,8 +56,10 @@ def encode_records(table: pa.Table, checksum: Checksum) -> Iterator[bytes]:
         ValueError: two columns share a name, or an integer exceeds the signed 64-bit range.
     """
     check_names(table.schema)
+    # Sort the names: the order of columns must not change the bytes.
     columns = [_encode_column(table, name) for name in sorted(table.column_names)]
     for row in zip(*columns, strict=True) if columns else ():
+        # An `Example` contains `Features`, a map whose entries have a key and a value.
         example = _delimit(_FIRST, b"".join(_delimit(_FIRST, entry) for entry in row))
         yield b"".join(_frame(example, checksum))
 
@@ -162,6 +164,7 @@ def _pack(content: bytes) -> bytes:
 
 def _pack_integers(numbers: npt.NDArray[np.int64]) -> bytes:
     """Return numbers one after another, each in septets, the lowest first."""
+    # Protobuf treats a negative number as unsigned, so the number takes ten bytes.
     rest = numbers.astype(np.int64).view(np.uint64)[:, None] >> (_SEPTETS * np.uint64(7))
     is_more = (rest >> np.uint64(7) > 0) & (_SEPTETS[-1] > _SEPTETS)
     is_there = np.column_stack([np.ones(len(numbers), bool), is_more[:, :-1]])

@@ -60,6 +60,7 @@ class MegatronLayout(TokenLayout):
         TokenBytes.TWO: pa.uint16(),
         TokenBytes.FOUR: pa.int32(),
     }
+    # Megatron's codes of types: 8 is uint16, 4 is int32.
     _codes: ClassVar[dict[TokenBytes, int]] = {TokenBytes.TWO: 8, TokenBytes.FOUR: 4}
 
     def format_index(self, sizes: Sequence[int], width: TokenBytes) -> bytes:
@@ -70,6 +71,7 @@ class MegatronLayout(TokenLayout):
                 _MAGIC + _HEAD.pack(_VERSION, self._codes[width], count, count + 1),
                 struct.pack(f"<{count}i", *sizes),
                 struct.pack(f"<{count}q", *begins) if count else b"",
+                # Every document is a separate sequence.
                 struct.pack(f"<{count + 1}q", *range(count + 1)),
             )
         )

@@ -141,6 +141,7 @@ def _find_json(text: bytes) -> tuple[str, str] | None:
     try:
         json.loads(line)
     except (ValueError, RecursionError):
+        # A line of a pretty-printed object ends where a value begins.
         if line.endswith((b"{", b"[", b",")):
             return "one JSON object over several lines", "write each object as a line (jq -c .)"
         return "JSON whose first line is damaged", _FETCH_AGAIN
@@ -148,6 +149,7 @@ def _find_json(text: bytes) -> tuple[str, str] | None:
 
 
 def _is_text(first: bytes) -> bool:
+    # Control characters other than white space and escape, which text rarely has.
     return not re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", first)
 
 

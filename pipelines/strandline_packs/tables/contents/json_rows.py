@@ -17,7 +17,7 @@ from strandline.data.tables.schemas import NOT_THERE
 
 Row = Mapping[str, Any]
 
-_LARGEST = 2**63 - 1
+_LARGEST = 2**63 - 1  # largest signed 64-bit integer
 _LARGEST_EXACT = 2**53  # larger whole numbers lose digits in a fraction's type
 _ARROW_ERRORS = (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError, TypeError)
 _OTHER_TYPE = "value of another type than its column"
@@ -240,6 +240,7 @@ def _find_inexact(
         if not (broken and whole):
             continue
         details = "a whole number beyond 53 bits and a fraction are in one column"
+        # Give up the smaller of both groups of rows.
         for at in min((whole, broken), key=len):
             found[at] = RowMisfit(path, "number that would lose digits", details)
     return found

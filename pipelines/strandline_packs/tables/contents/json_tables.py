@@ -89,6 +89,7 @@ class JsonTables:
         if any(table.column(name).num_chunks != 1 for name in names):
             return None
         columns = {name: table.column(name).chunk(0) for name in names}  # no copy is made
+        # Python infers null for a column without values, not the type of earlier blocks.
         for name in texts:
             if columns[name].null_count == len(columns[name]):
                 columns[name] = pa.nulls(len(columns[name]))
@@ -106,6 +107,7 @@ def _are_objects(lines: Sequence[bytes]) -> bool:
     ends = {line[-1:] for line in lines}
     if b"\r" in ends:  # lines that end in CR and LF
         ends = {line.removesuffix(b"\r")[-1:] for line in lines}
+    # Shorter lines have no room for so many pairs of brackets.
     long = (line for line in lines if len(line) >= 2 * _MOST_BRACKETS)
     return ends == {b"}"} and all(
         line.count(b"{") + line.count(b"[") <= _MOST_BRACKETS for line in long

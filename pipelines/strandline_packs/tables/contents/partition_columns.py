@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from strandline.data.tables.columns import check_names
 
-_NULL = "__HIVE_DEFAULT_PARTITION__"
+_NULL = "__HIVE_DEFAULT_PARTITION__"  # Hive's name for null
 
 
 class Partitioning(StrEnum):

@@ -157,6 +157,7 @@ def parse_footer(footer: bytes, size: int) -> tuple[pq.FileMetaData, _Layout]:
         ParquetDamageError: the footer contradicts itself.
         pa.ArrowException, OSError, UnicodeDecodeError: the bytes are no footer.
     """
+    # Arrow parses whole files only: present the footer as a file without pages.
     tail = len(footer).to_bytes(4, "little") + _MAGIC
     metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer + tail))
     return metadata, _measure(metadata, size)
@@ -281,6 +282,7 @@ def _check_columns(metadata: pq.FileMetaData, size: int) -> None:
         return
     unread = pq.ParquetFile(_Unread(size), metadata=metadata, pre_buffer=True)
     try:
+        # A type that Arrow can't read is no damage; reading the rows reports the type.
         with suppress(pa.ArrowNotImplementedError):
             unread.read_row_groups(range(metadata.num_row_groups), use_threads=False)
     except (pa.ArrowException, OSError) as error:
@@ -292,6 +294,7 @@ def _check_columns(metadata: pq.FileMetaData, size: int) -> None:
 def _find_end(chunk: pq.ColumnChunkMetaData) -> int:
     """Return where the last page of a column's part ends."""
     begin = chunk.data_page_offset
+    # As in Arrow, offset 0 means that the dictionary page does not exist.
     if chunk.has_dictionary_page and chunk.dictionary_page_offset:
         begin = min(begin, chunk.dictionary_page_offset)
     return int(begin + chunk.total_compressed_size)
@@ -306,5 +309,6 @@ def _find_joint(stream: BinaryIO, begin: int, end: int) -> int | None:
         window = kept + piece
         if (at := window.find(mark)) >= 0:
             return begin - len(window) + at + len(_MAGIC)
+        # Keep the last bytes, because the mark may cross two pieces.
         kept = window[-len(mark) + 1 :]
     return None

@@ -47,6 +47,7 @@ def list_lines(
         lines.seek(start - 1)
         at += _skip(lines) - 1
     while stop is None or at < stop:
+        # Read a byte beyond the limit, to detect a line that is too long.
         content = lines.readline(most_bytes + 1)
         if not content:
             return
@@ -88,6 +89,7 @@ def list_blocks(
         if piece and _END not in piece:
             begun.append(piece)
             size += len(piece)
+            # Drop the content of a line above the limit; `size` still counts the bytes.
             if size > most_bytes:
                 begun.clear()
             continue

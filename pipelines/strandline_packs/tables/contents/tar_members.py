@@ -20,7 +20,7 @@ _CHECKSUM = slice(148, 156)
 _BASE_256 = 0x80
 _NEGATIVE = 0x40
 
-_FILES = b"0\x007"
+_FILES = b"0\x007"  # regular, in old notation, and contiguous
 _FOLDER = b"5"
 _NO_FILES = b"12346"  # links, devices, pipes
 _LABEL = b"V"
@@ -173,6 +173,7 @@ def _parse_number(text: bytes) -> int | None:
     if text[:1] and text[0] & _BASE_256:  # large numbers are binary
         first = text[0] & (_NEGATIVE - 1)
         value = int.from_bytes(bytes([first]) + text[1:])
+        # Callers reject any negative number.
         return value if not text[0] & _NEGATIVE else -1
     digits = text.partition(b"\0")[0].strip()
     try:

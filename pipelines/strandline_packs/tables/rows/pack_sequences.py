@@ -170,6 +170,7 @@ def _join(
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     values = pa.array(np.concatenate(parts), kind)
     joined = pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), values)
+    # Join with 64-bit offsets: the cast fails if the result exceeds 32 bits.
     return joined.cast(pa.list_(kind))
 
 

@@ -57,6 +57,7 @@ def fit_sequences(lengths: Sequence[int], size: int) -> list[list[SequencePiece]
     rooms: list[tuple[int, int]] = []  # free tokens and the sequence's number, in ascending order
     for piece in pieces:
         length = piece.end - piece.begin
+        # Find the smallest room that fits; of equal rooms, the earliest sequence.
         at = bisect_left(rooms, (length, 0))
         if at == len(rooms):
             rooms.append((size, len(sequences)))

@@ -65,6 +65,7 @@ def _list_batches(file: FileReference, stream: BinaryIO) -> Iterator[pa.RecordBa
     """Yield the batches of the concatenated Arrow files and streams in a file."""
     size = stream.seek(0, os.SEEK_END)
     at = 0
+    # An empty file enters the loop once, to be rejected.
     while at < size or not size:
         stream.seek(at)
         head = stream.read(len(_FILE))

@@ -36,7 +36,7 @@ from strandline_packs.tables.contents.first_bytes import (
 
 _KEY = "key"
 _MOST_CHARACTERS = 1 << 30  # limit for the length of a value; Python's default is 128 KiB
-_SNIFFED = 4096
+_SNIFFED = 4096  # bytes at the start of a file
 _ROWS_LOOKED_AT = 20  # enough to count columns
 _DELIMITERS = (",", ";", "\t", "|")
 _OPEN_QUOTE = "a quote in this row is open to the end of the file"
@@ -153,6 +153,7 @@ class ReadCsv(SchemaReader):
     def _read(self, file: FileReference) -> Iterator[pa.Table]:
         with open_decompressed(file.path) as stream:
             self._check_begin(file)
+            # Keep line ends as stored: quoted values may contain line ends.
             text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
             records = _list_records(file, self._parse(text, self.params.delimiter))
             names = self.params.header or self._read_header(file, records)
@@ -176,6 +177,7 @@ class ReadCsv(SchemaReader):
             quotechar=quote or None,
             quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
             escapechar=self.params.escape or None,
+            # Reject misplaced quotes, which `csv` would read as part of a value.
             strict=True,
         )
 
@@ -298,6 +300,7 @@ def _find_misfits(values: list[str], kind: CsvType) -> list[int]:
     try:
         _convert(values, kind)
     except pa.ArrowInvalid:
+        # Rare, so convert value by value to find the misfits.
         return [at for at, value in enumerate(values) if not _is_convertible(value, kind)]
     return []
 

@@ -28,12 +28,14 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Gt: "greater",
     ast.GtE: "greater_equal",
 }
+# Checked functions raise an error on overflow; Arrow's plain functions wrap around.
 _OPERATIONS: dict[type[ast.operator], str] = {
     ast.Add: "add_checked",
     ast.Sub: "subtract_checked",
     ast.Mult: "multiply_checked",
     ast.Div: "divide",
 }
+# Matches behind `\n`, and behind `\r` unless `\n` follows.
 _LINE_ENDS = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 _MOST_CHARACTERS, _MOST_NESTED = 10_000, 100
 _FUNCTIONS = ("abs", "contains", "endswith", "isnan", "len", "lower", "startswith", "time", "upper")
@@ -167,6 +169,7 @@ class RowExpression:
         return self._call("negate_checked", node, self._find(node.operand, table))
 
     def _join(self, node: ast.BoolOp, table: pa.Table) -> Values:
+        # Kleene logic: `False and null` is False instead of null.
         join = pc.and_kleene if isinstance(node.op, ast.And) else pc.or_kleene
         result = self._test(node.values[0], table)
         for value in node.values[1:]:
@@ -228,6 +231,7 @@ class RowExpression:
             msg = f"{argument.value!r} is not a time such as '2026-01-31' or '2026-01-31T12:00:00Z'"
             raise ExpressionError(self._describe(msg, argument)) from error
         if moment.tzinfo is None:
+            # Without a zone, a time compares with columns that have no zone.
             return pa.scalar(moment, pa.timestamp("us"))
         return pa.scalar(moment.astimezone(UTC), pa.timestamp("us", "UTC"))
 

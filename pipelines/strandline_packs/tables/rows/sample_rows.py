@@ -61,7 +61,9 @@ class SampleRows(RowFilter):
 
 def draw_share(key: str, seed: int) -> float:
     """Return a number above 0 and up to 1, determined only by a key and a seed."""
+    # The line end separates seed and key: (1, "2a") and (12, "a") must not draw alike.
     state = blake2b(f"{seed}\n".encode(), digest_size=8)
     state.update(key.encode("utf-8", "surrogatepass"))
     number = int.from_bytes(state.digest(), "big") >> (64 - _BITS)
+    # Above 0, so that a rate of 0 keeps no row.
     return (number + 1) / (1 << _BITS)

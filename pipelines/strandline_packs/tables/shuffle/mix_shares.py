@@ -33,10 +33,12 @@ class Draw(NamedTuple):
 
 def divide(total: int, weights: Mapping[str, float]) -> dict[str, int]:
     """Divide a whole number by weights: parts add up, and each is off by less than one."""
+    # Fractions are exact; sums of floats could differ from the total.
     whole = sum(map(Fraction, weights.values()))
     exact = {name: total * Fraction(weight) / whole for name, weight in weights.items()}
     parts = {name: int(share) for name, share in exact.items()}
     left = total - sum(parts.values())
+    # Largest remainders first. Ties go by name, so that the result is stable.
     for name in sorted(exact, key=lambda name: (parts[name] - exact[name], name))[:left]:
         parts[name] += 1
     return parts
@@ -53,6 +55,7 @@ def draw_shares(supply: Sequence[int], wanted: int) -> list[list[Draw]]:
     """
     count, whole = len(supply), sum(supply)
     epochs, rest = divmod(wanted, whole)
+    # Cut the cumulative sums, so that the shares add up exactly.
     cuts = [rest * sum_ // whole for sum_ in accumulate(supply, initial=0)]
     shares = [after - before for before, after in pairwise(cuts)]
     draws: list[list[Draw]] = [[] for _ in supply]
@@ -88,6 +91,7 @@ def find_largest(
     """
     wanted = divide_budget(budget)
     shares = [Fraction(limits[key] + 1, amount) for key, amount in wanted.items() if amount]
+    # Rounding moves a share by less than 1, which the number of shares covers.
     most = min(budget, int(budget * min(shares)) + len(wanted))
     while any(amount > limits[key] for key, amount in divide_budget(most).items()):
         most -= 1

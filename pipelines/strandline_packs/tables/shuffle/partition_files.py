@@ -87,6 +87,7 @@ def write_partitions(table: pa.Table, parting: PartitionRules, file: BinaryIO) -
     """
     check_names(table.schema)
     partitions = _find_partitions(table, parting)
+    # A stable sort: rows of a partition keep the order of the table.
     order = np.argsort(partitions, kind="stable")
     numbers, starts = np.unique(partitions[order], return_index=True)
     rows = table.take(pa.array(order)).combine_chunks()

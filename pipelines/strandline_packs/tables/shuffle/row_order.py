@@ -26,6 +26,7 @@ def part_keys(keys: Iterable[str], seed: int, count: int) -> npt.NDArray[np.int6
 
 def find_partitions(heads: npt.NDArray[np.unsignedinteger], count: int) -> npt.NDArray[np.int64]:
     """Return the partition, of `count`, of digests by the first 32 bits of each."""
+    # Multiply and shift: maps 32 bits evenly to the partitions.
     return heads.astype(np.int64) * count >> _HEAD_BITS
 
 
@@ -40,6 +41,7 @@ def order_keys(keys: Iterable[str], seed: int, of: str = "") -> Numbers:
 
 def draw_chance(seed: int, of: str) -> float:
     """Return a pseudorandom number from 0 to below 1 for a name."""
+    # A float holds 53 bits exactly.
     return float(order_keys([of], seed, "chance")[0] >> np.uint64(11)) / (1 << 53)
 
 
@@ -60,6 +62,7 @@ def _mix(numbers: Numbers) -> Numbers:
 
 
 def _digest_keys(keys: Iterable[str], seed: int, purpose: bytes) -> Numbers:
+    # Copy the keyed state instead of hashing the seed again for every key.
     begun = blake2b(key=_seed(seed, purpose), digest_size=_BYTES)
     digests = []
     for key in keys:

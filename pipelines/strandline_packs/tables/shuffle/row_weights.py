@@ -60,6 +60,7 @@ def weigh_rows(table: pa.Table, scales: Scales, unit: MixUnit) -> Weights | None
         return None
     column = find_column(table, name)
     kind = column.type
+    # A column without any value has the type null.
     if pa.types.is_null(kind):
         return np.zeros(table.num_rows, np.int64)
     if unit is MixUnit.BYTES:

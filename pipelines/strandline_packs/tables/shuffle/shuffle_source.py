@@ -59,6 +59,7 @@ class ShufflePartitions(FileSource):
         files = [FileReference(entry.key, entry.path) for entry in entries]
         target, is_parted = self.params.target_bytes, self.params.only_touched
         try:
+            # Any file has the number of partitions; the average size needs all footers.
             count, size = measure_partition(files if target else files[:1])
             groups = [facts.groups for facts in read_facts(files if is_parted else ())]
         except UnreadableFileError as error:

@@ -40,6 +40,7 @@ class WordFinder:
 
     def _add(self, item: str) -> None:
         runs = list_runs(item)
+        # A single word needs no expression: compare with the set of the text's words.
         if runs == [item]:
             self._words.add(item)
             return

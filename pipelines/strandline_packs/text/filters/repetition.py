@@ -25,6 +25,7 @@ class Repeats(NamedTuple):
 def count_repeats(items: Sequence[str]) -> Repeats:
     """Count the items that equal an earlier one."""
     seen: set[str] = set()
+    # `add` returns None, so the first occurrence is skipped.
     again = [item for item in items if item in seen or seen.add(item)]  # type: ignore[func-returns-value]
     return Repeats(len(again), sum(map(len, again)))
 
@@ -126,6 +127,7 @@ class Ngrams:
             positions, codes = self._find(n - 1)
             fits = positions + n <= len(self._ids)
             positions, codes = positions[fits], codes[fits]
+            # Unique for a code and a word, because ids are below `_known`.
             codes = codes * self._known + self._ids[positions + n - 1]
         if not positions.size:
             return positions, codes

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from strandline_packs.text.filters.words.word_rules import find_sentences, split_words
 
-_MOST_CHARACTERS = 50_000_000
+_MOST_CHARACTERS = 50_000_000  # see `_tokenize`
 
 
 class Splitting(StrEnum):
@@ -75,6 +75,7 @@ class SpacySplitter(Splitter):
         try:
             self._pipeline: Any = spacy.blank(self._language)
         except ImportError as error:
+            # spaCy raises ImportError for unknown languages too, not only for missing packages.
             if find_spec(f"spacy.lang.{self._language}") is not None:
                 raise
             msg = f"spaCy has no rules for the language {self._language!r}"
@@ -88,6 +89,7 @@ class SpacySplitter(Splitter):
         codes, known = tokens.to_array("ORTH").tolist(), self._words
         try:
             words = [known[code] for code in codes]
+        # Read the text of a word only once: reading the text of every token is slow.
         except KeyError:
             known.update((token.orth, token.text.strip()) for token in tokens)
             words = [known[code] for code in codes]

@@ -10,8 +10,8 @@ import re
 
 from strandline_api.texts import RedactionRule
 
-_ACCOUNT_MODULUS = 97
-_PHONE_DIGITS = range(8, 16)
+_ACCOUNT_MODULUS = 97  # an IBAN as a number leaves the rest 1 (ISO 7064)
+_PHONE_DIGITS = range(8, 16)  # E.164 allows up to 15 digits
 
 
 def is_public_ip(text: str) -> bool:
@@ -35,6 +35,7 @@ def is_ip(text: str) -> bool:
 def is_card_number(text: str) -> bool:
     """Return True for 13 to 19 digits, not all the same, with a right Luhn check digit."""
     digits = [int(character) for character in text if character.isdecimal()]
+    # The digits of a product such as 18 are added: 1 + 8.
     doubled = [sum(divmod(digit * 2, 10)) for digit in digits[-2::-2]]
     return len(set(digits)) > 1 and (sum(doubled) + sum(digits[-1::-2])) % 10 == 0
 
@@ -42,6 +43,7 @@ def is_card_number(text: str) -> bool:
 def is_account_number(text: str) -> bool:
     """Return True for an IBAN with right check digits."""
     letters = text.replace(" ", "")
+    # Country and check digits move to the end, and letters count from A = 10.
     numbers = "".join(str(int(letter, 36)) for letter in letters[4:] + letters[:4])
     return int(numbers) % _ACCOUNT_MODULUS == 1
 
@@ -62,6 +64,8 @@ EMAIL = RedactionRule(
 )
 IPV4 = RedactionRule(
     "ip",
+    # The look-behind follows the first digit, so that the search can skip to digits. No match in
+    # longer chains such as `v1.2.3.4` and `1.2.3.4.5`.
     re.compile(r"[0-9](?<![\w.][0-9])[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?!\.?\w)"),
     "<IP>",
     is_public_ip,

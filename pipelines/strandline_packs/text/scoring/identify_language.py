@@ -113,6 +113,7 @@ class IdentifyLanguage(RowFilter):
         if self.params.model is not None:
             self._classify = _load_model(self.params.model, self.params.digest)
             return
+        # Normalize, because the library returns log-likelihoods by default.
         identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
         self._classify = identifier.classify
 

@@ -129,6 +129,7 @@ def load_kenlm(path: Path) -> LineScorer:
     import kenlm  # noqa: PLC0415 - an extra's
 
     config = kenlm.Config()
+    # Progress bars and warnings would fill the log of every worker.
     config.show_progress = False
     config.arpa_complain = kenlm.ARPALoadComplain.NONE
     try:

@@ -62,6 +62,7 @@ class TokenClassifier:
 def compute_softmax(numbers: Sequence[float]) -> list[float]:
     """Return shares that add up to one."""
     np = import_module("numpy")
+    # Subtract the largest number, so that no power overflows.
     powers: Any = np.exp(np.array(numbers) - max(numbers))
     shares: list[float] = (powers / powers.sum()).tolist()
     return shares
@@ -90,6 +91,7 @@ def read_labels(path: str) -> tuple[str, ...]:
         raise ValueError(msg) from error
     named = content.get("id2label") if isinstance(content, dict) else None
     labels = named if isinstance(named, dict) else {}
+    # JSON has text as keys, also for numbers.
     numbered = tuple(labels.get(str(number)) for number in range(len(labels)))
     texts = [label for label in numbered if isinstance(label, str)]
     if not labels or len(set(texts)) != len(labels):

@@ -186,6 +186,7 @@ class TokenNetwork:
 
         The first call is the slowest, and a network with fewer positions fails here.
         """
+        # A word gives at least a token, so the text fills the limit.
         longest = self._tokenise("the " * self._params.max_tokens)
         try:
             numbers = self._run_batch([longest])
@@ -246,6 +247,7 @@ def list_batches(lengths: Sequence[int], texts: int, tokens: int) -> Iterator[li
     """
     batch: list[int] = []
     for at in sorted(range(len(lengths)), key=lambda at: lengths[at]):
+        # Texts come in ascending order, so this text would be the longest of the batch.
         if batch and (len(batch) == texts or (len(batch) + 1) * lengths[at] > tokens):
             yield batch
             batch = []

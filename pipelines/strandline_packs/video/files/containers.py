@@ -47,6 +47,7 @@ def open_video(path: str) -> Iterator[Any]:
     with (
         explaining(path),
         open_binary(path) as file,
+        # Titles in an unknown encoding must not fail a video.
         av.open(file, "r", buffer_size=_READ_AHEAD, metadata_errors="replace") as container,
     ):
         yield container

@@ -177,6 +177,7 @@ class VideoReading:
 
 def _parse_length(text: str) -> Fraction | None:
     """Return the seconds of `00:00:12.000000000`, or None for other text."""
+    # Missing parts become empty, and `int` rejects empty text.
     hours, minutes, seconds = (*text.split(":"), "", "")[:3]
     try:
         return int(hours) * 3600 + int(minutes) * 60 + Fraction(seconds)

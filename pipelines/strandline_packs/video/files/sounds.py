@@ -94,6 +94,7 @@ def find_layout(context: Any) -> str:
     count = len(context.layout.channels)
     names = {1: "mono", 2: "stereo", 3: "2.1", 4: "4.0", 5: "5.0", 6: "5.1", 7: "6.1", 8: "7.1"}
     known: str = context.layout.name
+    # ffmpeg names a layout without a known order `3 channels`.
     if not known or known.endswith("channels"):
         if count not in names:
             msg = f"its sound has {count} channels, which is not a known layout"

@@ -20,16 +20,18 @@ TOO_LARGE = "too large"
 _GZIP = b"\x1f\x8b\x08"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _ROUNDS = 3  # rounds of gzip within gzip, which servers behind servers send
-_PEEKED = 1024
+_PEEKED = 1024  # bytes to examine
 _PACKING = {"gzip", "x-gzip", "deflate", "x-deflate", "br", "zstd", "x-zstd", "compress"}
 _TEXT = re.compile(r"text/|.*(html|xml|json|javascript)")
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 # Tabs, line ends and the escapes of ISO-2022 are the only control characters of text.
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+# Matches `1a2b` and `1a2b;name=value`, with the line end.
 _SIZE = re.compile(rb"([0-9a-fA-F]{1,12})[ \t]*(?:;[^\r\n]*)?(\r?\n)")
 _LINE_END = re.compile(rb"\r?\n")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _STATUS = re.compile(rb"HTTP/[0-9.]+[ \t]+([0-9]{3})([^\r\n]*)")
+# A header value continues on lines that begin with a blank.
 _FOLD = re.compile(r"\r?\n[ \t]+")
 _OK = 200  # statuses below only announce another
 
@@ -76,6 +78,7 @@ def parse_response(block: bytes, most: int) -> HttpResponse:
 def parse_fields(head: bytes) -> dict[str, str]:
     """Return the header fields by lower-case name. Repeated fields are joined."""
     fields: dict[str, str] = {}
+    # The first line is the status line.
     for line in _FOLD.sub(" ", head.decode("latin-1")).splitlines()[1:]:
         name, colon, value = line.partition(":")
         key = name.strip().lower()
@@ -103,6 +106,7 @@ def _split_head(block: bytes) -> tuple[int, bytes, bytes]:
         head, body = (block[: end.start()], block[end.end() :]) if end else (block, b"")
         line = _STATUS.match(head)
         status = int(line[1]) if line else 0
+        # Proxies answer CONNECT with `200 Connection established`.
         is_tunnel = status == _OK and line is not None and b"onnection " in line[2]
         # `100 Continue`, early hints, and the answer of a proxy to CONNECT precede the response.
         if not (0 < status < _OK or is_tunnel) or not body.startswith(b"HTTP/"):
@@ -119,12 +123,14 @@ def _decode_body(body: bytes, fields: dict[str, str], content_type: str, most: i
         if coding in _PACKING  # `UTF-8`, `none`, and `identity` do not compress
     ]
     is_text = not content_type or _TEXT.match(content_type) is not None
+    # The last coding was applied last, so remove that coding first.
     for coding in reversed(packing):
         body = _unpack_declared(body, coding, most, is_text=is_text)
     # Some servers send compressed pages without declaring it, or compress them twice.
     for _ in range(_ROUNDS if is_text else 0):
         if not body.startswith(_GZIP):
             break
+        # 16 selects the gzip format.
         body = _inflate(body, zlib.MAX_WBITS | 16, most)
     if len(body) > most:
         raise _DecodingError(TOO_LARGE)
@@ -168,6 +174,7 @@ def _inflate_raw_or_not(body: bytes, most: int) -> bytes:
     except _DecodingError as error:
         if str(error) != BROKEN:
             raise
+        # Negative bits select data without a zlib header.
         return _inflate(body, -zlib.MAX_WBITS, most)
 
 
@@ -181,6 +188,7 @@ def _inflate(body: bytes, window: int, most: int) -> bytes:
     while rest and (not unpacked or rest.startswith(_GZIP)):
         inflater = zlib.decompressobj(window)
         try:
+            # A byte beyond the limit shows that the body is too large.
             unpacked += inflater.decompress(rest, most + 1 - len(unpacked))
         except zlib.error as error:
             raise _DecodingError(BROKEN) from error
@@ -188,6 +196,7 @@ def _inflate(body: bytes, window: int, most: int) -> bytes:
             raise _DecodingError(TOO_LARGE)
         if not inflater.eof:
             raise _DecodingError(CUT)
+        # Nothing was consumed: stop instead of looping forever.
         if len(inflater.unused_data) == len(rest):
             break
         rest = inflater.unused_data
@@ -199,6 +208,7 @@ def _decompress(body: bytes, codec: str, most: int) -> bytes:
         with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
             unpacked: bytes = stream.read(most + 1)
     except (OSError, pa.ArrowException) as error:
+        # Matches `Truncated` and `truncated` in Arrow's messages.
         raise _DecodingError(CUT if "runcated" in str(error) else BROKEN) from error
     if len(unpacked) > most:
         raise _DecodingError(TOO_LARGE)

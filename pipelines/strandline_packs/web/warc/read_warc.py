@@ -121,6 +121,7 @@ class ReadWarc(Stage):
                     self.count(f"passed over: {record.other} record")
                     continue
                 key = f"{file.key}#{chunk.offset}"
+                # Records in a gzip member share an offset, so later records get a number.
                 number = numbers[chunk.offset]
                 numbers = Counter({chunk.offset: number + 1})  # offsets never come again
                 if self._is_kept(record):
@@ -143,6 +144,7 @@ class ReadWarc(Stage):
             begin = file.read(len(_MARK))
             is_packed = begin.startswith(_GZIP)
             if not is_packed and begin != _MARK:
+                # If the first bytes are damaged, the name decides.
                 is_packed = path.lower().endswith(".gz")
             file.seek(start if is_packed else max(start - BORDER, 0))
             yield from (read_members if is_packed else read_records)(file, start, stop, most)

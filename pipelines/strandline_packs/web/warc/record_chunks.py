@@ -11,10 +11,11 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, Protocol
 
-_READ = 1 << 18
-_PIECE = 1 << 14
-_UNPACKED = 1 << 20
+_READ = 1 << 18  # bytes of a read
+_PIECE = 1 << 14  # compressed bytes to decompress at a time
+_UNPACKED = 1 << 20  # most bytes that a decompression step returns
 _GZIP = 31  # zlib's word for a gzip header
+# The magic number of gzip, the method deflate, and flags without reserved bits.
 _MEMBER = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]")
 _MEMBER_HEAD = 4
 # Old writers end lines by a line feed alone.
@@ -26,7 +27,7 @@ _TRAILER = re.compile(rb"[\r\n]{0,8}")
 _TRAILER_LINES = 2
 BORDER = 4  # bytes before a record that identify its start
 _AFTER = 8 + len(_MARK)  # bytes after a record that confirm its end
-_MOST_HEAD = 1 << 16
+_MOST_HEAD = 1 << 16  # bytes; a longer header counts as damage
 _LENGTH = re.compile(
     rb"^Content-Length:[ \t]*([0-9]{1,15})[ \t]*\r?$", re.MULTILINE | re.IGNORECASE
 )

@@ -71,6 +71,7 @@ def parse_record(data: bytes, wanted: RecordType, most: int) -> WebRecord:
         return WebRecord(other=kind or "unknown")
     facts = WebRecord(
         id=fields.get("warc-record-id", ""),
+        # Writers of WARC 1.0 may put the URL in angle brackets.
         url=fields.get("warc-target-uri", "").strip("<>"),
         date=fields.get("warc-date", ""),
     )

@@ -90,6 +90,7 @@ def pack_task(task: Task) -> pa.Table:
     if kind == "table":
         table = task.data
     elif kind in _KINDS:
+        # The payload becomes a table with a single cell.
         table = pa.table({PAYLOAD: pa.array([task.data], _KINDS[kind])})
     else:
         raise ValueError(f"a task can't be kept: it is {kind}, not a table, bytes or text")
@@ -97,6 +98,7 @@ def pack_task(task: Task) -> pa.Table:
         facts = json.dumps({"kind": kind, "meta": task.meta})
     except (TypeError, ValueError) as error:
         raise ValueError(f"the meta of a task can't be kept: {error}") from None
+    # JSON turns tuples into lists and number keys into text, so compare after a round trip.
     if json.loads(facts)["meta"] != task.meta:
         raise ValueError("the meta of a task can't be kept: it changes when written as JSON")
     # Keep the table's own metadata as well.

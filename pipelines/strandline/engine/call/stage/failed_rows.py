@@ -82,6 +82,7 @@ def find_failed(rows: int, attempt: Attempt) -> list[RowError]:
     failed: list[RowError] = []
     has_passed = False
     middle = rows // 2
+    # A stack: the first half is examined first, so the errors are in order.
     waiting = [(middle, rows), (0, middle)]
     while waiting:
         begin, end = waiting.pop()

@@ -47,6 +47,7 @@ def measure_efforts(draft: ReceiptDraft, receipt: Receipt) -> Iterator[tuple[byt
                 sizes[event.source] += output.size
     weights = dict.fromkeys(rows.taken, 0)
     for source, number in draft.taken:
+        # An empty task costs time too, so every task has a weight.
         weights[source] += max(1, number)
     whole = sum(weights.values())
     for source, effort in rows.list_efforts():
@@ -129,6 +130,7 @@ def split_by_weight(number: int, weights: Mapping[bytes, int]) -> dict[bytes, in
     shares = {}
     for source, weight in weights.items():
         passed += weight
+        # Cumulative rounding, so that the shares add up exactly.
         share = number * passed // whole - given
         given += share
         if share:
@@ -218,6 +220,7 @@ def _measure(table: pa.Table) -> int:
     """
     chunks = [chunk for column in table.columns for chunk in column.chunks]
     spare = sum(
+        # Validity bitmaps have a bit per value; the offset may begin within a byte.
         -(-(chunk.offset + len(chunk)) // 8) - chunk.offset // 8
         for chunk in chunks
         if len(chunk) and not chunk.null_count and chunk.buffers()[0] is not None

@@ -173,6 +173,7 @@ class ReceiptDraft:
             whole[at:] for whole, at in self._cut
         )
         shift = len(over.data)
+        # Positions count from the first record of this draft.
         self.emitted = [each._replace(position=each.position - shift) for each in emitted]
         self.units, self._begun = [], (0, 0, 0, 0, 0)
         return over
@@ -388,4 +389,5 @@ def format_message(message: object, most: int = MESSAGE_CHARACTERS) -> str:
     Characters that no text file can hold are escaped.
     """
     text = str(message)[:most].encode(errors="backslashreplace").decode()
+    # Escapes lengthen the text, so cut again.
     return text[:most]

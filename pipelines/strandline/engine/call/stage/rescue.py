@@ -128,6 +128,7 @@ class Rescue:
         errors: Sequence[RowError],
         writing: ReceiptDraft,
     ) -> None:
+        # The error of a whole task comes first.
         errors = sorted(errors, key=lambda error: -1 if error.row is None else error.row)
         writing.part(parents, rest, self._build(task, errors), _number(errors))
         if rest is None and errors:

@@ -120,6 +120,7 @@ def _write_parquet(table: pa.Table, target: BinaryIO) -> None:
     """Write rows as Parquet. Columns of types that Parquet lacks are written as text."""
     for index, field in enumerate(table.schema):
         try:
+            # Only a trial shows whether Parquet supports a type; no rows are needed.
             pq.write_table(table.select([index]).slice(0, 0), pa.BufferOutputStream())
         except (pa.ArrowException, NotImplementedError):
             text = pa.array([repr(value) for value in table.column(index).to_pylist()])

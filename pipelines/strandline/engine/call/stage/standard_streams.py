@@ -40,6 +40,7 @@ class StandardStreams:
             _NAMES[number]
             for number, stream in self._streams.items()
             # Descriptor and object can be closed separately, so check both.
+            # `|` instead of `or`, so that both repairs run.
             if _repair_descriptor(number, stream) | _repair_text(number, stream)
         ]
 
@@ -58,6 +59,7 @@ def _repair_text(number: int, stream: _Stream) -> bool:
         return False
     text = stream.text
     if text is None or text.closed:
+        # `closefd=False`: the descriptor outlives the Python object.
         raw = io.FileIO(number, "w", closefd=False)
         text = io.TextIOWrapper(raw, "utf-8", "replace", write_through=True)
     setattr(sys, _NAMES[number], text)

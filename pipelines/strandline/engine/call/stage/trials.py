@@ -18,6 +18,7 @@ from strandline.plan.stages.stage import Stage
 from strandline.storage.access.refusals import CredentialsRefusedError
 from strandline.storage.errors import VolumeError
 
+# Errors that concern the run or the stage as a whole rather than a task.
 _PASSED_ON = (
     ShapeError,
     VolumeError,

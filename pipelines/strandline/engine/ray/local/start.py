@@ -35,10 +35,10 @@ _MOST_TIMES = 5.0  # maximum factor of the limit, if others leave us less than a
 _TRIES = 3  # starts of a Ray that dies at the beginning; retries are harmless
 RAYLET = "raylet"
 _GCS = "gcs_server"
-_NODE_SECONDS = 0.02
-_PORT_MILLISECONDS = 500
-_ANSWER_SECONDS = 2.0
-_END_SECONDS = 1.0
+_NODE_SECONDS = 0.02  # between polls
+_PORT_MILLISECONDS = 500  # for a single answer
+_ANSWER_SECONDS = 2.0  # for the list of nodes
+_END_SECONDS = 1.0  # for workers after Ray's end
 # A fatal line of Ray's C++ log: `[time, level, pid, tid] file.cc:12: what is wrong`.
 _FATAL = re.compile(r"^\[[^\]]* [FC] [^\]]*\] (?:\([^)]*\) )?[\w.]+:\d+: +(.+)$", re.MULTILINE)
 _VERSION = re.compile(r"(\d+)\.(\d+)\.")
@@ -69,6 +69,7 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
     if replaces_functions(ray.__version__):
         seconds = choose_start_limit(os.getloadavg()[0], len(os.sched_getaffinity(0)))
     for tries_left in reversed(range(_TRIES)):
+        # A failed start may leave processes behind; the caller's own children must live.
         before = set(psutil.Process().children())
         try:
             # A local Ray must not inherit the job configuration of another Ray. It would search for
@@ -343,6 +344,7 @@ def kill_trees(processes: Iterable[psutil.Process]) -> None:
     """Kill processes and all their descendants."""
     for process in processes:
         with suppress(psutil.Error):
+            # List the descendants first: a child whose parent died has another parent.
             for below in process.children(recursive=True):
                 below.kill()
             process.kill()

@@ -15,7 +15,7 @@ from strandline.engine.flow.stage_queue import StageQueue
 
 # The resources of a cluster at full size: a list of counts and resources, `[[4, {"CPU": 8}]]`.
 VARIABLE = "STRANDLINE_FULL_SIZE"
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 60.0  # without waiting work
 
 Bundle = Mapping[str, float]
 Request = Callable[[list[dict[str, float]]], None]
@@ -72,6 +72,7 @@ class Demand:
             self._ask(is_asked=False)
 
     def _ask(self, *, is_asked: bool) -> None:
+        # The autoscaler keeps the last request, so a repetition is useless.
         if is_asked != self._is_asked:
             self._request(self._full if is_asked else [])
             self._is_asked = is_asked

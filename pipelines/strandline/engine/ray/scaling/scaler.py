@@ -27,11 +27,11 @@ from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
 from strandline.storage.outputs.ports import OutputLocation
 
-LOOK_SECONDS = 1.0
-SURGE_SECONDS = 0.1
+LOOK_SECONDS = 1.0  # between checks
+SURGE_SECONDS = 0.1  # between checks when work grows
 _SURGE = 2  # factor by which waiting tasks must grow since the last check
 AVOID_SECONDS = 15.0  # by then Ray knows whether a node is dead
-PENDING_SECONDS = 120.0
+PENDING_SECONDS = 120.0  # for a worker without capacity
 LONG_SECONDS = 1800.0  # limit for a worker that may have capacity, but does not begin
 
 
@@ -147,6 +147,7 @@ class Scaler:
                     cpu = self._choose_cpu(number, look.needs.cpu, left.get(placement.node or ""))
                     self._pools.start_worker(number, cpu, placement.node)
                     if placement.node in left:
+                        # The survey is older than these starts, so subtract the new workers' CPUs.
                         left[placement.node] -= cpu
 
     def _choose_cpu(self, stage: int, cpu: float, left: float | None) -> float:
@@ -162,6 +163,7 @@ class Scaler:
                     self._pools.drain(worker)
 
     def _report(self, answer: ScalingPlan) -> None:
+        # The first plan starts all workers, which is no news.
         changes = [] if self._is_first else [stage.why for stage in answer.stages if stage.why]
         self._is_first = False
         for sentence in (*changes, *answer.below.values()):
@@ -180,6 +182,7 @@ def _choose_leavers(workers: Iterable[Worker], placement: Placement) -> list[Wor
         for candidate in workers
         if candidate.node == placement.node and not candidate.is_draining
     ]
+    # False sorts first: workers without a place or a setup have the least to lose.
     here.sort(key=lambda worker: (worker.is_placed, worker.is_ready, len(worker.calls)))
     return here[: placement.count]
 

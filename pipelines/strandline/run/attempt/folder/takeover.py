@@ -200,7 +200,7 @@ def _conclude(
     message = f"attempt {last.number} ended without a report before the next one began"
     progress = find_progress(store, last.number)
     return DriverOutcome(
-        exit_code=137,
+        exit_code=137,  # 128 + SIGKILL
         message=message,
         attempt=last.number,
         sources=SourceCounts(finished=progress.finished),

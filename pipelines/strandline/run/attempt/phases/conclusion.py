@@ -31,4 +31,5 @@ def conclude(state: AttemptState) -> AttemptState:
             failures=tuple(islice(list_failures(store, held.attempt), FAILURES_KEPT)),
             failure_groups=group_failures(list_failures(store, held.attempt)),
         )
+    # Check again: a stop may have been requested during the verdict.
     return replace(state, result=result, was_stopped=state.control.must_stop())

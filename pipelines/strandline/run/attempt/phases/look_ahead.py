@@ -22,7 +22,7 @@ from strandline.plan.stages.ends import Source
 # Maximum number of sources kept in memory. Beyond it, an engine starts even if all of them are
 # finished.
 MOST_SOURCES = 100_000
-LISTING_SECONDS = 0.5
+LISTING_SECONDS = 0.5  # for a batch
 # How long a fresh run waits to find out whether the listing fails.
 FRESH_SECONDS = 0.1
 Sources = deque[tuple[ListedSource, Source]]
@@ -73,6 +73,7 @@ def look_ahead(listing: Listing, store: Store, control: Control) -> tuple[Listin
     try:
         drawn, is_left = _draw(ahead, store, control)
     except BaseException:
+        # Otherwise the thread would continue to list.
         ahead.close()
         raise
     return _DrawnListing(drawn, ahead), is_left

@@ -68,6 +68,7 @@ class Publisher:
         if self.now() < self._due or not self.gatherer.is_ready():
             return
         self._publish(sources(), counts, lambda _: self._withhold(), is_final=False)
+        # Count from the end, so that a slow volume does not make publishing permanent.
         self._due = self.now() + self.config.checkpoint.interval_seconds
 
     def publish_end(self, result: AttemptResult, store: Store) -> AttemptResult:

@@ -50,6 +50,7 @@ def look_at_listing(state: AttemptState) -> AttemptState:
         return state
     control, ledger = state.control, _locate_ledger(state)
     with state.held.session.open() as store:
+        # The affinity counts usable cores, `cpu_count` all cores of the machine.
         cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]
         listing = pass_over(state.listing, ledger, finished, cores, control.now)
         if works_in_driver(state.config.engine):  # this engine starts at once

@@ -103,6 +103,7 @@ def _find_owner(location: str) -> Iterator[tuple[str, Owner]]:
 def _find_ledger(volume: Path, owner: Owner) -> Path | None:
     """Return the path of the owner's ledger, or None if it is not on the volume."""
     namespace, _, name = owner.pipeline.partition("/")
+    # The names come from a file of the other folder, so no name may lead out of the volume.
     if not namespace or not name or "/" in name or ".." in {namespace, name}:
         return None
     path = PipelineFolder.on_volume(volume, namespace, name).ledger

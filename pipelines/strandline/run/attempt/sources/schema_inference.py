@@ -185,6 +185,7 @@ def _find_first(listing: Listing, count: int, must_stop: Callable[[], bool]) -> 
     first: list[Source] = []
     while not (listing.is_ended or must_stop()):
         first += listing.draw_sources(ADMIT_BATCH)
+        # Keep few sources, even of a listing with millions.
         first = nsmallest(count * _TRIED, first, key=lambda source: source.key)
     return first
 

@@ -29,7 +29,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 GIB, MIB = 1 << 30, 1 << 20
 SMALL_SHARE = 0.1  # share of space and of inodes
-LITTLE_SPACE, NO_SPACE = GIB, 64 * MIB
+LITTLE_SPACE, NO_SPACE = GIB, 64 * MIB  # for a warning, and for a problem
 NO_INODES = 1000
 LITTLE_MEMORY = 2 * GIB  # Ray's own processes use about half of it
 STORE_SHARE, STORE_MOST, STORE_LEAST = 0.3, 200 * 10**9, GIB  # size of Ray's object store
@@ -37,8 +37,9 @@ SPILL_SHARE = 0.05
 BUSY = 4  # running or waiting processes per CPU
 FEW_FILES = 4096  # Ray itself warns below this: workers keep many connections
 FIRST_SANE_TIME = 1_704_067_200.0  # 2024 begins
-MOST_LAG = 5.0
+MOST_LAG = 5.0  # seconds
 RECENT_SECONDS = 2 * LAPSE_SECONDS
+# Matches `>=2.50` and `!= 3.1.4`.
 _COMPARE = re.compile(r"(<=|>=|==|!=|<|>|~=)\s*(\d+(?:\.\d+)*)")
 _VOLUME = frozenset({"volume", "file system", "space", "inodes", "rights", "lmdb", "output"})
 
@@ -92,6 +93,7 @@ def fits(version: str, bounds: str) -> bool:
     release = _parse_release(version)
     for operator, word in _COMPARE.findall(bounds):
         bound = _parse_release(word)
+        # The default covers `>=`, and `~=` without the upper bound.
         is_within = {
             "<": release < bound,
             "<=": release <= bound,
@@ -107,6 +109,7 @@ def fits(version: str, bounds: str) -> bool:
 def _parse_release(version: str) -> tuple[int, ...]:
     found = re.match(r"\d+(\.\d+)*", version)
     numbers = [int(number) for number in found[0].split(".")] if found else []
+    # 2.0 and 2 are the same version.
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
@@ -333,6 +336,7 @@ def _judge_lease(lease: Lease | None) -> tuple[Level, str, str]:
     advice = "run the pipeline again; it continues where it stopped"
     if lease.is_alive is False:
         return Level.WARNING, f"{attempt} was killed: process {lease.pid} is gone", advice
+    # The clock of the other host may be ahead.
     ago = f"{max(0.0, lease.age):,.0f} s ago"
     seen = f"{attempt} on another host, container or boot last reported {ago}"
     return (Level.OK, seen, "") if lease.age < RECENT_SECONDS else (Level.WARNING, seen, advice)

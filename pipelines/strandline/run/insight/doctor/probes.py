@@ -53,6 +53,7 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Ray keeps its objects
 LEDGERS_AT_MOST = 100
 _PROBE = ".strandline-doctor-"
 _CONTENT = b"strandline" * 400
+# Beginnings of the lines that state why a run failed.
 _TELLING = ("strandline: error: ", "the attempt ended with ")
 _TRIAL = """
 apiVersion: strandline.dev/v1alpha1
@@ -192,6 +193,7 @@ def look_at_volume(volume: Path, clock: Callable[[], float] = time.time) -> Volu
 
 def find_existing(path: Path) -> Path:
     """Return the path, or its nearest existing parent."""
+    # `lexists` also finds a broken link, which would block creating the folder.
     return next((each for each in (path, *path.parents) if os.path.lexists(each)), Path("/"))
 
 
@@ -279,6 +281,7 @@ def look_at_ledger(folder: PipelineFolder) -> Ledger:
 def parse_readers(table: str) -> list[int]:
     """Return the pids from LMDB's table of readers. Skip readers that are idle."""
     pids = set()
+    # A line of LMDB has pid, thread, and transaction; `-` marks an idle reader.
     for line in table.splitlines():
         words = line.split()
         if words and words[0].isdigit() and words[-1] != "-":
@@ -291,6 +294,7 @@ def _read_lease(store: Store) -> Lease | None:
     if lease is None:
         return None
     driver = Process(lease["pid"], lease["started"])
+    # A pid of another boot or host means nothing here.
     is_here = lease["boot"] == read_boot_id()
     return Lease(
         attempt=lease["attempt"],
@@ -324,6 +328,7 @@ def _probing(path: Path) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(prefix=_PROBE, dir=path))
         try:
             yield folder
+            # Errors of this removal count; after a failed trial, only the first error matters.
             shutil.rmtree(folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -339,6 +344,7 @@ def _read_disk(path: Path) -> Disk | None:
     with suppress(OSError):
         found = os.statvfs(path)
         block = found.f_frsize
+        # `f_bavail` leaves out the reserve of the superuser.
         return Disk(found.f_blocks * block, found.f_bavail * block, found.f_files, found.f_favail)
     return None
 

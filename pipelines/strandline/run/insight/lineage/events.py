@@ -183,12 +183,14 @@ def name_location(location: str) -> DataLocation:
     parts = urlsplit(resolve_location(location))
     if not parts.netloc:
         return DataLocation("file", parts.path)
+    # The part before `@` may contain a password.
     host = parts.netloc.rpartition("@")[2]
     return DataLocation(f"{parts.scheme}://{host}", parts.path.strip("/") or "/")
 
 
 def _find_folder(pattern: str) -> str:
     """Return the path itself, or the folder in which a pattern searches; empty if that varies."""
+    # The deepest folder without a wildcard: `a` for `a/b*.txt`.
     fixed, *rest = _WILDCARD.split(pattern, maxsplit=1)
     return fixed.rpartition("/")[0] if rest else fixed
 

@@ -122,6 +122,7 @@ class LineageReporter:
             except Exception as error:  # noqa: BLE001 - whatever a listener does, the run goes on
                 self._note(f"lineage: reporting failed: {type(error).__name__}: {error}")
 
+        # A hanging listener must not keep the process alive.
         thread = threading.Thread(target=work, daemon=True)
         self._threads.append(thread)
         thread.start()

@@ -99,6 +99,7 @@ def _read_schemas(location: str, names: list[str]) -> list[SchemaGroup] | None:
         if not name.endswith(_SUFFIX):
             continue
         with open_binary(f"{location.rstrip('/')}/{name}") as file:
+            # Metadata differs between files without changing the columns.
             schema = pq.read_schema(file).remove_metadata()
         if schema not in found:
             kinds = {column.name: find_kinds(column.type) for column in schema}

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 TRIES = 8
-LONGEST = 120.0
+LONGEST = 120.0  # seconds of a wait
 
 
 class CallRefusal(NamedTuple):
@@ -51,5 +51,6 @@ def ask_again(
             refusal = judge(error)
             if not refusal.is_passing:
                 raise
+            # A server may request a pause of hours.
             sleep(min(LONGEST, wait if refusal.seconds is None else refusal.seconds))
     return call()

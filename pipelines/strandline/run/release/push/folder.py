@@ -56,6 +56,7 @@ def push_to_folder(
         for name, content in shipment.extras.items():
             store.put(f"{revision}/{name}", [content])
         faults.reach("push.described")
+    # Check the lease right before the pointer moves, which makes the revision visible.
     fence()
     store.put(LATEST, [pointer])
     faults.reach("push.published")

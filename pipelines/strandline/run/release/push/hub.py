@@ -45,6 +45,7 @@ MOST_FILES = 20_000  # the hub's limit for one commit
 MAIN = "main"
 _TARGET = re.compile(r"hf://datasets/([\w.-]+/[\w.-]+)(?:@([\w./-]+))?/?")
 _DATASET = "dataset"
+# 409 and 412 mean that another commit was faster.
 _PASSING = frozenset({408, 409, 412, 429, 500, 502, 503, 504})
 _TRIES_OF_COMMITS = 5
 _REFUSED = frozenset({401, 403})
@@ -154,6 +155,7 @@ def _commit(hub: _Hub, shipment: Shipment, contents: Contents, head: str, former
             operations += additions
     faults.reach("push.uploaded")
     operations += [CommitOperationAdd(*extra) for extra in shipment.extras.items()]
+    # Delete only files that an earlier push listed: other files belong to users.
     gone = former - {file.name for file in shipment.files}
     if gone:
         there = hub.list_files(head)
@@ -255,6 +257,7 @@ class _Hub:
 
     def commit(self, operations: list[Any], parent: str, title: str, text: str) -> None:
         repo, branch = self.target
+        # Check the lease right before the commit, which makes the files visible.
         self._fence()
         self._api.create_commit(
             repo,
@@ -292,6 +295,7 @@ def judge_answer(error: Exception) -> CallRefusal:
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         asked = error.response.headers.get("Retry-After", "")
+        # `Retry-After` may also be a date, which is ignored.
         seconds = float(asked) if asked.isdecimal() else None
         return CallRefusal(status in _PASSING, seconds)
     return CallRefusal(isinstance(error, httpx2.TransportError))

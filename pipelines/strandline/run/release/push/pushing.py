@@ -123,6 +123,7 @@ def check_target(target: str, outputs: str) -> None:
     lack = find_lack(target if kind is None else locate_table(target))
     if lack is not None:
         raise BadTargetError(f"{target}: {lack.message}; {lack.hint}")
+    # The slash keeps `/data2` from counting as a part of `/data`.
     location, inside = _locate(kind, target), f"{outputs.rstrip('/')}/"
     if f"{location}/".startswith(inside) or inside.startswith(f"{location}/"):
         raise BadTargetError(

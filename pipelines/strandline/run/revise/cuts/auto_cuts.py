@@ -29,7 +29,7 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 
 CHOICE = "auto_cuts"  # key in `meta`
-TRIAL_SOURCES = 8
+TRIAL_SOURCES = 8  # sources of a trial
 LOOKED_AT = 10_000  # maximum number of listed sources searched for a trial
 
 
@@ -211,6 +211,7 @@ class AutoCuts:
         for name in self._list_names():
             before = noted.get(name) or self._learnt.get(name)
             took = seconds.get(name, before.seconds if before else None)
+            # The sink has no cut, and so needs no size.
             is_sized = name in sizes or name in noted or name in self._learnt or name == last
             if took is not None and is_sized:
                 size = sizes.get(name, before.size if before else None)
@@ -268,6 +269,7 @@ def run_trial(
     if not sources:
         return None
     ending = run(plan_cuts(cuts.plan_trial()), Listing(iter(sources), lambda: False))
+    # Measurements of a stopped trial may be incomplete.
     if not must_stop():
         cuts.learn(ending)
     digests = frozenset(identify(source, 0).source for source in sources)

@@ -77,6 +77,7 @@ def choose_cuts(
     left = [stage for stage in candidates if stage in measures and stage not in asked]
     refused = []
     while left:
+        # A taken cut changes the savings of other stages, so compare again in every round.
         best = max(left, key=choice.value)
         left.remove(best)
         verdict = choice.judge(best)

@@ -23,7 +23,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.storage.outputs.names import name_output
 
-GROUP = 1000
+GROUP = 1000  # records of a transaction
 
 
 class CutSize(NamedTuple):

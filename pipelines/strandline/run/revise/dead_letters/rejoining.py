@@ -75,6 +75,7 @@ class RejoiningWriter(RevisingWriter):
             before.key,
             (*stay, *outputs),
             (*before.pieces, *kept),
+            # A source without former efforts was not measured, so the sum would be incomplete.
             efforts if before.efforts else (),
             changes,
         )

@@ -54,6 +54,7 @@ def list_retried(
             f"dead letters of {len(older)} sources are unchanged because the sources were made "
             "with an older recipe; a run with onChange: Redo processes these sources again"
         )
+    # The listing lacks all other sources, which must not count as removed.
     return Listing(_list_sources(files), is_whole=lambda: False)
 
 

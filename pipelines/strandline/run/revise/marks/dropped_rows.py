@@ -61,6 +61,7 @@ class MarkedRows:
         digest = blake2b(
             f"{row.key}\0{position}".encode("utf-8", "replace"), digest_size=8
         ).digest()
+        # Negative, so that the heap drops the largest digest first.
         item = (-int.from_bytes(digest, "big"), row)
         if len(self._chosen) < self.most:
             heapq.heappush(self._chosen, item)

@@ -160,6 +160,7 @@ def measure_sources(plan: PipelinePlan, position: int, count: int, run: RunHere)
             output=f"{folder}/output",
         )
         result = run(sampled)
+        # The order of a folder's files depends on the file system, so sort.
         paths = sorted(Path(folder, "output").rglob(f"*{MarkSink.suffix}"))
         rows = [row for path in paths for row in _read_rows(path)]
     failures = tuple(f"{each.key}: {each.message}" for each in result.failures)
@@ -188,6 +189,7 @@ class SampledSource(SourceStage):
 
     def list_sources(self) -> Iterator[Source]:
         sources = self._inner.list_sources()
+        # `nsmallest` keeps only the chosen sources in memory.
         yield from nsmallest(self._size, sources, key=lambda source: _rank(source.key))
 
     def partition_indices(self, source: Source) -> Iterable[str]:
@@ -245,6 +247,7 @@ def _name_columns(stage: RowFilter) -> dict[str, str]:
 
 
 def _check_columns(name: str, rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None:
+    # All rows of a part have the same columns, so the first is enough.
     for row in islice(rows, 1):
         missing = next((column for column in columns if column not in row), None)
         if missing is not None:
@@ -265,4 +268,5 @@ def _gather(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> Me
 
 
 def _rank(name: str) -> bytes:
+    # `replace`, because a key may contain unpaired surrogates.
     return blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()

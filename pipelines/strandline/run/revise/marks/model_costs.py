@@ -74,6 +74,7 @@ def estimate_costs(
         )
     taken = min(rows, MOST_SOURCES, sources)
     first = positions[0]
+    # Round up, so that the tasks together have enough rows.
     limit = RowLimit(rows, -(-rows // max(1, taken)))
     stages = [
         *plan.stages[:first],

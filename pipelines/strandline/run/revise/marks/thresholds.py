@@ -95,6 +95,7 @@ def count_rows(
         values: values to try by parameter name, in addition to those chosen here.
     """
     size = len(rows.reasons)
+    # A reason may have a suffix, such as the name of a benchmark.
     begins = tuple(rule.reason for rule in rules)
     unlimited = np.array(
         [reason is not None and not reason.startswith(begins) for reason in rows.reasons], np.bool_

@@ -70,6 +70,7 @@ class DriverOutput:
         try:
             yield
         finally:
+            # Closing this end wakes up the reader.
             os.close(stopping)
             reader.join()
             os.close(stop)

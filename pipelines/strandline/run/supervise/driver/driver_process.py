@@ -49,7 +49,7 @@ from strandline_api.outcome.evidence import Evidence, find_signal
 from strandline_api.status.enums import Trigger
 
 POLL_SECONDS = 0.1
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 5.0  # between two checks of deadlines and signs of life
 FORCE_SECONDS = 5.0  # after the grace period
 SCORE = Path("oom_score_adj")
 
@@ -259,6 +259,7 @@ def _describe_stop(number: int | None) -> Evidence:
 
 def make_command(*arguments: str) -> list[str]:
     """Return the command line of a driver."""
+    # `-P` keeps the current folder off the import path.
     return [sys.executable, "-P", "-m", "strandline", "drive", *arguments]
 
 
@@ -267,6 +268,7 @@ def _protect(driver: int) -> None:
     own, its = Path("/proc/self") / SCORE, Path(f"/proc/{driver}") / SCORE
     with suppress(OSError, ValueError):
         score = int(own.read_text(encoding="ascii"))
+        # Any process may raise the score, up to 1000.
         its.write_text(str(min(1000, score + 100)), encoding="ascii")
 
 

@@ -113,6 +113,7 @@ class RunningDriver:
             arguments: arguments of the driver's command.
             log: log for the driver's output from now on.
         """
+        # Pipes for a log can't be added to a running driver.
         if self.orders is None or bool(self.output) != bool(log):
             return False
         environment = _tell(self.message, self.output, log)
@@ -139,6 +140,7 @@ class RunningDriver:
                 if self.orders.recv(len(_COMPLETE)):
                     self.is_waiting = True
                     return 0
+        # The socket is closed without a message, so the driver has ended or is about to end.
         with suppress(subprocess.TimeoutExpired):
             return self.process.wait(seconds)
         return None
@@ -200,6 +202,7 @@ class Orders:
     """The driver's end of the socket, on which it receives its next pipeline."""
 
     def __init__(self, line: socket.socket) -> None:
+        # Children of the driver must not keep the socket open.
         line.set_inheritable(False)
         self._line = line
         self._file = line.makefile("rb")

@@ -104,6 +104,7 @@ class AnswerBook:
 
     def put(self, digest: bytes, answer: ModelAnswer) -> None:
         """Take an answer to keep."""
+        # The time limit counts from the oldest answer that is not durable.
         if not self._waiting and not self._undurable:
             self._began = self._now()
         packed = pack(LogEntry(digest, self._time(), answer))
@@ -174,6 +175,7 @@ class AnswerBook:
 
     def _read_blocks(self, part: LogPart) -> tuple[LogPart, list[LogBlock]]:
         scan = self._scans.get(part.name)
+        # A part that was replaced or became shorter is read from the start.
         is_same = scan is not None and scan.identity == part.identity and scan.end <= part.size
         start = scan.end if scan is not None and is_same else 0
         with self._log.open_part(part) as reader:

@@ -53,8 +53,10 @@ class AnswerIndex:
     def _seal(self) -> None:
         recent = self._recent.items()
         pairs = ((key, position) for key, positions in recent for position in positions)
+        # Integers of 128 bits sort by key, then by position.
         records = [key << _POSITION_BITS | position for key, position in pairs]
         self._recent = {}
+        # Merge runs of similar length, so that a position moves a logarithmic number of times.
         while self._runs and len(self._runs[-1].keys) <= 2 * len(records):
             run = zip(*self._runs.pop(), strict=True)
             records += [key << _POSITION_BITS | position for key, position in run]

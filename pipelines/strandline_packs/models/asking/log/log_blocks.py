@@ -29,7 +29,7 @@ _ROW = Struct(">16sI8s")  # digest of the request, then length and checksum of t
 _CHECKED_BYTES = _HEAD.size - _CHECK_BYTES  # bytes of the head before its checksum
 _FRONT_BYTES = _HEAD.size + _ROW.size  # head and directory of a block with one answer
 _OLD_HEAD = Struct(">4sI8s")  # magic, then length and checksum of the content
-_STRIDE = 1 << 16
+_STRIDE = 1 << 16  # bytes to search for a magic at a time
 _LEVEL = 1  # level of compression: answers are short, and compressed one by one
 PACKED_TOGETHER = 64  # answers of a block that pruning rewrites
 
@@ -114,6 +114,7 @@ def build_block(entries: Sequence[PackedEntry]) -> bytes:
     rows = [_ROW.pack(digest, len(content), _check(content)) for digest, content in entries]
     contents = b"".join(entry.content for entry in entries)
     directory = b"".join(rows)
+    # The checksum covers the head, with zeros in place of the checksum.
     head = _HEAD.pack(_MAGIC, len(rows), len(contents), _NO_CHECK)
     check = _check(head + directory)
     return head[:-_CHECK_BYTES] + check + directory + contents
@@ -136,6 +137,7 @@ def find_blocks(reader: Reader, start: int, size: int) -> Iterator[LogBlock]:
     while at is not None and at < size:
         block = _open_block(reader, at, size)
         if block is None:
+            # A damaged head hides the length of the block, so search for the next magic.
             at = _find_magic(reader, at + 1, size)
         else:
             yield block
@@ -195,6 +197,7 @@ def _read_directory(reader: Reader, start: int, size: int) -> _Directory | None:
     _, count, length, check = _HEAD.unpack_from(data)
     front = _HEAD.size + count * _ROW.size
     end = start + front + length
+    # The block is torn, or still being written.
     if end > size:
         return None
     rows = (
@@ -243,6 +246,7 @@ def _read_json(content: bytes) -> Any:  # noqa: ANN401 - any JSON value
 def _find_magic(reader: Reader, start: int, size: int) -> int | None:
     """Return the next possible start of a block, or None."""
     for at in range(start, size, _STRIDE):
+        # Portions overlap, so that a magic across a border is found.
         data = reader(at, _STRIDE + _MAGIC_BYTES - 1)
         found = [where for magic in _MAGICS if (where := data.find(magic)) >= 0]
         if found:

@@ -66,6 +66,7 @@ class LogFolder(NamedTuple):
         spent = SpentTotals()
         for answer in (entry.answer for entry in self.read()):
             usage = Usage(answer.prompt_tokens, answer.completion_tokens)
+            # Estimate the tokens of an answer if the server reported no counts.
             if usage == Usage() and answer.vector is None:
                 usage = Usage(0, len(answer.text) // BYTES_OF_TOKEN, is_known=False)
             spent = spent.add(usage)._replace(requests=spent.requests + 1)

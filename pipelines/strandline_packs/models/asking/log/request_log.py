@@ -113,7 +113,7 @@ class FileLog:
                 self._end = start + len(block)
             except OSError:
                 os.ftruncate(handle, self._end)
-                self._forget()
+                self._forget()  # closing also unlocks
                 raise
             fcntl.flock(handle, fcntl.LOCK_UN)
         return AppendResult(LogPart(str(self._path), self._identity, self._end), start)
@@ -134,6 +134,8 @@ class FileLog:
         """Return the position for the next block, and cut off a torn block before it."""
         found = os.fstat(handle)
         if (self._identity, self._end) != (found.st_ino, found.st_size):
+            # After a crash or pruning, the file may end in a torn block: find the last complete
+            # block.
             reader = ReadWindow(lambda start, size: os.pread(handle, size, start), _AHEAD)
             ends = [block.end for block in find_blocks(reader, 0, found.st_size)]
             self._identity, self._end = found.st_ino, max(ends, default=0)
@@ -150,6 +152,7 @@ class FileLog:
             return
         with naming_volume(self._path):
             os.fsync(self._handle)
+            # The name of a new file is durable only after a sync of the folder.
             sync_folder(self._path.parent)
         self._forget()
 
@@ -229,6 +232,7 @@ def prune_file(path: Path, before: float) -> int:
     Raises:
         VolumeError: the file can't be read or written.
     """
+    # The lock keeps a worker from appending to a file that is about to be replaced.
     with naming_volume(path), open_locked(path):
         with open_reader(path) as (reader, size):
             entries = [entry for _, found in read_all(reader, 0, size) for entry in found]

@@ -13,7 +13,7 @@ from strandline_packs.models.asking.protocols.port import AnswerParts, RowQuesti
 from strandline_packs.models.asking.protocols.usage import read_count
 from strandline_packs.models.asking.verdicts.messages import judge_message
 
-_VERSION = "2023-06-01"
+_VERSION = "2023-06-01"  # value of a required header
 # The API has no default, and refuses a request without this number.
 _MOST_TOKENS = 4096
 _PROMPT_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
@@ -36,6 +36,7 @@ class AnthropicProtocol:
         parameters: Mapping[str, Any],
         question: RowQuestion,
     ) -> dict[str, Any]:
+        # `parameters` comes last and may replace the limit.
         body = {"model": model, "max_tokens": _MOST_TOKENS, **parameters}
         if question.system:
             body["system"] = question.system

@@ -14,6 +14,7 @@ from strandline_packs.models.asking.verdicts.messages import describe_foreign, j
 from strandline_packs.models.asking.verdicts.vectors import judge_vector
 
 PROBE_TEXT = "."
+# Newer models of OpenAI accept only the first name, many other servers only the second.
 _LENGTHS = ("max_completion_tokens", "max_tokens")
 
 
@@ -54,6 +55,7 @@ class OpenAiProtocol:
             small["messages"] = [{"role": "user", "content": PROBE_TEXT}]
         for name in {"prompt", "input"} & small.keys():
             small[name] = PROBE_TEXT
+        # An embedding (`input`) has no length to limit.
         if is_short and "input" not in small:
             given = [name for name in _LENGTHS if name in small]
             small[given[0] if given else _LENGTHS[-1]] = 1

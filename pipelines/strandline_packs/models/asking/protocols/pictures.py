@@ -31,6 +31,7 @@ def encode_picture(picture: bytes) -> EncodedPicture:
         PromptError: servers do not support the format of the picture.
     """
     kind = next((kind for start, kind in _SIGNATURES if picture.startswith(start)), None)
+    # WebP is a RIFF container; bytes 4 to 7 contain the size.
     if picture.startswith(_WEBP[0]) and picture[8:12] == _WEBP[1]:
         kind = "image/webp"
     if kind is None:

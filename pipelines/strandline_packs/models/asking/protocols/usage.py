@@ -12,6 +12,7 @@ def read_count(usage: Mapping[str, Any], *names: str) -> int:
     """Return the first number of tokens that is reported under one of some names, or 0."""
     for name in names:
         number = usage.get(name)
+        # Rejects NaN, infinity, and numbers whose sums would exceed 64 bits.
         if isinstance(number, int | float) and 0 < number < _MOST_TOKENS:
             return int(number)
     return 0

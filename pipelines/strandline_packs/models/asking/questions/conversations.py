@@ -21,7 +21,7 @@ from strandline_packs.models.asking.verdicts.contents import find_unclean
 
 Outcome = ModelAnswer | RowFault | None
 Messages = str | Sequence[Mapping[str, Any]]
-_SHOWN = 300
+_SHOWN = 300  # characters of an error in a message
 
 
 class AnswerStore(Protocol):
@@ -165,6 +165,7 @@ def _sum_up(
         return RowFault("malformed", why, text)
     prompt = sum(each.prompt_tokens for each in answers)
     completion = sum(each.completion_tokens for each in answers)
+    # A function may return a value without sending a request.
     last = answers[-1] if answers else ModelAnswer("", None, "stop", 0, 0, "")
     return ModelAnswer(text, None, last.finish, prompt, completion, last.model)
 
@@ -205,5 +206,6 @@ def digest_rollout(rollout: Rollout) -> str:
     try:
         lines = inspect.getsource(rollout)
     except OSError:
+        # A function that was defined interactively has no source file.
         lines = rollout.__qualname__
     return blake2b(lines.encode(), digest_size=16).hexdigest()

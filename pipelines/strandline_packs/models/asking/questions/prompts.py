@@ -54,6 +54,7 @@ class Template:
         try:
             given = {name: row[column] for name, column in self._given.items()}
             return str(self._template.render(given))
+        # Expressions such as `{{ 1 / n }}` run in Python and raise errors of Python.
         except (self._errors, ArithmeticError, TypeError, ValueError, OverflowError) as error:
             msg = f"no prompt can be made from it: {type(error).__name__}: {error}"
             raise PromptError(msg) from None
@@ -65,6 +66,7 @@ def digest_request(endpoint: Endpoint, body: Mapping[str, Any], rules: object = 
     Args:
         rules: further requirements for an answer that are not part of the request.
     """
+    # Sort the keys: the order of parameters in the pipeline must not change the digest.
     packed = json.dumps([endpoint.value, body, rules], sort_keys=True, ensure_ascii=False)
     return blake2b(packed.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
@@ -82,6 +84,7 @@ def _list_values(column: Any, name: str) -> list[Any]:  # noqa: ANN401 - a colum
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:
+        # Slow path: finds the rows with invalid bytes, and keeps the other rows.
         return [_read_value(value, name) for value in column]
 
 
@@ -102,6 +105,7 @@ def _free_columns(parsed: Any) -> dict[str, str]:  # noqa: ANN401 - Jinja2 is lo
         The columns by their new names.
     """
     nodes = import_module("jinja2.nodes")
+    # In a template without blocks, `self` is free for a column.
     reserved = {*_list_globals(), *(() if parsed.find(nodes.Block) else (_SELF,))}
     names = [name for name in parsed.find_all(nodes.Name) if name.name in reserved]
     reserved -= {name.name for name in names if name.ctx != "load"}
@@ -126,8 +130,9 @@ def _list_globals() -> frozenset[str]:
 def _open_sandbox() -> Any:  # noqa: ANN401 - Jinja2 is loaded here
     sandbox, jinja2 = import_module("jinja2.sandbox"), import_module("jinja2")
     return sandbox.ImmutableSandboxedEnvironment(
+        # A missing field must fail the row instead of leaving a gap in the prompt.
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: "" if value is None else value,
         keep_trailing_newline=True,
-        autoescape=False,
+        autoescape=False,  # prompts are not HTML
     )

@@ -20,7 +20,7 @@ _KINDS = {
     "number": pa.float64(),
     "boolean": pa.bool_(),
 }
-_LEAST, _MOST = -(2**63), 2**63 - 1
+_LEAST, _MOST = -(2**63), 2**63 - 1  # bounds of a 64-bit column
 # Suffixes of the columns that the stage adds next to the answer's column.
 OWN_COLUMNS = ("finish_reason", "prompt_tokens", "completion_tokens")
 _SHOWN = 200
@@ -67,12 +67,15 @@ class AnswerSchema:
     def find_fault(self, text: str) -> str | None:
         """Return the fault of an answer in one line, or None for a valid answer."""
         try:
+            # Python's parser accepts NaN and Infinity, which are not JSON.
             value = json.loads(text, parse_constant=_refuse)
         except ValueError as error:
             return f"it is not JSON ({error})"
+        # Escapes such as `\ud800` become surrogates only after parsing.
         unclean = find_unclean(json.dumps(value, ensure_ascii=False))
         if unclean is not None:
             return unclean
+        # Sort by path, so that equal answers have equal messages.
         errors = sorted(self._validator.iter_errors(value), key=lambda each: str(each.json_path))
         if errors:
             return f"{errors[0].json_path}: {errors[0].message}"[:_SHOWN]
@@ -95,6 +98,7 @@ class AnswerSchema:
 def _find_kind(schema: object) -> pa.DataType | None:
     """Return the type of a property's column, or None if the property has no column."""
     named = schema.get("type") if isinstance(schema, dict) else None
+    # `["string", "null"]` gives a column with nulls; several other types fit no column.
     names = [name for name in (named if isinstance(named, list) else [named]) if name != "null"]
     return _KINDS.get(str(names[0])) if len(names) == 1 else None
 
@@ -102,6 +106,7 @@ def _find_kind(schema: object) -> pa.DataType | None:
 def _convert(value: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - JSON of any shape
     if value is None or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return value
+    # JSON Schema accepts 1.0 as an integer and 1 as a number; Arrow does not convert.
     return int(value) if pa.types.is_integer(kind) else float(value)
 
 

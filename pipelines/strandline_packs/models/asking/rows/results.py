@@ -69,6 +69,7 @@ class ResultBuilder:
         table = task.table.take(pa.array(rows, pa.int64()))
         answered = task.replace(self._add_columns(table, [outcomes.answers[row] for row in rows]))
         failures = [self._mark(row, fault) for row, fault in sorted(outcomes.faults.items())]
+        # A task without rows passes unchanged; if all rows failed, nothing is left to pass on.
         is_left = bool(rows) or not task.num_rows
         if failures:
             return [*([answered] if is_left else []), *failures]

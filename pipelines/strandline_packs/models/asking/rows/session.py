@@ -87,6 +87,7 @@ class AskSession:
 
         try:
             with self.working():
+                # Sync within `working`: other workers wait until these answers are durable.
                 try:
                     loop.run(self.asker.work_all(works, self.most, keep, remind, is_stopping))
                 finally:

@@ -42,9 +42,9 @@ threading.Thread(target=end, daemon=True).start()
 code = server.wait()
 os._exit(code if code >= 0 else 128 - code)
 """
-_LOOK_SECONDS = 0.2
-_WATCH_SECONDS = 1.0
-_GUARD_SECONDS, _END_SECONDS = 1.0, 10.0
+_LOOK_SECONDS = 0.2  # between two checks of a starting server
+_WATCH_SECONDS = 1.0  # between two checks whether the server still runs
+_GUARD_SECONDS, _END_SECONDS = 1.0, 10.0  # for the guard to end, and for the end of the server
 _MOST_DEATHS = 3  # consecutive crashes without a ready server in between
 _SHOWN = 600  # characters from the end of the log
 
@@ -160,6 +160,7 @@ class OwnServer:
 
     def _start(self) -> Running:
         port = self._reserve_port()
+        # Use a file: a pipe that is not read would fill up and block the server.
         if self._log is None:
             self._log = tempfile.TemporaryFile(prefix="strandline-engine-")  # noqa: SIM115 - open for the server's lifetime
         process = subprocess.Popen(  # noqa: S603 - the words are the pipeline's own
@@ -235,6 +236,7 @@ class OwnServer:
         if self._log is None:
             return ""
         end = self._log.seek(0, 2)
+        # A character has up to 4 bytes in UTF-8.
         self._log.seek(max(0, end - 4 * _SHOWN))
         text = self._log.read().decode("utf-8", "replace")
         return " ".join(text.split())[-_SHOWN:]

@@ -23,7 +23,7 @@ from strandline_packs.models.asking.answers import BYTES_OF_TOKEN, Usage
 from strandline_packs.models.asking.spending.terms import NextTimes, SpendingTerms, SpentTotals
 
 FILE_NAME = "spent.account"
-_CONTENT = Struct(">QQQQddd")
+_CONTENT = Struct(">QQQQddd")  # `SpentTotals`, then `NextTimes`
 _OLD_CONTENT = Struct(">QQQdd")  # without estimates, and the time of the clock
 _CHECK_BYTES = 8
 
@@ -83,9 +83,12 @@ class Account:
             times = found.follow_clock(now)
             wait = times.find_wait(self._terms, now)
             if wait > 0:
+                # Store times only if the clock was set back; a refused request changes nothing
+                # else.
                 if times != found:
                     _write(file, spent, times)
                 return Grant(wait)
+            # Reserve the average of earlier requests. The first request counts by size.
             tokens = spent.tokens // spent.requests if spent.tokens else size // BYTES_OF_TOKEN
             counted = spent._replace(requests=spent.requests + 1)
             _write(file, counted, times.take(self._terms, tokens, now))
@@ -124,6 +127,7 @@ class Account:
             VolumeError: the file can't be opened.
         """
         with naming_volume(self._workers), self._workers.open("ab") as file:
+            # An exclusive lock fails while any worker holds a shared lock.
             try:
                 with locking(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB):
                     return True

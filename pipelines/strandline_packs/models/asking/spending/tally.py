@@ -65,6 +65,7 @@ class RequestTally:
         """Return the counts since the last call."""
         counts, self._counts = self._counts, Counter()
         if self._prices is not None:
+            # Round the total instead of the parts, so that rounding errors do not add up.
             cost = round(self._spent.price(self._prices) * COST_PARTS)
             counts[COST] = cost - self._cost
             self._cost = cost

@@ -138,4 +138,5 @@ class NextTimes(NamedTuple):
 def _move(time: float, rate: float | None, number: int, now: float) -> float:
     if rate is None:
         return time
+    # Start at `now` at least: unused time is no credit for a burst.
     return max(time, now) + number * _MINUTE / rate

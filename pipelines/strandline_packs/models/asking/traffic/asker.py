@@ -141,12 +141,13 @@ class Asker:
         try:
             left = workers
             while left:
+                # A stopping run has little time left, so check more often.
                 tick = _LOOK_SECONDS if is_stopping() else TICK_SECONDS
                 done, left = await asyncio.wait(
                     left, timeout=tick, return_when=asyncio.FIRST_EXCEPTION
                 )
                 for worker in done:
-                    worker.result()
+                    worker.result()  # raises the error of a failed worker
                 remind()
                 if left and not self._sent and is_stopping():
                     spent.append(StageInterruptedError())
@@ -163,6 +164,7 @@ class Asker:
             found = await self._insist(body)
             if isinstance(found, RowFault):
                 return found
+            # Corrections cost tokens too, so the answer carries the sum of all rounds.
             used = used[0] + found.prompt_tokens, used[1] + found.completion_tokens
             text = found.text
             complaint = question.check(text) if question.check is not None else None
@@ -237,6 +239,7 @@ class Asker:
             reply = await self._post(content)
             verdict = judge(reply, self._endpoint)
             now = self._clock.now()
+            # Settle first: `note_setback` may raise, and the tokens are spent in any case.
             self._settle(grant, find_usage(reply, verdict, content, grant.tokens, self._endpoint))
             if isinstance(verdict, Setback):
                 # A server may request a pause of a day; wait no longer than for a server that is
@@ -301,6 +304,7 @@ class Asker:
 
     async def _enter(self, *, is_probe: bool) -> None:
         while True:
+            # Check again after every sleep: the server may have requested a longer pause.
             held = self._pace.held_until - self._clock.now()
             if held > 0:
                 await self._clock.sleep(held)
@@ -308,6 +312,7 @@ class Asker:
                 self._in_flight += 1
                 return
             else:
+                # No await between the check and `clear`, so no wake-up is lost.
                 self._freed.clear()
                 await self._freed.wait()
 
@@ -337,6 +342,7 @@ class Asker:
         Raises:
             StageStoppedError: the server refuses all requests.
         """
+        # The lock makes rows that fail at the same time share a probe.
         async with self._probing:
             if self._bar_to_all is not None:  # the answer to another row
                 raise self._bar_to_all
@@ -346,12 +352,15 @@ class Asker:
             if probed_at >= since:  # another row has sent a probe
                 return is_up
             verdict, probed_at = await self._try(json.dumps(probe).encode(), is_probe=True)
+            # Once the server has answered, a refusal in another form may come from a proxy and
+            # pass.
             if isinstance(verdict, ServerRefusal) and (
                 verdict.is_sure or not self._health.has_answered
             ):
                 msg = f"{self._terms.name}: {verdict.what}"
                 self._bar_to_all = StageStoppedError(msg, is_lasting=True)
                 raise self._bar_to_all
+            # A rejected probe is an answer too: the server is up.
             is_up = isinstance(verdict, ModelAnswer | RowFault | Unfit)
             self._traffic.probed += is_up
             self._probed = probed_at, is_up
@@ -360,6 +369,7 @@ class Asker:
 
 async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
     for task in tasks:
+        # Cancel all tasks before awaiting any, so that no task goes on meanwhile.
         task.cancel()
     for task in tasks:
         with suppress(asyncio.CancelledError, Exception):

@@ -38,8 +38,10 @@ from strandline_packs.models.asking.verdicts.refusal_words import (
     read_text,
 )
 
+# Codes of an exhausted quota, which come with status 429 like a passing rate limit.
 _QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _FILTERS = ("content_filter", "content_policy", "responsibleai", "moderation", "data_inspection")
+# 529 is Anthropic's status for an overloaded server.
 _BUSY = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, 529})
 # Statuses that may pass, and are no fault of the request.
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY})
@@ -116,6 +118,7 @@ def _find_bar(reply: Reply, status: int, error: ServerError, what: str) -> Serve
         return ServerRefusal(f"it rejects the key ({what})", is_sure=True, words=what)
     if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
         msg = f"it has no such model or address ({what})"
+        # A 404 without a message in the protocol's form may come from a proxy.
         return ServerRefusal(msg, is_sure=error.has_words, words=what)
     if status < HTTPStatus.BAD_REQUEST:
         to = cut(reply.headers.get("location", "elsewhere"))
@@ -139,6 +142,7 @@ def _judge_success(reply: Reply, endpoint: Endpoint) -> Verdict:
     item = items[0] if isinstance(items, list) and items else None
     error = _find_error(found, items) or _find_error(item, item)
     if error is not None:
+        # An error below a good status may have no status: treat the error as transient.
         status = error.status or HTTPStatus.INTERNAL_SERVER_ERROR
         return _judge_error(reply, status, error)
     if not isinstance(item, Mapping):

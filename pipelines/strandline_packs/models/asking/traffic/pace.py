@@ -15,9 +15,10 @@ FIRST_LIMIT = 8.0
 # Answers up to this factor slower still count as normal. The factor is large because answers vary
 # in length.
 _SLOWER = 2.0
+# Weights of a new answer in the exponential averages.
 _USUAL_WEIGHT, _RECENT_WEIGHT = 0.02, 0.2
-_BASE_SECONDS, _MOST_SECONDS = 1.0, 60.0
-_JITTER = 0.1
+_BASE_SECONDS, _MOST_SECONDS = 1.0, 60.0  # first and longest wait between tries
+_JITTER = 0.1  # random extension of requested pauses, as a share
 _MILLISECONDS = 1000
 
 
@@ -52,6 +53,7 @@ class RequestPace:
         # Below the limit, an answer is no evidence that the server can handle more.
         if in_flight < int(self.limit) or self._recent > _SLOWER * self._usual:
             return
+        # Grow with every answer until the first overload, then by a single request per round.
         step = 1.0 if self._is_growing_fast else 1.0 / self.limit
         self.limit = min(float(self._most), self.limit + step)
 
@@ -89,6 +91,7 @@ def choose_wait(tries: int, hold: float | None, drawn: float) -> float:
 
 def find_backoff(tries: int) -> float:
     """Return the usual wait after consecutive failures, at least one; it doubles with each."""
+    # Bound the exponent: a large power would overflow.
     return min(_MOST_SECONDS, _BASE_SECONDS * 2.0 ** min(tries - 1, 10))
 
 
@@ -100,6 +103,7 @@ def read_hold(headers: Mapping[str, str]) -> float | None:
     Args:
         headers: headers with names in lower case.
     """
+    # A header of OpenAI and Azure, more precise than `Retry-After`.
     milliseconds = _read_number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / _MILLISECONDS

@@ -18,7 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from strandline_packs.models.asking.answers import Reply, UnansweredRequest
 
-_END_SECONDS = 15.0
+_END_SECONDS = 15.0  # for closing connections
 _Result = TypeVar("_Result")
 
 
@@ -62,12 +62,14 @@ class Wire:
             total=limit, sock_connect=limits.connect, sock_read=limits.read
         )
         try:
+            # A redirect could turn POST into GET, and send the key to another address.
             async with self._session.request(
                 method, f"{self._url}/{path}", data=body, timeout=timeout, allow_redirects=False
             ) as found:
                 content = await found.read()
                 headers = {name.lower(): value for name, value in found.headers.items()}
                 return Reply(found.status, headers, content)
+        # The next two errors are subclasses of TimeoutError, so the order matters.
         except aiohttp.ConnectionTimeoutError:
             return UnansweredRequest(f"no connection within {limits.connect:g} s", was_sent=False)
         except aiohttp.SocketTimeoutError:
@@ -114,6 +116,7 @@ def _find_proxy(url: str) -> str | None:
     if proxy_bypass(parts.netloc):
         return None
     proxy = proxies.get(parts.scheme) or proxies.get("all")
+    # Many environments set `HTTP_PROXY=host:port`, without a scheme.
     return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 

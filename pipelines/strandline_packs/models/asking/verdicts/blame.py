@@ -107,6 +107,7 @@ class RowTries:
         # limit.
         is_rate = not self._traffic.blamed or self._traffic.pushed > 0
         left_out = max(0, self._unproven - _MOST_PROBES) if is_rate and stuck > _FEW else 0
+        # Laplace's rule of succession: few results must not give certainty.
         return ((pushes + 1) / (pushes + answers + 2)) ** (self._busy - left_out)
 
     def _count(self) -> tuple[int, int, int]:

@@ -15,6 +15,7 @@ from strandline_packs.models.asking.answers import RowFault
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 _TEXT_PARTS = frozenset({"text", "output_text"})
 _REASONING_PARTS = frozenset({"thinking", "reasoning", "redacted_thinking", "reasoning_text"})
+# Matches reasoning at the start, as in `<think>...</think>`, or all text without an end tag.
 _THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)\s*", re.DOTALL)
 _UNCLEAN = re.compile("[\ud800-\udfff]")
 _NO_TEXT = RowFault("malformed", "the answer has no text")

@@ -29,6 +29,7 @@ _FILTER = frozenset(
     }
 )
 _CALLS = frozenset({"tool_calls", "tool_call", "tool_use", "function_call"})
+# as in `FINISH_REASON_STOP` and `FinishReason.STOP`
 _PREFIXES = ("finish_reason_", "finishreason.")
 
 
@@ -38,6 +39,7 @@ def find_ending_fault(finish: str) -> RowFault | None:
     name = finish.strip().lower().replace("-", "_").replace(" ", "_")
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
+    # The message already explains these two names.
     shown = "" if name in {"length", "content_filter"} else f" ({finish[:40]!r})"
     if name in _GOOD:
         return None

@@ -99,6 +99,7 @@ def describe_error(value: object) -> ServerError:
 
 def read_text(body: bytes) -> str:
     """Return the beginning of a body that is plain text; empty for a page of HTML."""
+    # A character has up to 4 bytes in UTF-8.
     text = body[: 4 * _SHOWN].decode("utf-8", "replace").strip()
     return "" if text.startswith("<") else cut(text)
 
@@ -130,9 +131,11 @@ def _list_parts(value: object) -> Iterator[Mapping[str, Any]]:
 
 def _read_status(code: object) -> int | None:
     """Return the HTTP status implied by a code, or None."""
+    # A boolean is an int to Python.
     if isinstance(code, bool) or not isinstance(code, int | str):
         return None
     text = str(code)
+    # Codes such as "429" are statuses; other numbers have a meaning of the vendor's own.
     if re.fullmatch(r"\d{3}", text):
         number = int(text)
         return number if _FIRST_STATUS <= number <= _LAST_STATUS else None

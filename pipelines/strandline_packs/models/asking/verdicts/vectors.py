@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from strandline_packs.models.asking.answers import ModelAnswer, RowFault, Usage
 from strandline_packs.models.asking.verdicts.refusal_words import cut
 
+# Largest 32-bit float.
 _LARGEST = 3.4028235e38  # number that the column of an embedding can hold
 
 

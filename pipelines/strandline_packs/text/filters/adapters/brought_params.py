@@ -14,6 +14,7 @@ from pydantic import ConfigDict
 
 from strandline.plan.stages.stage import Stage
 
+# Turns `minDocWords` into `min_doc_words`.
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 

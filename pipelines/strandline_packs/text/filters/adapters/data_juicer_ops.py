@@ -72,6 +72,7 @@ class DataJuicerOp(Stage):
     op_name: ClassVar[str] = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # The class is made at run time, so pickle can't find the class by name.
         return _restore_stage, (self.op_name, self.params.model_dump(by_alias=True))
 
     def list_needed_columns(self) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ class DatatroveStep(Stage):
     step_name: ClassVar[str] = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # The class is made at run time, so pickle can't find the class by name.
         return _restore_stage, (self.step_name, self.params.model_dump(by_alias=True))
 
     def list_needed_columns(self) -> tuple[str, ...]:
@@ -70,12 +71,14 @@ class DatatroveStep(Stage):
         """Run the step on the rows, and drop and count the rows that it rejects."""
         documents = list(self._list_documents(task.table))
         before = self._list_dropped()
+        # The step returns the same objects, so identity decides which rows stay.
         kept = {id(document) for document in self._step.run(iter(documents))}
         dropped = self._list_dropped()
         reasons = {name: number - before.get(name, 0) for name, number in dropped.items()}
         for name, number in reasons.items():
             if number:
                 self.count(f"dropped: {name}", number)
+        # Steps may drop documents without a named reason.
         unnamed = len(documents) - len(kept) - sum(reasons.values())
         if unnamed > 0:
             self.count(f"dropped: {self.step_name}", unnamed)
@@ -87,6 +90,7 @@ class DatatroveStep(Stage):
         texts = list_strings(table, column)
         keys = [""] * len(texts) if key is None else list_texts(table, key)
         others = table.drop_columns([column]).to_pylist()
+        # A table without further columns gives an empty list.
         if not others:
             others = [{} for _ in texts]
         for text, name, metadata in zip(texts, keys, others, strict=True):

@@ -140,6 +140,7 @@ class C4Quality(SplittingFilter):
         line = part.strip()
         words = line.split()
         most = params.max_word_length
+        # A line within the limit has no longer word, which skips most lines.
         if most is not None and len(line) > most and self._measure_longest(words) > most:
             return self._drop_line("too_long_word")
         if params.remove_citations and "[" in line:
@@ -188,6 +189,7 @@ class C4Quality(SplittingFilter):
             return number
         number = 0
         for line in lines:
+            # A line counts as a sentence at least.
             number += max(1, sum(1 for _ in self._splitter.find_sentences(line)))
             if number >= least:
                 break

@@ -98,6 +98,7 @@ class FinewebQuality(SplittingFilter):
     def _count_ended(self, lines: list[str]) -> int:
         """Count the lines that end in a mark; in datatrove a trailing blank hides the mark."""
         ended = lines if self.params.compatible else [line.rstrip() for line in lines]
+        # A set look-up is faster than `endswith` with many marks.
         if self._are_single:
             return sum(line[-1] in self._marks for line in ended)
         return sum(line.endswith(self._endings) for line in ended)

@@ -27,7 +27,7 @@ _NAMES = {
     )
 } | {"Han": _HAN, "Hiragana": _HAN, "Katakana": _HAN, "Bopomofo": _HAN}  # fmt: skip
 _PATTERNS = {name: regex.compile(rf"\p{{Script={name}}}") for name in _NAMES}
-_LOOKED_AT = 4000
+_LOOKED_AT = 4000  # characters, which are enough to find the script
 
 
 class ProseMeasure(StrEnum):
@@ -68,7 +68,7 @@ def find_script(text: str) -> str:
     totals: Counter[str] = Counter()
     for letter, count in Counter(text[:_LOOKED_AT]).items():
         totals[_find_script_of(letter)] += count
-    del totals[""]
+    del totals[""]  # signs, and letters of other scripts
     # Break ties by name, so that every process gives the same answer.
     return min(totals, key=lambda name: (-totals[name], name), default="")
 

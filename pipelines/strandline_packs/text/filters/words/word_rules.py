@@ -27,11 +27,12 @@ _BLANK = r"\s\x1c-\x1f"
 LETTER = r"[\w\p{N}]"
 _SPACED = rf"[[\w\p{{N}}]--[{UNSPACED}]]"
 _SIGNS = r"[\p{M}\p{Cf}]*"
+# In order: URL, number as in `1,000.5`, run of letters, ending as in `'s`, run of marks, mark.
 _WORD = (
     r"https?://[^{blank}<>\"]+|\d+(?:[.,]\d+)+|{letter}+|(?<=[\w\p{{N}}])['’]{letter}+"
     r"|[-.=*~+<>|/\\]{{2,}}|[^\w\p{{N}}{blank}]{signs}"
 )
-_COUNTED = r"{letter}+(?:['’-]{letter}+)*"
+_COUNTED = r"{letter}+(?:['’-]{letter}+)*"  # as in `it's` and `well-known`
 
 # Most texts have neither such letters nor numbers like ½ and ², and are faster to split.
 _FIND_OTHERS = regex.compile(rf"[{UNSPACED}\p{{No}}]")
@@ -59,12 +60,12 @@ _END = regex.compile(
     rf"([\p{{Sentence_Terminal}}…؟۔।॥--[。！？｡．]]+)[{_CLOSING}]*\s+|[。！？｡．]+[{_CLOSING}]*\s*",
     regex.VERSION1,
 )
-_LAST_WORD = regex.compile(r"(?:\w\.)*\w+\Z")
+_LAST_WORD = regex.compile(r"(?:\w\.)*\w+\Z")  # finds `e.g` before a stop
 _ABBREVIATIONS = frozenset(
     {"approx", "bzw", "ca", "cf", "co", "dr", "e.g", "fig", "i.e", "inc", "jr", "ltd", "mr", "mrs",
      "ms", "nr", "pp", "prof", "sr", "st", "u.a", "vgl", "vol", "vs", "z.b"}
 )  # fmt: skip
-_LOOK_BACK = 12
+_LOOK_BACK = 12  # characters that the longest abbreviation can have
 
 
 def compose(text: str) -> str:
@@ -81,6 +82,7 @@ def compose(text: str) -> str:
 
 def fold(text: str) -> str:
     """Return the normal form of a text for comparing without case."""
+    # Case folding can decompose letters, so compose again.
     return text.lower() if text.isascii() else compose(compose(text).casefold())
 
 
