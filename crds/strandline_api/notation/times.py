@@ -13,6 +13,8 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH).total_seconds()
 _LATEST = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH).total_seconds()
+# Matches `2026-11-21T10:31:05Z` and `2026-11-21T10:31:05.25+01:00`. Python's own parser also
+# accepts other forms, such as a date alone.
 _RFC_3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})"

@@ -20,6 +20,8 @@ SPOT_LABELS: Mapping[str, frozenset[str]] = MappingProxyType(
         "kubernetes.azure.com/scalesetpriority": _SPOT,
     }
 )
+# Effects of a toleration that matter; empty means all effects. A taint with PreferNoSchedule keeps
+# no pod away, so a toleration of that effect shows no intent.
 _KEEPING_AWAY = frozenset({"", "NoSchedule", "NoExecute"})
 
 

@@ -61,6 +61,7 @@ _KEYS = {"pipeline", "files", "artifact", _RUN}
 
 def parse_reference(value: object) -> Reference | None:
     """Parse `{pipeline: NAME}` with its optional keys. Return None for any other value."""
+    # An object with other keys is an ordinary parameter that happens to have a key `pipeline`.
     if not isinstance(value, Mapping) or not {"pipeline"} <= value.keys() <= _KEYS:
         return None
     is_text = all(isinstance(text, str) and text for text in value.values())

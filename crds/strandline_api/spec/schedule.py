@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field
 from strandline_api.api_model import ApiModel, Matching
 from strandline_api.notation.quantities import PositiveDuration, parse_duration
 
+# Matches `*`, `*/15`, `7`, `1-5`, and `MON-FRI/2`.
 _PART = r"(\*|[0-9A-Za-z]+(-[0-9A-Za-z]+)?)(/[0-9]+)?"
 _FIELD = rf"{_PART}(,{_PART})*"
 _CRON_PATTERN = rf"{_FIELD}( +{_FIELD}){{4}}"
@@ -31,6 +32,7 @@ _FIELDS: Final = (
     ("hour", 0, 23, ()),
     ("day of the month", 1, 31, ()),
     ("month", 1, 12, _MONTHS),
+    # Both 0 and 7 are Sunday, as in cron.
     ("day of the week", 0, 7, _DAYS),
 )
 

@@ -106,6 +106,7 @@ class Record(ApiModel):
         written: dict[str, Any] = handler(self)
         for name, field in type(self).model_fields.items():
             if field.alias not in self.always and _is_empty(getattr(self, name)):
+                # The keys are names or aliases, depending on the caller.
                 written.pop(name, None)
                 written.pop(str(field.alias), None)
         return written
@@ -159,6 +160,7 @@ def _bounding(
         if parts is None:
             return handler(value)
         parts = parts[kept]
+        # Check entries separately, so that an unreadable entry does not discard the whole list.
         if _is_forgiving(info):
             parts = [part for part in parts if _is_valid(part, handler)]
         return handler(_join(parts, isinstance(value, Mapping)))
