@@ -129,6 +129,7 @@ class _FolderWalk:
         pattern = self._pattern
         if pattern.depth is not None and depth >= pattern.depth:
             return False
+        # Below a folder with another name, no path can match.
         if depth < len(pattern.leading) and not pattern.leading[depth].match(name):
             return False
         if name.startswith(".") and not pattern.matches_hidden:

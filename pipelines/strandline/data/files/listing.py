@@ -168,6 +168,8 @@ def list_files(
     entries = _list_all(params, count, note_gap, published)
     if params.limit is None:
         return entries
+    # Digests choose the same sample on every machine, in any order of the listing. The heap holds
+    # only as many files as the sample.
     return iter(heapq.nsmallest(params.limit, entries, key=lambda entry: _digest(entry.key)))
 
 

@@ -70,6 +70,7 @@ def list_ranges(
             count(_LARGE_SOURCE)
         yield Source(entry.key, entry.version, whole)
         return
+    # An empty file has a range, too, so that the source appears in the ledger.
     for start in range(0, max(entry.size, 1), length):
         stop = start + length
         key = f"{entry.key}#bytes={start}-{stop - 1}"

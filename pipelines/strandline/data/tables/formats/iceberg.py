@@ -121,6 +121,7 @@ def commit(push: TablePush, *, is_forced: bool) -> PushResult:
     for path, file in changes.added.items():
         _copy(table, f"{root}{path}", contents.read(file), file.size)
     faults.reach("push.uploaded")
+    # Check the lease as late as possible: the upload may have lasted longer than the lease.
     fence()
     removed = [there[path] for path in sorted(changes.removed)]
     _commit(shipment, table, schema, changes, removed, root)
@@ -266,6 +267,7 @@ def _commit(
     root: str,
 ) -> None:
     with table.transaction() as transaction:
+        # Files of a run have no field IDs, so readers need a mapping from names to IDs.
         if table.metadata.name_mapping() is None:
             mapping = table.schema().name_mapping.model_dump_json()
             transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
@@ -274,6 +276,7 @@ def _commit(
                 columns.union_by_name(schema)
         update = transaction.update_snapshot(snapshot_properties=dict(shipment.properties))
         paths = (f"{root}{path}" for path in changes.added)
+        # Only an overwrite can remove files; an append leaves existing manifests unchanged.
         with update.overwrite() if removed else update.fast_append() as snapshot:
             for data_file in removed:
                 snapshot.delete_data_file(data_file)
