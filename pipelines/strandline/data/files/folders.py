@@ -82,6 +82,7 @@ class _FolderWalk:
 
         To detect loops, `above` has the device and inode of each folder above.
         """
+        # Only links can form a loop.
         if self._follow:
             try:
                 stat = os.stat(folder)

@@ -205,5 +205,5 @@ def _translate_piece(piece: str) -> str:
     if len(piece) == 1:
         return re.escape(piece)
     # The standard library translates the set; remove the parts that wrap a complete pattern.
-    # `(?!/)` keeps sets such as `[!a]` from matching a slash.
+    # `(?!/)` keeps sets like `[!a]` from matching a slash.
     return r"(?!/)" + fnmatch.translate(piece)[len("(?s:") : -len(r")\Z")]

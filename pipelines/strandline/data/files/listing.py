@@ -203,6 +203,7 @@ def _list_all(
         found = is_ruled  # a ledger without outputs leaves no gap
         for entry in walk:
             found = True
+            # Patterns may overlap. The first matching pattern determines the key of a file.
             if not _is_covered(entry.path, patterns[:index], exclusion):
                 yield from _admit(entry, params, count)
         if not found:

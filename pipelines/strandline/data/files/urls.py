@@ -78,7 +78,7 @@ def _walk_url_folder(
             key = pattern.format_key(below + name)
             if pattern.is_marker(below + name):
                 count(LEFT_FILE)
-            # The marker object of a folder, such as `s3://bucket/data/`, has an empty name.
+            # The marker object of a folder, like `s3://bucket/data/`, has an empty name.
             elif name and pattern.regex.match(below + name) and not exclusion.holds(key):
                 # Keep the URL as the pattern spells it: some libraries drop the account or the
                 # protocol.

@@ -26,6 +26,7 @@ def draw_histogram(title: str, bins: Sequence[Mapping[str, Any]]) -> str:
         _draw_bar(
             f"{_format_range(each)}: {each['count']:,}",
             (at * width, _HEIGHT * (1 - each["count"] / highest)),
+            # A gap of a pixel separates bars, unless bars are as narrow as a pixel.
             (max(width - 1, 1), _HEIGHT * each["count"] / highest),
         )
         for at, each in enumerate(shown)

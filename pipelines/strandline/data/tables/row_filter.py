@@ -231,4 +231,5 @@ def _merge(fresh: pa.Table, marked: pa.Table, is_marked: Sequence[bool]) -> pa.T
         size = sum(1 for _ in run)
         pieces.append(tables[kind].slice(begin[kind], size))
         begin[kind] += size
+    # Many small chunks would slow down later stages.
     return pa.concat_tables(pieces).combine_chunks()

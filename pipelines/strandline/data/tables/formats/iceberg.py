@@ -51,6 +51,7 @@ from strandline.plan.stages.columns import Columns
 from strandline.storage import faults
 
 _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+# Changes of a type that Iceberg allows without rewriting files.
 _PROMOTIONS = {(IntegerType(), LongType()), (FloatType(), DoubleType())}
 
 
@@ -206,6 +207,7 @@ def _read_columns(schema: Schema) -> pa.Schema:
 
 def _list_hindrances(table: Table) -> Iterator[str]:
     for part in table.spec().fields:
+        # A removed partition field may stay in the table with this transform.
         if not isinstance(part.transform, VoidTransform):
             yield f"it is partitioned by {part.name!r}, but files of a run are not"
     if any(task.delete_files for task in table.scan().plan_files()):
