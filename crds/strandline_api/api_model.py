@@ -36,6 +36,7 @@ class ApiModel(BaseModel):
         strict=True,
         populate_by_name=True,
         alias_generator=to_camel,
+        # JSON has no infinity and no NaN.
         allow_inf_nan=False,
     )
     # Names of fields for which null differs from an absent field.

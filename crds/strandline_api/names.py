@@ -48,6 +48,7 @@ ATTEMPT = Kind(
 )
 
 
+# Kubernetes allows no longer names of objects.
 MAX_OBJECT_NAME = 253
 # KubeRay appends to the name of a RayJob, and rejects longer names.
 MAX_RAYJOB_NAME = 47
@@ -188,6 +189,7 @@ STORED_ANNOTATION = f"{GROUP}/stored"
 # Keeps a pipeline until its pods are gone.
 FINALIZER = f"{GROUP}/teardown"
 
+# Kubernetes allows no longer values of labels.
 MAX_LABEL = 63
 
 

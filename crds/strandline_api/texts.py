@@ -100,6 +100,7 @@ def _replace_to_end(
         if match.start() < at:
             continue
         head, stop = match.start() + len(match["head"]), match.end()
+        # Matches are in ascending order, so an end before this match serves no later match.
         while next_end < len(ends) and ends[next_end][0] < head:
             next_end += 1
         if next_end < len(ends):

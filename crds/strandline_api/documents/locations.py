@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 # Pydantic's `JsonValue` is an alias that cannot be inspected at run time.
 _JSON_TYPES = (list[JsonValue], dict[str, JsonValue], str, bool, int, float)
-# Matches `minWords` and `min-words`. Other keys, such as `a.b`, are quoted.
+# Matches `minWords` and `min-words`. Other keys, like `a.b`, are quoted.
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 

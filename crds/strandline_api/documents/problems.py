@@ -58,7 +58,7 @@ _STATEMENTS = {
 _FEW = 12
 # Longer integers have more than 60 digits, and Python refuses to convert the longest to text.
 _LONG_BITS = 200
-# YAML reads unquoted text such as `yes`, `1.10`, and `2026-11-21` as these types.
+# YAML reads unquoted text like `yes`, `1.10`, and `2026-11-21` as these types.
 _QUOTABLE = (bool, int, float, date, datetime)
 
 

@@ -139,6 +139,7 @@ def decide(
     if shortage := _find_shortage(policy, budget, spent):
         return GiveUp(f"{ending}, {shortage}", is_exhausted=True)
     is_wait = budget is Treatment.WAITED
+    # The counts contain the last wait, but not the retry that this function decides about.
     number = spent.waits if is_wait else _used(spent, budget) + 1
     of = 0 if is_wait else _size_of(policy, budget)
     delay = add_jitter(policy, back_off(policy, number), uid=uid, number=number, drawn=drawn)

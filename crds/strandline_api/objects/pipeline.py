@@ -287,6 +287,7 @@ class PipelineSpec(ApiModel):
                 "no_bound",
                 "'keep: auto' needs 'keepAtMost'; set it to the largest total size to keep, such "
                 "as 200Gi",
+                # The path of the problem is the path of this object, extended by `below`.
                 {"below": "keepAtMost"},
             )
         return self

@@ -71,6 +71,7 @@ class DriverOutcome(_OutcomePart):
 
     exit_code: int = Field(
         ge=0,
+        # Operating systems keep 8 bits of an exit code.
         le=255,
         description=(
             "Exit code of the driver, such as 75. If a signal ended it, 128 plus its number."

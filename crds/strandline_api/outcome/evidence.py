@@ -64,7 +64,7 @@ _EXIT_CAUSES = {
 # Signals raised by the program's own fault, as opposed to those sent to kill it.
 _FAULTS = frozenset({"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"})
 # Shells add 128 to the number of the signal that ended a process. Linux has 64 signals, so greater
-# codes, such as 255, are plain exit codes.
+# codes, like 255, are plain exit codes.
 _SIGNAL_BASE = 128
 _GREATEST_SIGNAL = 64
 
@@ -120,6 +120,8 @@ def name_cause(evidence: Iterable[Evidence]) -> Evidence:
     errors. Without evidence, the cause is Unknown.
     """
     nothing = Evidence(Cause.UNKNOWN, "no evidence explains why the attempt ended", "")
+    # `min` returns the first of equal items, so the order of the evidence decides between equal
+    # causes.
     return min(evidence, key=lambda seen: PRECEDENCE.index(seen.cause), default=nothing)
 
 

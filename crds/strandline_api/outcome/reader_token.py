@@ -43,6 +43,7 @@ def derive_token(attempt_uid: str) -> str:
 
 def derive_release_token(key: bytes, attempt_uid: str) -> str:
     """Derive the token for releasing an attempt's ended driver from the operator's key."""
+    # The text differs for every purpose, so a token for notices cannot release a driver.
     return _sign(key, f"release of {attempt_uid}")
 
 

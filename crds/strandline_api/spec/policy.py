@@ -116,6 +116,7 @@ class RetryPolicy(ApiModel):
     """
 
     model_config = ConfigDict(json_schema_extra=_leave_defaults_to_the_cluster)
+    # Null means the greatest possible wait; an absent field has a smaller default.
     meaningful_nulls: ClassVar[frozenset[str]] = frozenset({"maxDelay", "max_delay"})
 
     max_retries: int = Field(

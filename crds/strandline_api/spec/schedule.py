@@ -48,6 +48,7 @@ def _check_cron(text: str) -> str:
                 raise ValueError(f"{part!r} ends before it begins")
             if step and not int(step):
                 raise ValueError(f"{part!r} has a step of 0")
+    # Equal schedules get equal texts.
     return " ".join(text.split())
 
 
@@ -60,6 +61,7 @@ def _read(word: str, least: int, words: tuple[str, ...]) -> int | None:
 def _check_zone(name: str) -> str:
     try:
         zoneinfo.ZoneInfo(name)
+    # In some releases of Python, the name of a folder like `Europe` raises an OSError.
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         # A machine without the time zone database can't check names, and runs no schedules.
         if zoneinfo.available_timezones():

@@ -250,7 +250,7 @@ def default_name(use: str) -> str:
         return use
     # Splits `HTTPCleaner2` into `HTTP`, `Cleaner`, and `2`.
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", re.split(r"[.:]", use)[-1])
-    # A cut may leave a hyphen at the end, and a class such as `_` has no words.
+    # A cut may leave a hyphen at the end, and a class like `_` has no words.
     return "-".join(words).lower()[:63].rstrip("-") or "unnamed"
 
 

@@ -38,7 +38,9 @@ FORGIVING: Final = {"forgiving": True}
 
 def _fit_for_a_status(schema: dict[str, Any], model: type["Record"]) -> None:
     for field in schema["properties"].values():
+        # The API server would store a default as if an operator had reported the value.
         field.pop("default", None)
+    # Operators of other versions may leave out any field that is not in `always`.
     schema.pop("required", None)
     if model.always:
         schema["required"] = sorted(model.always)

@@ -42,7 +42,7 @@ def _free_name(name: str) -> str:
 
 def _check_path(path: str) -> str:
     mount_path = path.rstrip("/")
-    # The slash at the end keeps neighbours such as `/etc/strandline-extra` allowed.
+    # The slash at the end keeps neighbours like `/etc/strandline-extra` allowed.
     if mount_path in SHARED_PATHS or f"{mount_path}/".startswith(
         tuple(f"{it}/" for it in RESERVED_PATHS)
     ):
