@@ -31,5 +31,5 @@ def describe_command(advice: Advice, ctx: click.Context) -> str:
     words = ["strandline", *advice.command.split(), ctx.meta.get(_KEY, "FILE"), *advice.options]
     for field, value in advice.settings:
         words += ["--set", f"{field}={value}"]
-    # Quote the words: settings such as `stages.0.with={"minWords": 5}` contain spaces and quotes.
+    # Quote the words: settings like `stages.0.with={"minWords": 5}` contain spaces and quotes.
     return shlex.join(words)

@@ -63,7 +63,7 @@ class Commands(Program):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the requested command; suggest the nearest name for a misspelt one."""
-        # Leave unknown options such as `--verison` to click, which has its own message for options.
+        # Leave unknown options like `--verison` to click, which has its own message for options.
         if args and not args[0].startswith("-") and not _is_known(args[0]):
             nearest = get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean {nearest[0]!r}?" if nearest else ""

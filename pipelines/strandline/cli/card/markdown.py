@@ -15,7 +15,7 @@ CHARACTERS = 300  # limit for one text; keys and messages may have any length
 # Besides special characters, the colon of `https://` and the dot of `www.` match, because GitHub
 # turns bare addresses into links.
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#<>&$]|:(?=//)|(?<=www)\.)")
-# Matches list markers such as `- a`, `+ a`, and `1) a`, and underlines of headings such as `===`.
+# Matches list markers like `- a`, `+ a`, and `1) a`, and underlines of headings like `===`.
 _AT_START = re.compile(r"^(\s*)([-+=]|\d+(?=[)]))")
 
 

@@ -156,7 +156,7 @@ def _render_pod(order: JobOrder) -> dict[str, Any]:
     fetching = [
         {**_drop_drivers(order, each), "securityContext": _confine(each)}
         for each in head.get("initContainers") or ()
-        # Other init containers prepare Ray or the node, which the command does not use.
+        # The command loads the run's code, and needs nothing from other init containers.
         if each["name"] == _CODE_CONTAINER
     ]
     container = _render_container(order, ray)

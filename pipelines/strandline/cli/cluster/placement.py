@@ -88,7 +88,7 @@ def choose_placement(
             f"{name}`, and `resume` afterwards)"
         )
         raise HeldClaimError(msg)
-    # A Job's pod would stay pending until the holder is gone, without a message for the user.
+    # A Job's pod would stay pending until the holder is gone.
     if holders and _ONE_POD in modes:
         pod = holders[0].pod
         msg = (

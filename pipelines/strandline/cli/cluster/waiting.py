@@ -73,13 +73,12 @@ def read_pod(pod: Json, container: str) -> PodState:
     if ended is not None:
         code = int(ended.get("exitCode", ExitCode.APPLICATION_ERROR))
         message = str(ended.get("message") or "").strip()
-        # A killed process could not write a message, so use the kubelet's reason, such as
-        # OOMKilled.
+        # A killed process could not write a message, so use the kubelet's reason: OOMKilled.
         if code == _KILLED and not message:
             message = f"the command was killed in pod {pod['metadata']['name']}"
             message += f": {ended['reason']}" if ended.get("reason") else ""
         return PodState(has_started=True, code=code, message=message)
-    # Evicted pods, and pods with a failed init container, never start the command's container.
+    # A pod can fail without a state of the container: by an eviction, or in an init container.
     if status.get("phase") == "Failed":
         why = _explain_failure(pod, status)
         return PodState(has_started=False, code=ExitCode.APPLICATION_ERROR, message=why)

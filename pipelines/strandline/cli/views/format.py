@@ -119,7 +119,7 @@ def format_bytes(size: int) -> str:
 
 def escape_text(text: str) -> str:
     """Return text from outside, with control characters and line breaks escaped."""
-    # Keys and messages come from data, and sequences such as `\x1b[2J` would control the terminal.
+    # Keys and messages come from data, and sequences like `\x1b[2J` would control the terminal.
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
@@ -174,7 +174,7 @@ def _join(row: Sequence[str], widths: Sequence[int], left: int) -> str:
 def _hang(row: Sequence[str], widths: Sequence[int], room: int) -> str:
     """Return a row whose last text continues below its own start."""
     *_, last = row
-    # Keep paths and keys in one piece. `wrap` returns an empty list for empty text.
+    # Keep long words like paths and keys whole. `wrap` returns an empty list for empty text.
     first, *more = wrap(last, room, break_long_words=False, break_on_hyphens=False) or [""]
     head = _join([*row[:-1], first], [*widths[:-1], 0], len(row))
     indent = " " * (sum(widths[:-1]) + _GAP * (len(widths) - 1))

@@ -175,7 +175,7 @@ def describe_type(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
     options = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
     if options:
         rendered = [describe_type(option, definitions) for option in options]
-        # Different schemas may have the same description, such as text with two patterns.
+        # Different schemas may have the same description, like text with two patterns.
         return " or ".join(dict.fromkeys(rendered))
     if "const" in schema or "enum" in schema:
         return " | ".join(map(str, schema.get("enum", [schema.get("const")])))

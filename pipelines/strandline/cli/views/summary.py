@@ -170,7 +170,7 @@ def _describe_pools(pools: Mapping[str, PoolState]) -> Iterator[str]:
 def _describe_commands(outcome: AttemptResult) -> Iterator[str]:
     """Yield the command for the full list if the ledger has more failures than are shown."""
     failed = outcome.standing.failed
-    # A group shows only one example, so the list is complete only if every group has a single
+    # A group shows only an example, so the list is complete only if every group has a single
     # source.
     is_shown = len(outcome.failure_groups) == failed <= GROUPS_SHOWN
     if failed and outcome.attempt and not is_shown:

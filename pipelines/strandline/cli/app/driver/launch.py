@@ -105,8 +105,7 @@ def _make_driver(
         # A stage that waits at a debugger's prompt must not count as stalled.
         None if is_in_driver else spec.deadlines.stall_seconds,
     )
-    # A debugger in a stage needs the keyboard, and only stages in the driver's own process can use
-    # one.
+    # A debugger in a stage needs the keyboard, and works only in the driver's own process.
     shares_terminal = is_in_driver and sys.stdin.isatty()
     command = make_command(*request.build_arguments(), *_list_debug())
     output = find_output()

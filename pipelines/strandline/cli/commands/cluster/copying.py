@@ -74,8 +74,8 @@ def _copy(
             count, broken = _unpack(output, folder)
             output.read()  # archives are padded at the end, and tar must not write to a closed pipe
             code = find_code()
-    # Check both: `kubectl exec` can report success for a cut stream, and `tar` can fail after a
-    # complete archive.
+    # Check both: `tar` can fail after a complete archive, and an archive can be broken without a
+    # failure of `kubectl exec`.
     if code or broken:
         msg = f"{source} could not be copied completely; the files copied so far are in {folder}"
         raise KubectlError(msg)

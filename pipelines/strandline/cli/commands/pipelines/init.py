@@ -81,7 +81,7 @@ def render_template(kind: str, inputs: tuple[str, ...], path: Path) -> str:
         "NAME": make_name(path.stem, kind),
         "INPUT": _format_list(inputs),
     }
-    # Matches placeholders such as `@NAME@`.
+    # Matches placeholders like `@NAME@`.
     return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], template)
 
 

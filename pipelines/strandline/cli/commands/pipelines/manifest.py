@@ -253,7 +253,7 @@ def _preview_redo(store: Store, plan: PipelinePlan, folder: PipelineFolder) -> R
     cost = sum(
         seconds.get(name, 0.0) * number
         for start, number in found.starts.items()
-        # Only the stages behind the kept output run again.
+        # Only the stages after the kept output run again.
         for name in names[names.index(start.after) + 1 if start.after else 0 :]
     )
     return RedoPreview(found.first, found.starts, cost)

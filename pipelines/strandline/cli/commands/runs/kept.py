@@ -94,7 +94,7 @@ def prune(
 
     Final outputs stay. Refused while the pipeline runs.
     """
-    # Exactly one of age and size is required; only an age can be limited to stages.
+    # Require either an age or a size; only an age can be limited to stages.
     if (older_than is None) == (at_most is None) or (stages and older_than is None):
         raise click.UsageError("use --older-than, optionally with --stage, or --at-most")
     try:
