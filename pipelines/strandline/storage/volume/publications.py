@@ -200,7 +200,7 @@ def _find_old(folder: PipelineFolder, keep_last: int) -> Iterator[PublicationId]
 def _remove(path: Path) -> None:
     faults.reach("retention.begun")
     hidden = path.with_name(f".{path.name}.removed")
-    # Hide the folder in one step: a crash during the removal must not leave a manifest without
+    # Hide the folder in a single step: a crash during the removal must not leave a manifest without
     # files.
     path.rename(hidden)
     sync_folder(path.parent)
