@@ -97,6 +97,7 @@ def _replace_to_end(
     ends = [(found.start(), found.end()) for found in end.finditer(text)]
     parts, at, next_end = [], 0, 0
     for match in kind.regex.finditer(text):
+        # The previous replacement already covers this match.
         if match.start() < at:
             continue
         head, stop = match.start() + len(match["head"]), match.end()

@@ -34,6 +34,7 @@ class SchemaLocation:
         # In a union, pydantic adds the branch before the next field.
         if len(self.types) > 1:
             return SchemaLocation(self.path, _picked(self.types, str(part)))
+        # Below a free object, no type is known, and the path is extended all the same.
         inner = self.types[0] if self.types else None
         return SchemaLocation(joined(self.path, part), _alternatives(_inside(inner, part)))
 

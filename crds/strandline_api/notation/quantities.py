@@ -119,6 +119,7 @@ def parse_duration(value: object) -> float:
         if re.fullmatch(_DURATION_PATTERN, value) is None:
             raise ValueError(f"{_DURATION_LIKE}, not {shorten(value)}")
         parts = _DURATION_PART.findall(value)
+        # The pattern has checked the text, so the parts cover the whole text.
         seconds = sum(
             (Fraction(number) * _UNIT_SECONDS[unit] for number, _, unit in parts),
             start=Fraction(0) if parts else Fraction(value),

@@ -59,6 +59,7 @@ def name_end(cause: Cause | None) -> RunEnd:
     """Return the end that a cause means. An attempt with failed sources counts as complete."""
     if cause in {None, Cause.SOURCES_FAILED}:
         return RunEnd.COMPLETE
+    # An end from outside proves no error of the run.
     return RunEnd.ABORT if cause in BLAMELESS else RunEnd.FAIL
 
 

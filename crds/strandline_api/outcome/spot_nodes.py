@@ -63,6 +63,7 @@ def _tolerates_spot(toleration: Mapping[str, object]) -> bool:
     name = toleration.get("key")
     if not isinstance(name, str) or name not in SPOT_LABELS:
         return False
+    # A toleration without effect matches all effects.
     is_taint = toleration.get("effect", "") in _KEEPING_AWAY
     exists = toleration.get("operator") == "Exists"
     return is_taint and (exists or _is_meant(name, toleration.get("value")))

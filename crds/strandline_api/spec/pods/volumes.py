@@ -55,6 +55,8 @@ def _open(*rules: tuple[str, str]) -> ConfigDict:
     spoken = [{"rule": rule, "message": message} for rule, message in rules]
 
     def describe(schema: dict[str, Any]) -> None:
+        # Pydantic writes `additionalProperties: true` for `extra="allow"`; the API server has
+        # another key for free objects.
         schema.pop("additionalProperties", None)
         schema["x-kubernetes-preserve-unknown-fields"] = True
         if spoken:
