@@ -102,6 +102,7 @@ def _has(table: DeltaTable | None, state: TableState, revision: str) -> bool:
     """Return True if readers see a revision, because no later commit has changed rows."""
     if table is None or not state.properties or state.properties[REVISION] != revision:
         return False
+    # The history begins with the newest commit.
     later = takewhile(lambda commit: REVISION not in commit, table.history(COMMITS))
     return all(commit.get("operation") in _KEEPING for commit in later)
 
