@@ -36,6 +36,7 @@ class ApiModel(BaseModel):
         strict=True,
         populate_by_name=True,
         alias_generator=to_camel,
+        # JSON has no infinity and no NaN.
         allow_inf_nan=False,
     )
     # Names of fields for which null differs from an absent field.
@@ -47,6 +48,7 @@ class ApiModel(BaseModel):
         """Treat `field: null` as absent, as the API server does."""
         if not isinstance(data, dict):
             return data
+        # Keep nulls of unknown fields, so that `stagess: null` is still reported as unknown.
         droppable = cls._list_aliases() - cls.meaningful_nulls
         return {
             key: value for key, value in data.items() if value is not None or key not in droppable
@@ -111,6 +113,7 @@ class Matching:
         """
         if len(text) > self.longest:
             raise ValueError(f"must have at most {self.longest} characters, not {len(text)}")
+        # Match the whole text: `$` in Python also matches before a line break at the end.
         if re.fullmatch(self.pattern, text) is None:
             raise ValueError(f"must be {self.like}, not {shorten(text)}")
         return text
@@ -118,13 +121,16 @@ class Matching:
 
 def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     """Reject a list with duplicate values, because the list represents a set."""
+    # Compare by equality, because entries need not be hashable. Lists of specs are short.
     repeated = next((value for at, value in enumerate(values) if value in values[:at]), None)
     if repeated is not None:
         raise ValueError(f"must not contain {shorten(str(repeated))} twice")
     return values
 
 
+# Matches `a` and `my-name`, at most 63 characters, but not `-a`, `a-`, or `My`.
 LABEL_PATTERN = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+# Matches `my-name` and `team.corpus-2`, but not `a..b` or `a.-b`.
 SUBDOMAIN_PATTERN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _LABEL_LIKE = "lowercase letters, digits and '-', such as 'my-name'"
 _SUBDOMAIN_LIKE = "lowercase letters, digits, '-' and '.', such as 'my-name'"

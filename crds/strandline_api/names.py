@@ -48,12 +48,16 @@ ATTEMPT = Kind(
 )
 
 
+# Kubernetes allows no longer names of objects.
 MAX_OBJECT_NAME = 253
 # KubeRay appends to the name of a RayJob, and rejects longer names.
 MAX_RAYJOB_NAME = 47
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+# Matches `corpus-2`, but not `2-corpus`: RayJob names must start with a letter.
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+# Matches `corpus-x0123456789abcdef`. A user's name of this form gets a digest as well, so no two
+# pipelines share a name.
 _DIGEST_LIKE = re.compile(r".*-x[0-9a-f]{16}", re.DOTALL)
 _CLAIM = "ledger"
 # Names of a pipeline's attempts have the same prefix up to this many digits.
@@ -133,18 +137,21 @@ def _format_number(number: int) -> str:
 
 
 def _join(pipeline: str, end: str, shape: re.Pattern[str], longest: int) -> str:
+    # The subtracted 1 is the hyphen.
     left = longest - 1 - max(len(end), _USUAL_DIGITS)
     return f"{fit_name(pipeline, left, shape)}-{end}"
 
 
 def _digest(pipeline: str, left: int) -> str:
     """Return a label of at most `left` characters that ends with a digest of the name."""
+    # Any text must have a name here: a document with an invalid name is rejected elsewhere.
     encoded = pipeline.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
     readable = re.sub(r"[^a-z0-9]+", "-", pipeline.lower()).strip("-")
     # Names of RayJobs must start with a letter.
     if not readable[:1].isalpha():
         readable = f"p-{readable}"
+    # The subtracted 2 is the separator `-x`, and the cut may leave a hyphen at the end.
     return f"{readable[: left - len(digest) - 2].rstrip('-')}-x{digest}"
 
 
@@ -182,6 +189,7 @@ STORED_ANNOTATION = f"{GROUP}/stored"
 # Keeps a pipeline until its pods are gone.
 FINALIZER = f"{GROUP}/teardown"
 
+# Kubernetes allows no longer values of labels.
 MAX_LABEL = 63
 
 

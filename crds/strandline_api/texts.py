@@ -97,9 +97,11 @@ def _replace_to_end(
     ends = [(found.start(), found.end()) for found in end.finditer(text)]
     parts, at, next_end = [], 0, 0
     for match in kind.regex.finditer(text):
+        # The previous replacement already covers this match.
         if match.start() < at:
             continue
         head, stop = match.start() + len(match["head"]), match.end()
+        # Matches are in ascending order, so an end before this match serves no later match.
         while next_end < len(ends) and ends[next_end][0] < head:
             next_end += 1
         if next_end < len(ends):
@@ -113,7 +115,10 @@ def _replace_to_end(
 
 
 _NEAR = 20_000  # characters of a key, including interspersed text
+# Matches `RSA PRIVATE KEY-----` and `PGP PRIVATE KEY BLOCK-----`.
 _KEY = r"(?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+# Tokens of AWS, GitHub, GitLab, Slack, Google, Stripe, OpenAI, Hugging Face, and PyPI, and JSON Web
+# Tokens. Greatest lengths limit the time for hostile text.
 _TOKENS = (
     r"(?:AKIA|ASIA)[0-9A-Z]{16}",
     r"gh[pousr]_[A-Za-z0-9]{36,255}",
@@ -128,6 +133,8 @@ _TOKENS = (
     r"eyJ[A-Za-z0-9_-]{8,4000}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,4000}",
 )
 _TOKEN_HINTS = ("AKIA", "ASIA", "gh", "glpat-", "xox", "AIza", "k_", "sk-", "hf_", "pypi-", "eyJ")
+# Hints are compared with case, so first letters are left out: `assw` is in `password` and
+# `Password`.
 _WORD_HINTS = ("assw", "ASSW", "ecret", "ECRET", "key", "Key", "KEY", "oken", "OKEN")
 _WORDS = r"(?:password|passwd|secret|api_?key|access_?key|access_?token|auth_?token|client_?secret)"
 
@@ -157,6 +164,7 @@ SECRETS = (
     ),
     RedactionRule(
         "password in URL",
+        # Braces, `$`, and `%` mean a placeholder, as in `https://user:${PASSWORD}@host`.
         re.compile(r"://[^/\s:@<>\"']{1,64}:(?P<value>[^/\s:@<>\"'{}$%]{3,128})@"),
         SECRET,
         hints=("://",),
@@ -186,6 +194,7 @@ _HEADERS = r"(?:authorization|cookie|x-(?:api-key|auth[a-z-]{0,20}|[a-z-]{0,20}t
 
 
 def _is_no_word(text: str) -> bool:
+    # Plain words are prose, as in `password: required`.
     return not text.strip(".:!)").isalpha()
 
 
@@ -246,6 +255,7 @@ _SECRETS_OF_LOGS = (
     ),
     RedactionRule(
         "signature",
+        # Matches `sig=…` and `X-Amz-Signature=…` in signed URLs, but not `design=…`.
         re.compile(rf"(?i)(?<![a-z])sig(?:nature)?={_VALUE}"),
         SECRET,
         hints=_SIGNATURE_HINTS,

@@ -34,6 +34,7 @@ def check_depth(spec: object) -> None:
             raise SpecError((_describe(path),))
         items = value.items() if isinstance(value, Mapping) else enumerate(value)
         within = above | {id(value)}
+        # Carry the path along, because the message names the place.
         waiting.extend((each, (*path, name), within) for name, each in items)
 
 

@@ -35,6 +35,8 @@ def parse_pipeline(document: object) -> CurationPipeline:
         raise SpecError(found)
     check_depth(document.get("spec"))
     try:
+        # The context affects only the status, which an operator of another version may have
+        # written.
         return CurationPipeline.model_validate(
             dict(document), by_alias=True, by_name=False, context=FORGIVING
         )
@@ -53,6 +55,7 @@ def _find_unknown_kind(document: Mapping[Any, Any]) -> tuple[Problem, ...]:
     """Return the problem of a document of another kind, whose fields would all be problems."""
     kind = document.get("kind")
     if kind is not None and kind != PIPELINE.name:
+        # A list of known names would repeat the only kind, which the message already contains.
         suggestion = did_you_mean(str(kind), [PIPELINE.name])
         message = f"must be '{PIPELINE.name}', not {show(kind)}"
         return (Problem("kind", message, suggestion if suggestion.startswith("did") else ""),)

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 # Pydantic's `JsonValue` is an alias that cannot be inspected at run time.
 _JSON_TYPES = (list[JsonValue], dict[str, JsonValue], str, bool, int, float)
+# Matches `minWords` and `min-words`. Other keys, like `a.b`, are quoted.
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -27,10 +28,13 @@ class SchemaLocation:
 
     def enter(self, part: int | str) -> "SchemaLocation":
         """Follow one step of a pydantic location. Keep the path if the step only selects a type."""
+        # Pydantic adds this part after the name of an invalid key.
         if part == "[key]":
             return self
+        # In a union, pydantic adds the branch before the next field.
         if len(self.types) > 1:
             return SchemaLocation(self.path, _picked(self.types, str(part)))
+        # Below a free object, no type is known, and the path is extended all the same.
         inner = self.types[0] if self.types else None
         return SchemaLocation(joined(self.path, part), _alternatives(_inside(inner, part)))
 
@@ -84,6 +88,7 @@ def _inside(type_: Any, part: int | str) -> Any:
         return None
     if issubclass(origin, Mapping):
         return arguments[1]
+    # `tuple[int, str]` has a type for every position, `tuple[int, ...]` the same type for all.
     if issubclass(origin, tuple) and arguments[-1] is not ... and isinstance(part, int):
         return arguments[part] if part < len(arguments) else None
     return arguments[0]
@@ -109,6 +114,7 @@ def _picked(candidates: tuple[Any, ...], tag: str) -> tuple[Any, ...]:
 
 def _names(type_: Any, tag: str) -> bool:
     name = getattr(type_, "__name__", str(type_))
+    # Pydantic writes a generic branch with arguments, as in `list[str]`.
     return tag in (name, str(type_)) or tag.startswith(f"{name}[") or _is_tagged(type_, tag)
 
 

@@ -56,7 +56,9 @@ _STATEMENTS = {
 }
 # The longest list of known names that is still helpful in a sentence.
 _FEW = 12
+# Longer integers have more than 60 digits, and Python refuses to convert the longest to text.
 _LONG_BITS = 200
+# YAML reads unquoted text like `yes`, `1.10`, and `2026-11-21` as these types.
 _QUOTABLE = (bool, int, float, date, datetime)
 
 
@@ -114,6 +116,7 @@ def problems_of(error: ValidationError, model: type[BaseModel], at: str) -> tupl
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Suggest the closest known word. If no word is close, list all words if they are few."""
     names = list(known)
+    # Ignore the style of spelling: `min_words` and `min-words` mean `minWords`.
     folded = {_folded(name): name for name in names}
     close = get_close_matches(_folded(word), folded, n=1, cutoff=0.6)
     if close:
@@ -139,6 +142,7 @@ def show(value: object) -> str:
 def _problem_of(details: ErrorDetails, model: type[BaseModel], at: str) -> Problem:
     location, type_ = details["loc"], details["type"]
     if type_ in ("extra_forbidden", "unexpected_keyword_argument"):
+        # The last part is the unknown field itself, which no model contains.
         return _unknown_field(find_location(model, at, location[:-1]), str(location[-1]))
     context = {name: _bare(value) for name, value in details.get("ctx", {}).items()}
     path = find_location(model, at, location).path
@@ -183,6 +187,7 @@ def _suggestion(details: ErrorDetails, context: Mapping[str, Any]) -> str:
     if type_ in ("string_type", "invalid-json-value") and isinstance(given, _QUOTABLE):
         return "put it in quotes"
     if type_ in ("literal_error", "enum") and isinstance(given, str):
+        # Pydantic lists allowed values as `'Fail', 'Restart' or 'Redo'`.
         known = re.findall(r"'([^']*)'", str(context["expected"]))
         suggestion = did_you_mean(given, known)
         return suggestion if suggestion.startswith("did") else ""
@@ -192,6 +197,7 @@ def _suggestion(details: ErrorDetails, context: Mapping[str, Any]) -> str:
 def _united(problems: list[Problem]) -> Problem:
     """Join the problems that the branches of a union report for the same value."""
     first = problems[0]
+    # Splits `must be text, not 5` into `text` and `, not 5`.
     parts = [re.fullmatch(r"must be (.+?)(, not .+)", each.message) for each in problems]
     branches = [part for part in parts if part is not None]
     if len(branches) != len(problems):

@@ -61,6 +61,7 @@ def parse_stored_pipeline(document: object) -> StoredPipeline:
         SpecError: if anything else is wrong, including an unknown value in a known field.
     """
     try:
+        # Most documents have no unknown fields, so search for unknown fields only after an error.
         return StoredPipeline(parse_pipeline(document), ())
     except SpecError:
         known, unknown = omit_unknown(document, CurationPipeline)

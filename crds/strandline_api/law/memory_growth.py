@@ -45,6 +45,7 @@ def grow_memory(
             policy,
             had,
             kills=sum(group == name for group in killed),
+            # A limit below the request must not reduce the memory of a pod.
             limit=max(requested[name], policy.max_memory_bytes)
             if policy.max_memory_bytes is not None
             else max(had, bounds.get(name, MAX_BYTES)),
@@ -72,6 +73,7 @@ def _grow(policy: OomPolicy, memory: int, *, kills: int, limit: int) -> int:
     # MiB.
     factor = Fraction(str(policy.memory_factor))
     for _ in range(kills):
+        # A pod with more than the current limit keeps that memory.
         if memory >= limit:
             break
         memory = min(limit, math.ceil(memory * factor / MIB) * MIB)

@@ -45,6 +45,7 @@ class PastAttempt:
     @property
     def made_progress(self) -> bool:
         """Return True if the attempt finished 1% of the remaining sources, and at least one."""
+        # The two minus signs round the quotient up.
         return self.finished >= max(1, -(-(self.remaining or 0) // 100))
 
 
@@ -138,12 +139,14 @@ def decide(
     if shortage := _find_shortage(policy, budget, spent):
         return GiveUp(f"{ending}, {shortage}", is_exhausted=True)
     is_wait = budget is Treatment.WAITED
+    # The counts contain the last wait, but not the retry that this function decides about.
     number = spent.waits if is_wait else _used(spent, budget) + 1
     of = 0 if is_wait else _size_of(policy, budget)
     delay = add_jitter(policy, back_off(policy, number), uid=uid, number=number, drawn=drawn)
     kind = "retry after a disruption" if budget is Treatment.DISRUPTION else "retry"
     which = f"another {kind}" if is_wait else f"{kind} {number} of {of}"
     return RetryAt(
+        # An end in the future, from a wrong clock, must not delay the retry.
         time=min(last.ended, now) + delay,
         cause=last.cause,
         number=number,
@@ -181,6 +184,7 @@ def back_off(policy: RetryPolicy, number: int) -> float:
     if delay and policy.backoff == "exponential":
         try:
             delay *= float(policy.multiplier) ** (number - 1)
+        # A late retry exceeds the range of floats, long after the limit was reached.
         except OverflowError:
             return limit
     return min(delay, limit)
@@ -205,6 +209,7 @@ def add_jitter(policy: RetryPolicy, base: float, *, uid: str, number: int, drawn
             return base + base * policy.jitter_ratio * drawn
         case "deterministic":
             most = round(base * 1000 * policy.jitter_ratio)
+            # Without `usedforsecurity=False`, a Python in FIPS mode may reject SHA-1.
             digest = hashlib.sha1(f"{uid}/{number}".encode(), usedforsecurity=False).digest()
             return base + (int.from_bytes(digest, "big") % most / 1000 if most else 0.0)
     assert_never(policy.jitter)
@@ -216,6 +221,8 @@ def merge_policies(*layers: RetryPolicy) -> RetryPolicy:
     The fields of `disruptions` are merged in the same way. Fields that no layer sets have the
     product's defaults.
     """
+    # Begin with the last layer, so that the first layer wins. Defaults that a layer did not set
+    # would hide values of later layers.
     given = {
         name: getattr(layer, name) for layer in reversed(layers) for name in layer.model_fields_set
     }
@@ -245,6 +252,7 @@ def describe_due(retry: RetryAt, clock_text: str) -> str:
 
 
 def _spend(policy: RetryPolicy, spent: Spent, attempt: PastAttempt) -> Spent:
+    # Attempts by hand, first attempts, and attempts after a completed attempt use no budget.
     budget = None if attempt.is_manual or spent.cause is None else spent.cause.treatment
     if attempt.resets or (policy.reset_on_progress and attempt.made_progress):
         spent = replace(spent, retries=0, disruptions=0, waits=0)

@@ -11,10 +11,12 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 
+# Kubernetes allows no greater quantity.
 MAX_BYTES = 2**63 - 1
 MAX_CPUS = 1_000_000
 MAX_DURATION_SECONDS = 3650 * 86400
 
+# Fractions keep decimal amounts exact: `0.1` has no exact float.
 _MULTIPLIERS = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),
@@ -30,11 +32,15 @@ _UNIT_SECONDS = {
     "h": Fraction(3600),
     "d": Fraction(86400),
 }
+# 60 characters and two quotes.
 _SHOWN = 62
 # The lengths of numbers are bounded, so hostile text cannot cost time or memory.
 _NUMBER = r"[0-9]{1,19}(\.[0-9]{1,9})?"
+# Matches `512Mi`, `1.5G`, `1e9`, and `500m`.
 _QUANTITY_PATTERN = rf"^{_NUMBER}([eE][0-9]{{1,2}}|[numkMGTPE]|[KMGTPE]i)?$"
+# Matches `90`, `30s`, and `1h30m`.
 _DURATION_PATTERN = rf"^({_NUMBER}|({_NUMBER}(ms|s|m|h|d)){{1,8}})$"
+# Only splits an amount: `_QUANTITY_PATTERN` decides which suffixes are valid.
 _QUANTITY_PARTS = re.compile(rf"({_NUMBER})(?:[eE]([0-9]{{1,2}})|([a-zA-Z]{{0,2}}))")
 # Length of the longest text that the patterns accept, for code that depends on it.
 _MAX_TEXT = 256
@@ -61,6 +67,7 @@ def parse_memory(value: object) -> int:
     amount = _parse_quantity(value, _MEMORY_LIKE)
     if amount == 0:
         raise ValueError("must be more than zero")
+    # Kubernetes reads `400m` as 0.4 bytes; authors mean `400M` or `400Mi`.
     if isinstance(value, str) and value[-1] in "num":
         raise ValueError(f"{_MEMORY_LIKE}, not {value!r}, which counts parts of a byte")
     if amount > MAX_BYTES:
@@ -112,6 +119,7 @@ def parse_duration(value: object) -> float:
         if re.fullmatch(_DURATION_PATTERN, value) is None:
             raise ValueError(f"{_DURATION_LIKE}, not {shorten(value)}")
         parts = _DURATION_PART.findall(value)
+        # The pattern has checked the text, so the parts cover the whole text.
         seconds = sum(
             (Fraction(number) * _UNIT_SECONDS[unit] for number, _, unit in parts),
             start=Fraction(0) if parts else Fraction(value),
@@ -143,6 +151,7 @@ def _count(value: object, like: str) -> Fraction:
     """Read a bare number. Return zero for text, which the caller's pattern checks."""
     if isinstance(value, str):
         return Fraction(0)
+    # YAML has `.inf` and `.nan`, and in Python `true` is an integer. No amount has these values.
     endless = isinstance(value, float) and not math.isfinite(value)
     if endless or isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{like}, not {shorten(value)}")
@@ -157,6 +166,7 @@ def _respelling(text: str) -> str:
     if match is None:
         return ""
     number, _, letter, binary = match.groups()
+    # Kubernetes writes `k` for 1,000, but `Ki` for 1,024.
     prefix = letter.upper() if binary or letter not in "kK" else "k"
     return f"; write '{number}{prefix}{binary}'"
 

@@ -13,6 +13,8 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH).total_seconds()
 _LATEST = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH).total_seconds()
+# Matches `2026-11-21T10:31:05Z` and `2026-11-21T10:31:05.25+01:00`. Python's own parser also
+# accepts other forms, like a date alone.
 _RFC_3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})"
@@ -30,6 +32,7 @@ def format_time(seconds: float) -> str:
     """
     if not _EARLIEST <= seconds <= _LATEST:
         raise ValueError(f"must be a moment in the years 1 to 9999, not {seconds} seconds")
+    # Round to whole milliseconds first: after additions, a float may be slightly too small.
     moment = _EPOCH + timedelta(milliseconds=round(seconds * 1000))
     is_whole = not moment.microsecond
     text = moment.replace(tzinfo=None).isoformat(timespec="seconds" if is_whole else "milliseconds")

@@ -274,6 +274,7 @@ class PipelineSpec(ApiModel):
     @property
     def output_location(self) -> str | None:
         """Folder or URL of the outputs if the sink or `storage.output` names one, or else None."""
+        # Parameters may have any type here: only the sink itself checks types.
         path = self.sink.with_.get("path")
         return path if isinstance(path, str) else self.storage.output.url
 
@@ -294,6 +295,7 @@ class PipelineSpec(ApiModel):
                 "no_bound",
                 "'keep: auto' needs 'keepAtMost'; set it to the largest total size to keep, such "
                 "as 200Gi",
+                # The path of the problem is the path of this object, extended by `below`.
                 {"below": "keepAtMost"},
             )
         return self
@@ -357,6 +359,7 @@ class CurationPipeline(ApiModel):
     def _refuse_two_runs(self) -> Self:
         runs = {each.name: each.run_id for each in self.spec.after if each.run_id}
         for path, reference in self.spec.references:
+            # A reference without a run accepts the run that another reference names.
             if not reference.run:
                 continue
             known = runs.setdefault(reference.pipeline, reference.run)

@@ -17,6 +17,7 @@ MOST_CONNECTIONS = 32
 class BoundedThreads(ThreadingMixIn, BaseServer):
     """Closes the oldest connection to make room for a new one."""
 
+    # An idle connection must not delay the end of the process.
     daemon_threads = True
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - the server's
@@ -28,9 +29,15 @@ class BoundedThreads(ThreadingMixIn, BaseServer):
         """Handle a connection in a separate thread."""
         with self._turn:
             if len(self._open) >= MOST_CONNECTIONS:
+                # A dictionary keeps the order of insertion, so the first entry is the oldest
+                # connection.
                 oldest = self._open.pop(next(iter(self._open)))
+                # The client may have closed the connection.
                 with suppress(OSError):
+                    # The thread of the connection wakes up and closes the socket itself.
                     oldest.shutdown(socket.SHUT_RDWR)
+            # Add the connection before its thread starts, which may end at once and remove the
+            # entry.
             self._open[id(request)] = request
         super().process_request(request, client_address)
 

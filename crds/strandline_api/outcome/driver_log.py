@@ -16,7 +16,9 @@ LOGS: Final = "logs"
 SUFFIX: Final = ".log"
 # A log that grows too long starts over, and the previous part is kept under this suffix.
 BEFORE_SUFFIX: Final = ".log.1"
+# Turns `2025-11-25T07:11:00Z` into `20251125T071100Z`.
 _NO_MARKS = str.maketrans("", "", "-:")
+# Matches `logs/20251125T071100.123Z.log`, but no path with `..` in a forged status.
 _NAME = re.compile(rf"{LOGS}/[0-9]{{8}}T[0-9]{{6}}\.[0-9]{{3}}Z{re.escape(SUFFIX)}")
 
 

@@ -19,6 +19,7 @@ from strandline_api.outcome.work_lost import WorkLost
 from strandline_api.texts import CUT, repair
 
 MARK = "strandline-outcome:"
+# Kubernetes keeps 4096 bytes of a termination message; the rest is a reserve.
 MAX_LINE_BYTES = 3500
 # Bytes of the message that are kept while evidence is dropped, because people read the message
 # first.
@@ -70,6 +71,7 @@ class DriverOutcome(_OutcomePart):
 
     exit_code: int = Field(
         ge=0,
+        # Operating systems keep 8 bits of an exit code.
         le=255,
         description=(
             "Exit code of the driver, such as 75. If a signal ended it, 128 plus its number."
@@ -161,6 +163,7 @@ def find_outcome_line(text: str) -> DriverOutcome | None:
     end = len(text)
     while (start := text.rfind(MARK, 0, end)) >= 0:
         begin = start + len(MARK)
+        # A log may end in the middle of a line, so try earlier lines after an unreadable line.
         found = _read(text[begin : begin + _MAX_READ].partition("\n")[0].lstrip())
         if found is not None:
             return found
@@ -170,6 +173,7 @@ def find_outcome_line(text: str) -> DriverOutcome | None:
 
 def _read(line: str) -> DriverOutcome | None:
     try:
+        # Unlike `json.loads`, `raw_decode` ignores text after the object.
         written, _ = json.JSONDecoder().raw_decode(line)
         return DriverOutcome.model_validate(written, by_alias=True, by_name=False)
     except (ValueError, RecursionError):
@@ -189,12 +193,15 @@ def _count_left(outcome: DriverOutcome, count: int) -> int:
 def _cut(message: str, left: int) -> str:
     if _size(message) <= left:
         return message
+    # A character takes at least a byte, so a longer part can never fit.
     kept = message[:left]
     while (excess := _size(kept) + len(CUT) - left) > 0:
+        # Remove only as many characters as must go in any case, and measure again.
         kept = kept[: -math.ceil(excess / _CHARACTER_BYTES)]
     return kept + CUT
 
 
 def _size(text: str) -> int:
     """Return the bytes of a text inside a JSON string."""
+    # The two quotes do not count.
     return len(json.dumps(text)) - 2

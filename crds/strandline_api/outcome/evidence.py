@@ -63,6 +63,8 @@ _EXIT_CAUSES = {
 }
 # Signals raised by the program's own fault, as opposed to those sent to kill it.
 _FAULTS = frozenset({"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"})
+# Shells add 128 to the number of the signal that ended a process. Linux has 64 signals, so greater
+# codes, like 255, are plain exit codes.
 _SIGNAL_BASE = 128
 _GREATEST_SIGNAL = 64
 
@@ -118,6 +120,8 @@ def name_cause(evidence: Iterable[Evidence]) -> Evidence:
     errors. Without evidence, the cause is Unknown.
     """
     nothing = Evidence(Cause.UNKNOWN, "no evidence explains why the attempt ended", "")
+    # `min` returns the first of equal items, so the order of the evidence decides between equal
+    # causes.
     return min(evidence, key=lambda seen: PRECEDENCE.index(seen.cause), default=nothing)
 
 
@@ -185,6 +189,7 @@ def _read_text(value: object) -> str:
 def _read_details(written: Mapping[object, object]) -> dict[str, Detail]:
     """Keep facts as text or whole numbers. Leave out lists and objects of later versions."""
     return {
+        # A status holds text and whole numbers, so floats and `True` become text.
         name: value if isinstance(value, str) or type(value) is int else str(value)
         for name, value in written.items()
         if isinstance(name, str) and isinstance(value, str | int | float)

@@ -16,6 +16,8 @@ class ExitCode(IntEnum):
     QUARANTINE_EXCEEDED = 4
     REQUIREMENTS_NOT_MET = 5
     BUDGET_SPENT = 6
+    # From here on, the codes follow `sysexits.h`: 64 EX_USAGE, 65 EX_DATAERR, 69 EX_UNAVAILABLE, 70
+    # EX_SOFTWARE, 73 EX_CANTCREAT, 75 EX_TEMPFAIL.
     BAD_SPEC = 64
     LEDGER_MISMATCH = 65
     LEDGER_IN_USE = 69

@@ -18,6 +18,7 @@ PRODUCER = f"https://{GROUP}"
 _TRANSPORT = "OPENLINEAGE__TRANSPORT"
 _VARIABLES = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG")
 _DISABLED = "OPENLINEAGE_DISABLED"
+# Version 5 UUIDs depend only on the name, so operator and driver compute the same ID.
 _NAMES = uuid.uuid5(uuid.NAMESPACE_URL, PRODUCER)
 
 
@@ -49,6 +50,7 @@ def keeping_variables(environment: MutableMapping[str, str]) -> Iterator[None]:
         yield
     finally:
         for name in set(environment) - before:
+            # Other code may have added variables in the meantime.
             if name.startswith(_TRANSPORT):
                 del environment[name]
 
@@ -57,6 +59,7 @@ def name_end(cause: Cause | None) -> RunEnd:
     """Return the end that a cause means. An attempt with failed sources counts as complete."""
     if cause in {None, Cause.SOURCES_FAILED}:
         return RunEnd.COMPLETE
+    # An end from outside proves no error of the run.
     return RunEnd.ABORT if cause in BLAMELESS else RunEnd.FAIL
 
 

@@ -43,6 +43,7 @@ def derive_token(attempt_uid: str) -> str:
 
 def derive_release_token(key: bytes, attempt_uid: str) -> str:
     """Derive the token for releasing an attempt's ended driver from the operator's key."""
+    # The text differs for every purpose, so a token for notices cannot release a driver.
     return _sign(key, f"release of {attempt_uid}")
 
 
@@ -70,4 +71,6 @@ def is_reader(token: str, digest: str) -> bool:
 
     An operator of an earlier version sets no digest and sends no token.
     """
+    # The comparison takes the same time for every token, so the duration reveals nothing. Bytes are
+    # compared because text must be ASCII.
     return not digest or hmac.compare_digest(digest_token(token).encode(), digest.encode())

@@ -20,6 +20,8 @@ SPOT_LABELS: Mapping[str, frozenset[str]] = MappingProxyType(
         "kubernetes.azure.com/scalesetpriority": _SPOT,
     }
 )
+# Effects of a toleration that matter; empty means all effects. A taint with PreferNoSchedule keeps
+# no pod away, so a toleration of that effect shows no intent.
 _KEEPING_AWAY = frozenset({"", "NoSchedule", "NoExecute"})
 
 
@@ -61,6 +63,7 @@ def _tolerates_spot(toleration: Mapping[str, object]) -> bool:
     name = toleration.get("key")
     if not isinstance(name, str) or name not in SPOT_LABELS:
         return False
+    # A toleration without effect matches all effects.
     is_taint = toleration.get("effect", "") in _KEEPING_AWAY
     exists = toleration.get("operator") == "Exists"
     return is_taint and (exists or _is_meant(name, toleration.get("value")))

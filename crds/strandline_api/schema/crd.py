@@ -65,6 +65,7 @@ ATTEMPT_WIDE_COLUMNS = (
     Column("Previous", "integer", ".spec.previous", "Number of the previous attempt."),
     Column("Message", "string", ".status.message", "The obstacle, or the cause of the end."),
 )
+# Generations begin at 1, so -1 never equals the generation of an object.
 UNSEEN = {"observedGeneration": -1}
 PIPELINE_FIELDS = (".spec.runId", ".spec.suspend", ".status.phase")
 ATTEMPT_FIELDS = (

@@ -51,5 +51,6 @@ def _has_defaults(node: Schema) -> bool:
 def _describe(description: str, default: object) -> str:
     if default in ({}, []) or "Defaults to" in description:
         return description
+    # YAML writes `true`, Python `True`.
     shown = str(default).lower() if isinstance(default, bool) else default
     return f"{description} Defaults to {shown}."

@@ -102,6 +102,8 @@ def _resolved(raw: Schema, definitions: Schema, path: str, depth: int = 0) -> Sc
     if depth > len(definitions) or path.count(".") > len(definitions) + 1:
         raise UnstructuralError(f"{path}: contains itself")
     beside = {key: value for key, value in raw.items() if key != "$ref"}
+    # Copy the definition: conversion changes nodes in place, and other fields refer to the same
+    # definition.
     target = deepcopy(definitions[raw["$ref"].removeprefix(_REFERENCE)])
     return _resolved(target, definitions, path, depth + 1) | beside
 
@@ -120,6 +122,8 @@ def _without_null(node: Schema, definitions: Schema, path: str) -> Schema:
 def _plain(node: Schema) -> Schema:
     """Drop keys that the API server does not accept, and convert the others to its dialect."""
     kept = {key: value for key, value in node.items() if key not in ("title", "$defs")}
+    # The API server drops unknown fields without this key, and rejects the key next to
+    # `properties`.
     if kept.get("additionalProperties") is False:
         del kept["additionalProperties"]
     if "const" in kept:

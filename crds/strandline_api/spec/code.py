@@ -28,6 +28,7 @@ _PACKAGE_PATTERN = (
     rf"{_NAME_PATTERN}(\[{_NAME_PATTERN}(,{_NAME_PATTERN})*\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*"
 )
 _PACKAGE_LIKE = "a name and its one version, such as 'langdetect==1.0.9'"
+# Every part begins with a letter, a digit, or `_`, so `..` and absolute paths do not match.
 _FOLDER_PATTERN = r"[A-Za-z0-9_][^/\\]*(/[A-Za-z0-9_][^/\\]*)*"
 _FOLDER_LIKE = "a folder inside the archive, such as 'corpus-1.2/src'"
 _MOST_PACKAGES = 64
@@ -139,6 +140,7 @@ def list_code_folders(code: Code) -> list[str]:
     if code.archive is not None:
         parts = [FETCHED, ARCHIVE, *([code.archive.path] if code.archive.path else [])]
         folders.append("/".join(parts))
+    # Packages come last, so that files of the author win over modules of the same name.
     return [*folders, f"{FETCHED}/{PACKAGES}"] if code.packages else folders
 
 

@@ -64,5 +64,6 @@ VARIABLE_PREFIXES: Final = ("STRANDLINE_", "RAY_")
 
 def digest_config(data: Mapping[str, str]) -> str:
     """Return a digest that distinguishes an attempt's ConfigMap from another of the same name."""
+    # The order of keys must not change the digest.
     text = json.dumps(dict(data), sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -34,6 +34,7 @@ OnLoss = Literal["Recreate", "Absorb"]
 OnDisruption = Literal["Wait", "Allow"]
 
 MAX_DELAY_CEILING_SECONDS = 86400.0
+# Matches `0.1%` and `100%`, but not `100.5%` or `.5%`.
 _PERCENT_PATTERN = r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$"
 
 
@@ -88,6 +89,7 @@ def count_tolerated(tolerance: int | str, total: int) -> int:
     """Return how many of `total` a tolerance allows. Round percentages down."""
     if isinstance(tolerance, int):
         return tolerance
+    # A float could be slightly less than a whole result and would be rounded down by 1.
     return math.floor(Fraction(tolerance.removesuffix("%")) * total / 100)
 
 
@@ -114,6 +116,7 @@ class RetryPolicy(ApiModel):
     """
 
     model_config = ConfigDict(json_schema_extra=_leave_defaults_to_the_cluster)
+    # Null means the greatest possible wait; an absent field has a smaller default.
     meaningful_nulls: ClassVar[frozenset[str]] = frozenset({"maxDelay", "max_delay"})
 
     max_retries: int = Field(

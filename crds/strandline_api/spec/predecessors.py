@@ -61,9 +61,11 @@ _KEYS = {"pipeline", "files", "artifact", _RUN}
 
 def parse_reference(value: object) -> Reference | None:
     """Parse `{pipeline: NAME}` with its optional keys. Return None for any other value."""
+    # An object with other keys is an ordinary parameter that happens to have a key `pipeline`.
     if not isinstance(value, Mapping) or not {"pipeline"} <= value.keys() <= _KEYS:
         return None
     is_text = all(isinstance(text, str) and text for text in value.values())
+    # A reference leads into the output or to an artifact, not to both.
     is_either = not {"files", "artifact"} <= value.keys()
     fields = {("run" if name == _RUN else name): text for name, text in value.items()}
     return Reference(**fields) if is_text and is_either else None
@@ -121,6 +123,7 @@ def find_circle(name: str, before: Mapping[str, Iterable[str]]) -> tuple[str, ..
         for other in before.get(trail[-1], ()):
             if other == name:
                 return (*trail, name)
+            # Circles without this pipeline must not trap the search.
             if other not in seen:
                 seen.add(other)
                 trails.append((*trail, other))

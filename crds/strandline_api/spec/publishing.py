@@ -74,6 +74,7 @@ _ORDERED = (
 )
 _BOUNDED = ("has(self.min) || has(self.max)", "needs 'min' or 'max', or both")
 
+# Strict models accept only members of an enumeration, but documents contain text.
 _ColumnKind = Annotated[
     ColumnKind,
     Field(strict=False),

@@ -121,6 +121,7 @@ class WorkerGroup(RayNode):
         return self
 
 
+# Kubernetes allows no greater user or group ID.
 _Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 

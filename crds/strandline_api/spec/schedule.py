@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field
 from strandline_api.api_model import ApiModel, Matching
 from strandline_api.notation.quantities import PositiveDuration, parse_duration
 
+# Matches `*`, `*/15`, `7`, `1-5`, and `MON-FRI/2`.
 _PART = r"(\*|[0-9A-Za-z]+(-[0-9A-Za-z]+)?)(/[0-9]+)?"
 _FIELD = rf"{_PART}(,{_PART})*"
 _CRON_PATTERN = rf"{_FIELD}( +{_FIELD}){{4}}"
@@ -31,6 +32,7 @@ _FIELDS: Final = (
     ("hour", 0, 23, ()),
     ("day of the month", 1, 31, ()),
     ("month", 1, 12, _MONTHS),
+    # Both 0 and 7 are Sunday, as in cron.
     ("day of the week", 0, 7, _DAYS),
 )
 
@@ -46,6 +48,7 @@ def _check_cron(text: str) -> str:
                 raise ValueError(f"{part!r} ends before it begins")
             if step and not int(step):
                 raise ValueError(f"{part!r} has a step of 0")
+    # Equal schedules get equal texts.
     return " ".join(text.split())
 
 
@@ -58,6 +61,7 @@ def _read(word: str, least: int, words: tuple[str, ...]) -> int | None:
 def _check_zone(name: str) -> str:
     try:
         zoneinfo.ZoneInfo(name)
+    # In some releases of Python, the name of a folder like `Europe` raises an OSError.
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         # A machine without the time zone database can't check names, and runs no schedules.
         if zoneinfo.available_timezones():

@@ -26,6 +26,7 @@ from strandline_api.notation.quantities import (
 from strandline_api.spec.policy import Tolerance
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+# Matches `min-words`, `my_stages:MinWords`, and `team.stages:Text.MinWords`.
 _USE_PATTERN = rf"{LABEL_PATTERN}|{_IDENTIFIER}(\.{_IDENTIFIER})*:{_IDENTIFIER}(\.{_IDENTIFIER})*"
 _USE_LIKE = "a registered name such as 'read-files', or 'package.module:Class'"
 
@@ -247,7 +248,9 @@ def default_name(use: str) -> str:
     """Derive an item's name from `use`: `min-words` stays, `my.stages:MinWords` is `min-words`."""
     if ":" not in use:
         return use
+    # Splits `HTTPCleaner2` into `HTTP`, `Cleaner`, and `2`.
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", re.split(r"[.:]", use)[-1])
+    # A cut may leave a hyphen at the end, and a class like `_` has no words.
     return "-".join(words).lower()[:63].rstrip("-") or "unnamed"
 
 

@@ -79,6 +79,7 @@ class DefaultsRecord(Record):
         if self.is_awaited(now):
             since = now if self.missing_since is None else self.missing_since
             return evolve(self, missing_since=since)
+        # The wait is over, so the namespace counts as a namespace without defaults.
         return evolve(self, digest="", missing_since=None)
 
     def is_awaited(self, now: float) -> bool:

@@ -20,6 +20,7 @@ def _shorten(token: str) -> str:
     text = texts.repair(token)
     if len(text) <= _MAX_TOKEN:
         return text
+    # A digest instead of a prefix: two long requests may begin alike.
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 

@@ -38,7 +38,9 @@ FORGIVING: Final = {"forgiving": True}
 
 def _fit_for_a_status(schema: dict[str, Any], model: type["Record"]) -> None:
     for field in schema["properties"].values():
+        # The API server would store a default as if an operator had reported the value.
         field.pop("default", None)
+    # Operators of other versions may leave out any field that is not in `always`.
     schema.pop("required", None)
     if model.always:
         schema["required"] = sorted(model.always)
@@ -106,6 +108,7 @@ class Record(ApiModel):
         written: dict[str, Any] = handler(self)
         for name, field in type(self).model_fields.items():
             if field.alias not in self.always and _is_empty(getattr(self, name)):
+                # The keys are names or aliases, depending on the caller.
                 written.pop(name, None)
                 written.pop(str(field.alias), None)
         return written
@@ -159,6 +162,7 @@ def _bounding(
         if parts is None:
             return handler(value)
         parts = parts[kept]
+        # Check entries separately, so that an unreadable entry does not discard the whole list.
         if _is_forgiving(info):
             parts = [part for part in parts if _is_valid(part, handler)]
         return handler(_join(parts, isinstance(value, Mapping)))

@@ -91,6 +91,7 @@ def may_pass(error: BaseException) -> bool:
 
 def code_of(error: BaseException) -> ExitCode:
     """Return the exit code for an error."""
+    # SpecError belongs to the API package and has no exit code.
     if isinstance(error, SpecError):
         return ExitCode.BAD_SPEC
     if not isinstance(error, Exception):  # Ctrl-C and requests to exit are no errors

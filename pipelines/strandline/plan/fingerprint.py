@@ -21,6 +21,7 @@ MISSING = "(none)"
 _CODE = ".code"  # suffix of a path, after the name of a stage
 _VERSION = "version "  # prefix of the value for an installed package
 _CONVERSATION = ".inputs.rollout"
+# Matches `my_stages:MinWords` and `team.stages:Text.MinWords`, but not `https://host`.
 MODULE_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # `module:name`
 
 
@@ -52,6 +53,7 @@ def compute_fingerprint(
         parts[f"{name}.version"] = stage.version
         if group is not None:
             parts[f"{name}.group"] = group
+        # A new parameter with the default value must not invalidate ledgers of earlier releases.
         left_out = stage.not_fingerprinted | _find_unused(stage)
         values = stage.params.model_dump(mode="json", by_alias=True, exclude=set(left_out))
         parts.update(_flatten(f"{name}.with", values))
@@ -96,6 +98,7 @@ def adopt_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
         for path, part in new.items()
         if _is_code(path, old) and not _has_other_conversation(path.removesuffix(_CODE), old, new)
     }
+    # Recorded code wins; only stages without recorded code adopt the current code.
     return codes | dict(old)
 
 
@@ -122,6 +125,7 @@ def _is_edited(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> boo
     """Return whether the code of a stage differs; files of parameters may appear."""
     before, after = old[path], new[path]
     named = set(_list_texts(new, f"{path.removesuffix(_CODE)}.with."))
+    # A file that a parameter names, like a cache, may appear during the first run.
     files = before.keys() | {file for file in after if file not in named}
     return any(before.get(file) != after.get(file) for file in files)
 
@@ -141,6 +145,7 @@ def _has_other_conversation(stage: str, old: Mapping[str, Any], new: Mapping[str
 
 
 def _digest(parts: Mapping[str, Any]) -> str:
+    # The order of parameters in a file must not change the digest.
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -185,6 +190,7 @@ def find_differing(
     return {
         path
         for path in old.keys() | new.keys()
+        # Null is a possible value, so a marker stands for a missing part.
         if old.get(path, MISSING) != new.get(path, MISSING)
         and not (path in growing and _has_grown(old.get(path), new.get(path)))
         and not _is_unknown(path, old, new)
@@ -238,6 +244,7 @@ def find_first_change(
     is_code_changed = any(path.startswith("code.") for path in paths)
     for at, name in enumerate(order):
         own = f"{name}."
+        # An added, removed, or renamed stage changes the input of all later stages.
         if at >= len(before) or before[at] != name or any(path.startswith(own) for path in paths):
             return str(name)
         if is_code_changed and _names_module(own, new):
@@ -261,6 +268,7 @@ def _has_grown(old: object, new: object) -> bool:
 
 
 def _flatten(at: str, value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - JSON
+    # An empty object is a part as well; otherwise `{}` would equal a missing parameter.
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from _flatten(f"{at}.{key}", inner)

@@ -25,9 +25,11 @@ def load_lazily(
     """
 
     def load(name: str) -> Any:  # noqa: ANN401 - any public name
+        # `hasattr` and `from … import` depend on this exception.
         if name not in rooms:
             msg = f"module {module['__name__']!r} has no attribute {name!r}"
             raise AttributeError(msg)
+        # Store the name in the module, so that later accesses do not call this function.
         loaded = module[name] = getattr(import_module(rooms[name]), name)
         return loaded
 

@@ -30,6 +30,7 @@ CORE = (
 
 def list_missing(modules: Iterable[str]) -> list[str]:
     """Return the top-level modules that are not installed."""
+    # `find_spec` finds a top-level module without the import, which may take a second.
     return [module for module in modules if find_spec(module) is None]
 
 

@@ -34,12 +34,14 @@ class StorageGroups:
         self._parents.append(item)
         for name in shares:
             ends = self.find(item), self.find(self._first.setdefault(name, item))
+            # The smaller number becomes the root, because the smallest number identifies a group.
             self._parents[max(ends)] = min(ends)
 
     def find(self, item: int) -> int:
         """Return the group of an item."""
         parents = self._parents
         while parents[item] != item:
+            # Shorten the path on the way, so that later searches take almost constant time.
             parents[item] = item = parents[parents[item]]
         return item
 
@@ -58,8 +60,11 @@ def find_chain(shares: Mapping[str, Collection[str]]) -> list[str]:
     links: dict[str, tuple[str, str] | None] = {begin: None}
     steps = {begin: 0}
     waiting = [begin]
+    # The list grows during the loop. The search visits near items first, so the chain is the
+    # shortest.
     for item in waiting:
         for name in sorted(shares[item]):
+            # Follow a name only once: the first visit has found all items with this name.
             for other in holders.pop(name, ()):
                 if other not in links:
                     links[other] = item, name
@@ -105,6 +110,7 @@ def find_largest(shares: Sequence[Collection[str]]) -> LargestGroup:
     group, size = max(Counter(groups).items(), key=lambda pair: pair[1], default=(0, 0))
     members = (set(names) for item, names in zip(groups, shares, strict=True) if item == group)
     holders = Counter(name for names in members for name in names)
+    # No name occurs in all members, so only links between pairs hold the group together.
     is_chain = size > 1 and max(holders.values(), default=0) < size
     return LargestGroup(size, len(shares), is_chain)
 
@@ -112,6 +118,7 @@ def find_largest(shares: Sequence[Collection[str]]) -> LargestGroup:
 def find_usual_size(shares: Sequence[Collection[str]]) -> int:
     """Return the most frequent group size, or 1 without groups."""
     sizes = Counter(Counter(_join(shares)).values())
+    # The largest of equally frequent sizes wins, so the result does not depend on the order.
     return max(sizes.items(), key=lambda pair: (pair[1], pair[0]), default=(1, 0))[0]
 
 
@@ -149,6 +156,7 @@ def _list_chunks(chunk: int, usual: int) -> Iterator[int]:
     """Yield chunk sizes that may meet the borders of usual groups, the nearest first."""
     below = chunk // usual * usual
     chunks = {*range(chunk - _NEAR, chunk + _NEAR + 1), below, below + usual}
+    # Divisors of the usual size meet every border of usual groups.
     chunks.update(size for size in range(1, usual + 1) if usual % size == 0)
     others = (other for other in chunks if other > 0 and other != chunk)
     # Order by ratio: twice the size is as far as half the size.
@@ -200,6 +208,7 @@ def pack(sizes: Iterable[int], workers: int) -> Balance:
         sizes: one or more sizes, each at least 1.
     """
     ordered = sorted(sizes, reverse=True)
+    # Equal numbers already form a heap.
     loads = [0] * workers
     for size in ordered:
         heapq.heapreplace(loads, loads[0] + size)

@@ -130,6 +130,7 @@ class StagePlan:
             return None
         # A task with failing rows is retried: in halves, and then without the failing rows.
         tries = 1 if self.on_error == "fail" else TRIES
+        # The tasks of a group are joined to a single task.
         return self.timeout * tries * (1 if self.group is not None else tasks)
 
     @property
@@ -184,6 +185,8 @@ class PipelinePlan:
     @property
     def is_packable(self) -> bool:
         """Return whether the source could pack small files into `buckets`, and does not."""
+        # None means that the parameter exists and is unset; 0 stands for a source without the
+        # parameter.
         return getattr(self.source.stage.params, "buckets", 0) is None
 
     @property

@@ -47,6 +47,7 @@ def plan_spec(pipeline: CurationPipeline, brought: BroughtCode = NOTHING) -> Pip
     metadata = pipeline.metadata
     names = metadata.namespace, metadata.name
     plan = check_plan(*names, plans[0], plans[1:], spec.run_id, brought.parts)
+    # The path of the sink has precedence over the storage of the spec.
     return replace(plan, output=plan.output or spec.storage.output.url)
 
 
@@ -103,10 +104,12 @@ def check_plan(
     problems += [
         Problem(at, f"the name {plan.name!r} is used twice", "give one of them a `name`")
         for index, (at, plan) in enumerate(named)
+        # Report only the second use of a name.
         if plan.name in names[:index]
     ]
     if not stages:
         problems.append(Problem("spec.sink", "required: a pipeline ends with a sink"))
+    # The following checks rely on stages of valid shapes in valid positions.
     problems += [] if problems else _find_partition_faults(source, stages)
     problems += [] if problems else _find_cut_faults(named)
     problems += [] if problems else _find_missing_columns(named)
@@ -271,6 +274,7 @@ def _find_partition_faults(source: StagePlan, stages: Sequence[StagePlan]) -> It
         yield Problem("spec.source.with.onRemoved", message, "write `onRemoved: Delete`")
     if ends[-1] is not stages[-1]:
         return
+    # Begin at the sink: a `group` after a fan-out joins the tasks again.
     for index, plan in reversed(list(enumerate(stages[:-1]))):
         if plan.may_fan_out:
             message = (

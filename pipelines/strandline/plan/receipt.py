@@ -73,6 +73,7 @@ class Output(NamedTuple):
     @property
     def is_data(self) -> bool:
         """Return whether the file is data for readers."""
+        # A slice, because a suffix may be empty.
         return self.suffix[:1] not in {DEAD, CUT}
 
     @property
@@ -207,6 +208,7 @@ def add_changes(first: Iterable[RowChange], second: Iterable[RowChange]) -> tupl
 
 def add_reasons(first: Reasons, second: Reasons) -> Reasons:
     """Return the sum of two counts by reason, in order of the reasons."""
+    # Most calls drop no rows, so avoid the sort.
     if not (first and second):
         return first or second
     total = dict(first)
@@ -216,6 +218,7 @@ def add_reasons(first: Reasons, second: Reasons) -> Reasons:
 
 
 def _add_seconds(first: float | None, second: float | None) -> float | None:
+    # Unmeasured seconds must not hide measured seconds.
     if first is None or second is None:
         return second if first is None else first
     return first + second

@@ -179,6 +179,7 @@ Answer = Task | list[Slot] | list[Task] | list[Task | FailedRow] | Iterator[Slot
 
 def returns_many(function: Callable[..., object]) -> bool:
     """Return whether a function's annotations allow several results for a task."""
+    # `list[Task]` has the origin `list`; a plain `list` has no origin.
     kinds = (typing.get_origin(each) or each for each in _list_options(_find_answer(function)))
     return any(kind in {list, Iterator, Iterable, Generator} for kind in kinds)
 

@@ -28,6 +28,7 @@ from strandline.storage.errors import naming_volume
 from strandline.storage.layout import sync_folder
 from strandline_api.outcome.exit_codes import ExitCode
 
+# A small archive can unpack to any size, so limit bytes and files.
 MOST_BYTES = 2 << 30
 MOST_FILES = 100_000
 _BLOCK = 1 << 20
@@ -193,11 +194,13 @@ def _describe_damage(url: str, error: Exception) -> ArchiveError:
 def _begins_as_zip(file: Path) -> bool:
     """Return True if the file begins as a ZIP. A tar file may end with a ZIP member."""
     with file.open("rb") as opened:
+        # The second value is the beginning of an empty ZIP.
         return opened.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}
 
 
 def _list_zip(packed: zipfile.ZipFile) -> Iterator[Member]:
     for info in packed.infolist():
+        # The upper 16 bits are the Unix mode; archives from Windows have 0 there.
         kind = stat.S_IFMT(info.external_attr >> 16)
         is_plain = kind in {0, stat.S_IFREG, stat.S_IFDIR}
         yield Member(info.filename, info.is_dir(), is_plain, partial(packed.open, info))

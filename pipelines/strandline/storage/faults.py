@@ -102,6 +102,7 @@ def _claim(line: str) -> bool:
     if path is None:
         return True
     try:
+        # Exclusive creation succeeds in a single process.
         log = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
     except FileExistsError:
         return False

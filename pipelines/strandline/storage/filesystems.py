@@ -158,6 +158,7 @@ def find_filesystem(path: str, mounts: str) -> str:
             continue
         point = _ESCAPE.sub(lambda found: chr(int(found[1], 8)), fields[4])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
+        # A later mount at the same point covers the earlier mount.
         if inside and len(point) >= len(best):
             best, kind = point, tail.split(" ")[0]
     return kind

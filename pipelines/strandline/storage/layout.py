@@ -15,6 +15,7 @@ from strandline_api.outcome.driver_log import LOGS
 
 # Default volume, used without an option.
 VOLUME = "./strandline-data"
+# Matches `s3:/bucket` as well, because `Path` turns two slashes into a single slash.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # arguments of renameat2(2)
@@ -217,6 +218,7 @@ def replace_folder(path: Path, new: Path, aside: Path) -> bool:
         had_former = path.exists()
         if not had_former:
             new.rename(path)
+        # After the exchange, the path `new` leads to the previous folder.
         elif _exchange(new, path):
             new.rename(aside)
         else:

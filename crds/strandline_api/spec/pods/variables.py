@@ -19,6 +19,7 @@ from strandline_api.api_model import (
 from strandline_api.notation.quantities import Quantity
 from strandline_api.spec.pod_paths import VARIABLE_PREFIXES
 
+# The same patterns as in Kubernetes' own validation of variables and keys.
 _VARIABLE_PATTERN = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
 _VARIABLE_LIKE = "letters, digits, '_', '-' and '.', such as 'AWS_REGION'"
 _KEY_PATTERN = r"[-._a-zA-Z0-9]+"

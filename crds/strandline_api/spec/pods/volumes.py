@@ -19,6 +19,7 @@ from strandline_api.api_model import (
 )
 from strandline_api.spec.pod_paths import RESERVED_PATHS, SHARED_PATHS, VOLUME_NAMES
 
+# Matches `/models` and `/a/b/`. Kubernetes rejects a colon in a mount path.
 _PATH_PATTERN = r"(/[^/:]+)+/?"
 _PATH_FORMAT = "an absolute path without ':', such as '/etc/credentials'"
 _MAX_PATH = 1024
@@ -41,6 +42,7 @@ def _free_name(name: str) -> str:
 
 def _check_path(path: str) -> str:
     mount_path = path.rstrip("/")
+    # The slash at the end keeps neighbours like `/etc/strandline-extra` allowed.
     if mount_path in SHARED_PATHS or f"{mount_path}/".startswith(
         tuple(f"{it}/" for it in RESERVED_PATHS)
     ):
@@ -53,6 +55,8 @@ def _open(*rules: tuple[str, str]) -> ConfigDict:
     spoken = [{"rule": rule, "message": message} for rule, message in rules]
 
     def describe(schema: dict[str, Any]) -> None:
+        # Pydantic writes `additionalProperties: true` for `extra="allow"`; the API server has
+        # another key for free objects.
         schema.pop("additionalProperties", None)
         schema["x-kubernetes-preserve-unknown-fields"] = True
         if spoken:

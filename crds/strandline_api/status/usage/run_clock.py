@@ -45,5 +45,6 @@ class RunClock(Record):
 
     def count_paused(self, now: float) -> float:
         """Return the seconds that do not count, including a current pause."""
+        # A new operator on another node may have a clock that is behind.
         going_on = 0.0 if self.paused_since is None else max(0.0, now - self.paused_since)
         return self.paused_seconds + going_on

@@ -27,7 +27,9 @@ def remember_file(ctx: click.Context, file: object) -> None:
 
 def describe_command(advice: Advice, ctx: click.Context) -> str:
     """Return the command line that an error advises."""
+    # Fall back to the placeholder FILE: some commands take no file.
     words = ["strandline", *advice.command.split(), ctx.meta.get(_KEY, "FILE"), *advice.options]
     for field, value in advice.settings:
         words += ["--set", f"{field}={value}"]
+    # Quote the words: settings like `stages.0.with={"minWords": 5}` contain spaces and quotes.
     return shlex.join(words)

@@ -63,6 +63,7 @@ class Commands(Program):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the requested command; suggest the nearest name for a misspelt one."""
+        # Leave unknown options like `--verison` to click, which has its own message for options.
         if args and not args[0].startswith("-") and not _is_known(args[0]):
             nearest = get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
@@ -90,6 +91,7 @@ def _load_pack_command(name: str, target: str) -> click.Command:
 
 def _list_pack_commands() -> dict[str, str]:
     """Return `module:command` by name. If packs share a name, the first pack wins."""
+    # Reverse the packs: in a dict comprehension, the last value of a repeated key wins.
     packs = reversed([*load_packs().packs.values()])
     return {name: target for pack in packs for name, target in pack.commands.items()}
 

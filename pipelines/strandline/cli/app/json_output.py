@@ -27,6 +27,7 @@ class JsonOutput:
     """
 
     def __init__(self) -> None:
+        # Flush before the redirect: buffered text would otherwise appear on standard error.
         sys.stdout.flush()
         self._former = sys.stdout
         self.number = os.dup(_OUT)
@@ -47,6 +48,8 @@ class JsonOutput:
         A real descriptor stays redirected: output at the end of the program would follow the last
         object.
         """
+        # `Program.invoke` has flushed before and handled a closed pipe, so a second failure adds
+        # nothing.
         with suppress(OSError, ValueError):
             self.text.flush()
         if not self._is_real:
@@ -57,6 +60,8 @@ class JsonOutput:
 
 def reserve(ctx: click.Context) -> None:
     """Keep standard output for JSON as long as a command runs."""
+    # Nested contexts share `ctx.meta`. A second redirect would duplicate standard error as the
+    # stream for JSON.
     if _KEY not in ctx.meta:
         output = ctx.meta[_KEY] = JsonOutput()
         ctx.call_on_close(output.close)

@@ -36,6 +36,8 @@ def looking(folder: PipelineFolder) -> Iterator[Store]:
     with opened_to_read(folder.ledger) as store:
         if is_mounted_readonly(folder.ledger):
             # The volume may be a snapshot, which does not show later changes.
+            # LMDB writes `data.mdb` at every commit, so the modification time dates the last
+            # commit.
             written = (folder.ledger / "data.mdb").stat().st_mtime
             time = datetime.fromtimestamp(written, UTC)
             click.echo(f"as of {time:%Y-%m-%d %H:%M:%S} UTC: the volume is read-only", err=True)

@@ -20,6 +20,7 @@ Command = Callable[..., Any]
 
 def _keep_output(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> bool:
     """Reserve standard output for JSON when the option is parsed, before anything is loaded."""
+    # Shell completion also parses options, and must not lose standard output.
     if is_asked and not ctx.resilient_parsing:
         reserve(ctx)
     return is_asked
@@ -96,6 +97,7 @@ def take_engine(command: Command) -> Command:
             help="Cause of the previous attempt's end, if only known outside, such as Preempted.",
         ),
     )
+    # Decorators apply from the last to the first; the reversal keeps this order in `--help`.
     for option in reversed(options):
         command = option(command)
     return command
@@ -104,6 +106,7 @@ def take_engine(command: Command) -> Command:
 def show_examples(*lines: str) -> str:
     """Return the end of a command's help: valid command lines."""
     head = "Example:" if len(lines) == 1 else "Examples:"
+    # click rewraps a paragraph unless the first line is `\b`.
     return "\n".join(("\b", head, *(f"  {line}" for line in lines)))
 
 

@@ -36,9 +36,13 @@ class Program(click.Group):
         prog_name: str | None = None,
         **extra: Any,  # noqa: ANN401 - click's own signature
     ) -> NoReturn:
+        # In standalone mode, click ends the process with exit codes 1 and 2 before errors can be
+        # mapped to the documented codes.
         extra["standalone_mode"] = False
         try:
             code = super().main(args, prog_name, **extra)
+        # Handle this subclass of ClickException first: the message is the whole help page, without
+        # an "error:" prefix.
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             code = ExitCode.BAD_SPEC
@@ -51,6 +55,8 @@ class Program(click.Group):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
         try:
             code = super().invoke(ctx)
+            # Flush inside the `try` block, so that a closed pipe raises BrokenPipeError here and
+            # not at exit.
             find_text().flush()
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -92,6 +98,7 @@ def _add_advice(error: Exception, lines: list[str], ctx: click.Context) -> list[
     advice = error.advice if isinstance(error, StrandlineError) else None
     if advice is None:
         return lines
+    # After a message of several lines, a semicolon would attach the advice to the last line only.
     between = "\n" if "\n" in lines[-1] else "; "
     return [*lines[:-1], f"{lines[-1]}{between}for example: `{describe_command(advice, ctx)}`"]
 
@@ -121,5 +128,6 @@ def _show_usage_error(error: click.ClickException) -> ExitCode:
     hint = ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"; see `{error.ctx.command_path} --help`"
+    # Messages of click end with a period, which would precede the semicolon of the hint.
     show_error(f"{error.format_message().rstrip('.')}{hint}")
     return ExitCode.BAD_SPEC

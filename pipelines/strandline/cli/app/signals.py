@@ -55,6 +55,8 @@ class Interruption:
     def arm(self) -> None:
         """Install the handlers; repeat after a library may have replaced them."""
         for number in SIGNALS:
+            # Compare with `!=`: every access to a method creates a new object, so `is not` would
+            # always hold.
             if signal.getsignal(number) != self.receive:
                 signal.signal(number, self.receive)
 
@@ -74,8 +76,10 @@ class Interruption:
         if not self._stop.ask(number):
             return
         if self._stop.times > 1:
+            # `os._exit` does not flush streams.
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
+            # Shells report 128 plus the signal's number for a process that a signal ended.
             self._leave(128 + number)
             return
         self._announce(SENTENCE)

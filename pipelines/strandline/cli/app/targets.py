@@ -66,6 +66,7 @@ def order_targets(targets: Sequence[Target], volume: Path | None) -> list[Target
     Raises:
         SpecError: no order is possible; see `order_pipelines`.
     """
+    # Identify pipelines by object: duplicate names are only rejected later, by `order_pipelines`.
     found = {id(target.pipeline): target for target in targets}
     pipelines = [target.pipeline for target in targets]
     ordered = order_pipelines(pipelines, partial(_find_gap, volume))
@@ -78,13 +79,16 @@ def _find_gap(volume: Path | None, namespace: str, name: str, run: str | None) -
         return None
     folder = PipelineFolder.on_volume(volume, namespace, name)
     last = find_last(folder)
+    # An empty text means a gap without a known reason.
     if last is None or run not in {None, last.run}:
         return ""
+    # An attempt without an outcome is still running, or was lost.
     if last.outcome is None or last.outcome.exit_code:
         return "" if last.outcome is None else last.outcome.message
     try:
         with opened_to_read(folder.ledger) as store:
             outputs = open_outputs(read_output_root(store) or str(folder.output))
+            # An exit code of 0 is not enough: outputs can disappear after the run.
             return next(find_gaps(store, outputs).list_sentences(), None)
     except StrandlineError as error:
         return str(error)

@@ -35,6 +35,7 @@ _READ_AS = {
     ".csv.gz": "csv",
     ".txt": "text",
 }
+# Size categories of Hugging Face's data set cards, with exclusive upper limits.
 _SIZES = (
     (10**3, "n<1K"),
     (10**4, "1K<n<10K"),
@@ -85,6 +86,8 @@ def name_size(rows: int) -> str:
 def list_loadable(data: DataCounts, names: Sequence[str] | None) -> list[str]:
     """Return the files to load: patterns, or names if unrelated files lie among them."""
     if names is None or len(names) > NAMED:
+        # A pattern would also match files of unfinished sources, so a list that is too long is left
+        # out.
         return list_patterns(data) if names is None else []
     return list(names) if list_patterns(data) else []
 
@@ -92,6 +95,7 @@ def list_loadable(data: DataCounts, names: Sequence[str] | None) -> list[str]:
 def list_patterns(data: DataCounts) -> list[str]:
     """Return patterns for the files below the card; empty if no reader supports all files."""
     readers = {_READ_AS.get(suffix) for suffix in data.suffixes}
+    # `datasets` loads all files of a configuration with the same loader.
     if len(readers) != 1 or None in readers:
         return []
     return [f"*/*/*{suffix}" for suffix in sorted(data.suffixes)]

@@ -12,7 +12,10 @@ from strandline.cli.views.format import escape_text
 
 CHARACTERS = 300  # limit for one text; keys and messages may have any length
 # Characters with a special meaning within a line, in a table cell, or in HTML.
+# Besides special characters, the colon of `https://` and the dot of `www.` match, because GitHub
+# turns bare addresses into links.
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#<>&$]|:(?=//)|(?<=www)\.)")
+# Matches list markers like `- a`, `+ a`, and `1) a`, and underlines of headings like `===`.
 _AT_START = re.compile(r"^(\s*)([-+=]|\d+(?=[)]))")
 
 
@@ -37,6 +40,7 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[st
 
 def make_code(text: str, language: str) -> list[str]:
     """Return the lines of a code block with any content."""
+    # A fence must be longer than every run of backticks in the content.
     longest = max((len(found) for found in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return [f"{fence}{language}", *text.rstrip("\n").split("\n"), fence]

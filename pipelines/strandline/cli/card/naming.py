@@ -9,6 +9,7 @@ import click
 from strandline_api.names import LICENSE_ANNOTATION, TITLE_ANNOTATION
 from strandline_api.objects.pipeline import ObjectMeta
 
+# Matches `cc-by-4.0`, `mit`, and `gpl-3.0+`, but not `CC BY 4.0`.
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
 

@@ -37,7 +37,10 @@ from strandline_api.spec.pod_paths import (
     digest_config,
 )
 
+# Ended pods still list the claim in their spec, but no longer mount the claim.
 _ALIVE = "--field-selector=status.phase!=Succeeded,status.phase!=Failed"
+# Time between two looks at the pod; silence during a normal start, before the reason for a wait is
+# shown; and time for the kubelet to report an exit code after the log has ended.
 _LOOK_SECONDS, _QUIET_SECONDS, _END_SECONDS = 1.0, 10.0, 60.0
 
 
@@ -149,16 +152,21 @@ def run_command(
     words = separate_errors(order.words)
     order, volumes = order._replace(words=words), find_volumes(session, pipeline)
     with opened_job(session, pipeline, order, volumes) as (job, pod):
+        # Follow the log from the start: the kubelet rotates large logs, so a late reader would miss
+        # the beginning.
         code = session.kubectl.follow(["logs", "--follow", "-c", CONTAINER, f"pod/{pod}"], target)
         ended = _await(session, job, lambda state: state.code is not None, _END_SECONDS)
     for line in ended.message.splitlines():
         session.show(line)
+    # An error of the command itself is more useful than the failure of `kubectl logs`.
     if code and not ended.code:
         msg = (
             f"kubectl logs ended with {code}, so the output may be incomplete; run the command "
             "again"
         )
         raise KubectlError(msg)
+    # COPY reads files that no longer change. WRITE and REPAIR keep an attempt from opening the
+    # ledger.
     if order.use in {ClaimUse.READ, ClaimUse.OUTPUT}:
         refuse_torn(session, pipeline, volumes)
     return int(ended.code or 0)
@@ -205,6 +213,7 @@ def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
         raise NothingRunError(msg)
     config, data = _read_config(session, pipeline)
     holders = _list_holders(session, pipeline)
+    # Older operators do not write the template; the pod of a running head has the same volumes.
     if HEAD_TEMPLATE in data:
         head = json.loads(data[HEAD_TEMPLATE])
     else:
@@ -292,6 +301,7 @@ def _await(
         state = read_pod(pod, CONTAINER)
         if is_there(state):
             return state
+        # The command ended without reaching the state, so further waiting is useless.
         if state.code is not None:
             raise JobNotStartedError(state.message)
         waited = session.now() - begun
@@ -299,6 +309,7 @@ def _await(
         if waited > seconds:
             msg = f"the command made no progress for {seconds:g} s: {why}"
             raise JobNotStartedError(msg)
+        # Show a reason only when the text changes: the loop runs every second.
         if waited > _QUIET_SECONDS and why != shown:
             session.show(f"waiting: {why}")
             shown = why

@@ -53,6 +53,7 @@ def list_ledger_claims(
 def _read(claim: Json, used: set[tuple[str, str]], pods: dict[str, list[Json]]) -> LedgerClaim:
     metadata, status = claim["metadata"], claim.get("status") or {}
     namespace, name = metadata["namespace"], metadata["name"]
+    # No UID is needed: the list does not distinguish heads from other pods.
     holders = find_holders(pods.get(namespace, []), name, "")
     return LedgerClaim(
         namespace=namespace,

@@ -17,6 +17,8 @@ COPY_SECONDS = 6 * 3600
 _OUTPUT = "output"
 # Names in the archive are relative to the copied folder, or to the parent of the copied file.
 _PACK = (
+    # `${1%/*}` is the parent folder and `${1##*/}` the file name, as in `/data/a/b.json`:
+    # `/data/a`, `b.json`. The word `--` protects file names that begin with a dash.
     'if [ -d "$1" ]; then exec tar -C "$1" -cf - .; '
     'else exec tar -C "${1%/*}" -cf - -- "${1##*/}"; fi'
 )
@@ -40,11 +42,13 @@ def locate_copy(pipeline: ClusterPipeline, document: Mapping[str, Any], path: st
         NotCopiedError: the path is elsewhere.
     """
     parts = PurePosixPath(path).parts
+    # Parent folders and absolute paths would reach other pipelines, or files of the image.
     if not parts or ".." in parts or parts[0] == "/":
         msg = f"{path!r} is not a path in the folder of {pipeline.name}; name `output` or `latest`"
         raise NotCopiedError(msg)
     root = PurePosixPath(VOLUME, pipeline.namespace, pipeline.name)
     output = find_output(document)
+    # Without a configured location, the outputs are in the pipeline's folder, below `output`.
     if parts[0] != _OUTPUT or output is None:
         return str(root.joinpath(*parts))
     if not is_on_claim(output):

@@ -56,6 +56,8 @@ _SECURITY_KEPT = (
 # Supported parts of the metadata that the operator sets for pods of commands.
 _METADATA_KEPT = {"labels": (NETWORK_LABEL, *MESH_KEYS), "annotations": MESH_KEYS}
 _CONFINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+# Folders of the node. The pod runs another user's image with the caller's permissions, which must
+# not open the node's files.
 _OF_NODES = "hostPath"
 _CODE_CONTAINER = "strandline-code"
 _RESOURCES = {
@@ -64,7 +66,10 @@ _RESOURCES = {
 }
 # Well after the caller has stopped waiting.
 KEEP_SECONDS, LONGEST_SECONDS = 300, 24 * 3600
+# Matches `corpus-2` and `a`, but not `2-corpus`, `corpus-`, or `Corpus`.
 _LABEL_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+# Names and label values have at most 63 characters; the remaining 23 are for the title and the
+# suffix from the API server.
 _LONGEST_NAME = 40
 _ATTACHED = "/dev/shm"  # noqa: S108 - Ray's object store, which is not started
 
@@ -94,6 +99,8 @@ class JobOrder:
 
 def separate_errors(words: Sequence[str]) -> list[str]:
     """Return a command that writes stderr to the pod's status, because a log mixes both streams."""
+    # The shell takes the first word after the script as `$0`, so the program's name appears twice.
+    # The kubelet copies `/dev/termination-log` to the status of the container.
     return ["/bin/sh", "-c", 'exec "$@" 2>/dev/termination-log', words[0], *words]
 
 
@@ -122,6 +129,7 @@ def render_job(order: JobOrder) -> dict[str, Any]:
             "ownerReferences": [owner],
         },
         "spec": {
+            # A second pod would repeat the output that the caller has already received.
             "backoffLimit": 0,
             "activeDeadlineSeconds": LONGEST_SECONDS,
             "ttlSecondsAfterFinished": KEEP_SECONDS,
@@ -148,6 +156,7 @@ def _render_pod(order: JobOrder) -> dict[str, Any]:
     fetching = [
         {**_drop_drivers(order, each), "securityContext": _confine(each)}
         for each in head.get("initContainers") or ()
+        # The command loads the run's code, and needs nothing from other init containers.
         if each["name"] == _CODE_CONTAINER
     ]
     container = _render_container(order, ray)
@@ -157,6 +166,8 @@ def _render_pod(order: JobOrder) -> dict[str, Any]:
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 5,
+        # A required node replaces the head's own affinity, because both pods must share the claim's
+        # node.
         "affinity": _pin(order.placement.node) or _keep_affinity(head),
         "initContainers": fetching,
         "containers": [container],
@@ -168,6 +179,7 @@ def _render_pod(order: JobOrder) -> dict[str, Any]:
 def _render_container(order: JobOrder, ray: Mapping[str, Any]) -> dict[str, Any]:
     own = _drop_drivers(order, ray)
     env = [*own["env"]]
+    # A pod has no terminal, so pass the width of the caller's terminal.
     if order.width is not None:
         env = [each for each in env if each["name"] != "COLUMNS"]
         env.append({"name": "COLUMNS", "value": str(order.width)})

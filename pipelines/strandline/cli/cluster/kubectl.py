@@ -111,6 +111,8 @@ class Kubectl:
             source: file for the call's stdin.
         """
         with self.reading(words, source) as (output, code):
+            # `read` of the buffered stream would wait for 64 KiB; `os.read` returns the bytes that
+            # have arrived.
             while chunk := os.read(output.fileno(), 1 << 16):
                 target.write(chunk)
                 target.flush()
@@ -126,6 +128,7 @@ class Kubectl:
         try:
             yield process.stdout, process.wait
         finally:
+            # Close the pipe before the wait: kubectl may be blocked by a full pipe.
             process.stdout.close()
             if process.poll() is None:
                 process.terminate()
@@ -136,6 +139,8 @@ class Kubectl:
         if answer.code == 0:
             return answer.out
         text = " ".join(answer.err.split()) or f"exit code {answer.code}"
+        # kubectl exits with 1 for every error, so only the text shows the reason, as in `Error from
+        # server (NotFound): pods "a" not found`.
         raise (NotOnClusterError if "(NotFound)" in text else KubectlError)(f"kubectl: {text}")
 
     def _join(self, words: Sequence[str]) -> list[str]:

@@ -110,6 +110,7 @@ def read_cluster_pipeline(document: Json) -> ClusterPipeline:
         generation=int(metadata.get("generation", 0)),
         annotations=metadata.get("annotations") or {},
         is_suspended=spec.get("suspend") is True,
+        # Prefer the claim in the status: the spec may have been edited after the latest attempt.
         claim=status.volume_claim or ledger.get("claimName") or name_claim(metadata["name"]),
         spec=spec,
         status=status,

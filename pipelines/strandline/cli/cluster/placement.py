@@ -79,6 +79,7 @@ def choose_placement(
     """
     name, heads = pipeline.name, [holder for holder in holders if holder.is_head]
     changes_ledger = use in {ClaimUse.WRITE, ClaimUse.REPAIR}
+    # Check the attempt as well as the pods: an attempt that has just begun has no head yet.
     if changes_ledger and (heads or (attempt is not None and attempt.is_under_way)):
         number = pipeline.status.attempt if attempt is None else attempt.number
         msg = (
@@ -87,6 +88,7 @@ def choose_placement(
             f"{name}`, and `resume` afterwards)"
         )
         raise HeldClaimError(msg)
+    # A Job's pod would stay pending until the holder is gone.
     if holders and _ONE_POD in modes:
         pod = holders[0].pod
         msg = (
@@ -94,11 +96,13 @@ def choose_placement(
             f"until that is gone (`kubectl wait --for=delete pod/{pod} --timeout=24h`)"
         )
         raise HeldClaimError(msg)
+    # Prefer the head's node: a reader must map the same lock file as the writer.
     nodes = [holder.node for holder in (*heads, *holders) if holder.node]
     return JobPlacement(
         node=nodes[0] if nodes else "",
         writes_ledger=changes_ledger
         or (use is ClaimUse.OUTPUT and output is None)
+        # A reader next to a writer registers in LMDB's lock file, which needs write access.
         or (use is not ClaimUse.COPY and bool(heads)),
         writes_output=use in {ClaimUse.OUTPUT, ClaimUse.REPAIR},
     )

@@ -69,6 +69,7 @@ def ask_cancel(
     """Request the end of the run; see `ask_retry`."""
     name, status = pipeline.name, pipeline.status
     has_ended = attempt is None or attempt.has_ended
+    # A planned attempt counts as something to cancel, although no attempt is running.
     if has_ended and status.next_attempt_time is None and status.phase in _AT_REST:
         return ClusterRequest(None, f"{name} has nothing to cancel: it is {status.phase.value}")
     patch = _annotate(pipeline, CANCEL_ANNOTATION, now, user)

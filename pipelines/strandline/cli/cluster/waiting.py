@@ -73,10 +73,12 @@ def read_pod(pod: Json, container: str) -> PodState:
     if ended is not None:
         code = int(ended.get("exitCode", ExitCode.APPLICATION_ERROR))
         message = str(ended.get("message") or "").strip()
+        # A killed process could not write a message, so use the kubelet's reason: OOMKilled.
         if code == _KILLED and not message:
             message = f"the command was killed in pod {pod['metadata']['name']}"
             message += f": {ended['reason']}" if ended.get("reason") else ""
         return PodState(has_started=True, code=code, message=message)
+    # A pod can fail without a state of the container: by an eviction, or in an init container.
     if status.get("phase") == "Failed":
         why = _explain_failure(pod, status)
         return PodState(has_started=False, code=ExitCode.APPLICATION_ERROR, message=why)
@@ -109,6 +111,7 @@ def _is_true(pipeline: ClusterPipeline, type_: str) -> bool:
 
 def _find_code(attempt: ListedAttempt | None) -> int:
     outcome = None if attempt is None else attempt.status.outcome
+    # A stalled run has failed, even if the last driver is unknown or exited with 0.
     return (outcome.exit_code if outcome else None) or int(ExitCode.APPLICATION_ERROR)
 
 

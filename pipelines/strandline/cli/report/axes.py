@@ -54,8 +54,10 @@ class TimeAxis:
             self._times += [begin, end]
             positions += [at, at + (end - begin)]
             at = positions[-1]
+        # Attempts without a duration must not cause a division by zero.
         whole = at or 1.0
         self._begins = [begin / whole for begin in self._begins]
+        # Rounding errors may exceed 1.
         self._positions = [min(1.0, position / whole) for position in positions]
         ends = ((left / whole, right / whole) for left, right in shortened)
         self.breaks = [(left, min(1.0, right)) for left, right in ends]
@@ -83,6 +85,7 @@ class TimeAxis:
         """Yield the starts of stretches, if there is room for a label, and the end."""
         last = -ROOM
         for begin in self._begins:
+            # A label in the last third would overlap the label at the end.
             if last + ROOM <= begin <= 1 - ROOM:
                 last = begin
                 yield begin
@@ -94,17 +97,20 @@ def ceil_nice(number: float) -> float:
     if number <= 0 or not math.isfinite(number):
         return 1.0
     power = 10.0 ** math.floor(math.log10(number))
+    # The step 10 serves numbers above 5; 20 is needed if rounding makes the logarithm too small.
     return next(step * power for step in (1, 2, 5, 10, 20) if step * power >= number)
 
 
 def _merge(spans: Iterable[Span]) -> Iterator[Span]:
     last: Span | None = None
+    # A damaged record may hold NaN, which has no place in a sorted order.
     for span in sorted(candidate for candidate in spans if all(map(math.isfinite, candidate))):
         if last is not None and span.begin <= last.end:
             last = Span(last.begin, max(last.end, span.end))
             continue
         if last is not None:
             yield last
+        # The end can precede the start if a clock was set back.
         last = Span(span.begin, max(span.begin, span.end))
     if last is not None:
         yield last

@@ -15,6 +15,7 @@ from strandline.cli.report.axes import TimeAxis, ceil_nice
 from strandline.cli.report.markup import element, join
 from strandline.cli.views.format import format_count
 
+# Heights in pixels.
 _ROW, _BAR, _TICK_ROW = 30, 9, 20
 _PLOT, _HEAD = 84, 16
 _LEAST = 0.004  # share of the width; a shorter bar could not be seen
@@ -78,6 +79,7 @@ def draw_parts(title: str, parts: Sequence[Part]) -> Markup:
                 element(
                     "rect",
                     hint,
+                    # A widened part at the right end must stay within the chart.
                     x=_percent(min(at, 1 - shown)),
                     y=0,
                     width=_percent(shown),
@@ -111,6 +113,7 @@ def draw_rate(title: str, steps: Sequence[Sequence[RateStep]], axis: TimeAxis, u
         y=_HEAD,
         width="100%",
         height=_PLOT,
+        # Paths cannot use percentages, so the path has units of its own and is stretched.
         viewBox="0 0 1000 100",
         preserveAspectRatio="none",
     )

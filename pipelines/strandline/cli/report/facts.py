@@ -253,6 +253,7 @@ class RunFacts:
         ledger, last = self.ledger or RunLedger(), self.last
         number = last.record.number if last else 0
         listed, skipped = self._find_listed(ledger)
+        # `repair` may have reset sources since the attempt finished them.
         now = min(ledger.finished_by.get(number, 0), ledger.finished)
         # Until the listing is complete, sources that are not skipped yet may still be skipped.
         before = ledger.finished - now if skipped is None else min(skipped, ledger.finished - now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from strandline.cli.views.format import format_count, format_seconds, format_time
 
 _HOUR = 3600
+# Least number of hours, and decimals to show from there on.
 _DIGITS = ((100, 0), (10, 1), (0.1, 2))
 
 

@@ -40,6 +40,7 @@ def make_environment() -> Environment:
         finalize=clean,
         lstrip_blocks=True,
         trim_blocks=True,
+        # A misspelt name in a template must fail instead of rendering as empty text.
         undefined=StrictUndefined,
     )
     environment.filters |= {

@@ -19,6 +19,7 @@ from strandline.run.release.gatherer import list_artifacts
 from strandline.storage.volume.published import Publication
 
 ARTIFACTS = 20
+# Limits of a shown artifact in bytes, and of a panel in characters.
 MAX_JSON = 1_000_000
 MAX_PANEL = 2_000_000
 
@@ -57,6 +58,7 @@ def _read(path: Path) -> Artifact:
         size = path.stat().st_size
         is_shown = path.suffix == ".json" and size <= MAX_JSON
         return Artifact(path.name, size, json.loads(path.read_bytes()) if is_shown else None)
+    # Stages write these files: content may be invalid JSON, or nested deeper than Python's stack.
     except (OSError, ValueError, RecursionError):
         return Artifact(path.name, 0, None)
 
@@ -79,5 +81,6 @@ def _walk(at: str, content: Any) -> Iterator[tuple[str, float]]:  # noqa: ANN401
     elif isinstance(content, list):
         for index, value in enumerate(content):
             yield from _walk(f"{at}[{index}]", value)
+    # `True` is an int, but no number to show.
     elif isinstance(content, int | float) and not isinstance(content, bool):
         yield at, content

@@ -137,6 +137,7 @@ def _read_work(
 
 def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
     data = folder.ledger / "data.mdb"
+    # An empty file belongs to a ledger whose creation has not finished.
     if not (data.exists() and data.stat().st_size):
         return None
     with looking(folder) as store:
@@ -168,6 +169,7 @@ def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
 
 def _list_gaps(store: Store, location: str) -> tuple[str, ...]:
     """Return the gaps of the data set; with very many sources, skip the check of the files."""
+    # Without access to the outputs, the ledger alone still shows most gaps.
     with suppress(StrandlineError):
         if store.count()["finished"] <= SOURCES_LOOKED_AT:
             return tuple(find_gaps(store, open_outputs(location)).list_sentences())

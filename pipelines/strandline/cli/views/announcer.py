@@ -65,6 +65,7 @@ class Announcer:
         shown: list[str] = []
 
         def show(left: float) -> None:
+            # A log gets a single line for a wait, not a countdown.
             if not shown:
                 shown.append(describe_wait(retry, left=left))
                 self.announce(shown[0])
@@ -92,6 +93,7 @@ class TerminalAnnouncer(Announcer):
     @contextmanager
     def waiting(self, retry: RetryAt) -> Iterator[Callable[[float], None]]:
         def show(left: float) -> None:
+            # `\r` returns to the start of the line, and `\x1b[K` erases the previous countdown.
             click.echo(f"\r\x1b[K{describe_wait(retry, left=left)}", err=True, nl=False)
 
         try:

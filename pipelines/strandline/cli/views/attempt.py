@@ -199,6 +199,8 @@ def _format_iso(time: float) -> str:
     return format_time(time, "%Y-%m-%dT%H:%M:%SZ")
 
 
+# A driver writes progress every two seconds, so an older file belongs to a driver that is gone or
+# stuck.
 FRESH_SECONDS = 30.0
 
 
@@ -209,8 +211,10 @@ def view_attempt(folder: PipelineFolder, record: AttemptRecord, time: float) -> 
         length = max(0.0, record.ended - record.started)
         return AttemptSummary(record, state, length, record.outcome.sources.finished)
     finished = read_progress(folder, record.number).finished
+    # A PID has a meaning only on the same host since the same boot.
     if record.boot != read_boot_id():
         return AttemptSummary(record, AttemptStanding.UNKNOWN, None, finished)
+    # Another process may have reused the PID, so the start times must be equal, too.
     if find_process(record.pid) != record.process:
         return AttemptSummary(record, AttemptStanding.GONE, None, finished)
     return AttemptSummary(

@@ -13,6 +13,8 @@ from strandline_api.outcome.work_lost import WorkLost
 _MINUTE = 60
 _HOUR = 3600
 _STEP = 1000
+# Above the second limit, a float no longer holds all whole numbers (2**53, about 9e15), and digits
+# would pretend precision.
 _SIX_DIGITS, _GREATEST_WHOLE = 1e6, 1e15
 _GAP = 2  # spaces between columns
 _INDENT = 4
@@ -77,6 +79,7 @@ def format_seconds(seconds: float) -> str:
     """Format a length of time in one or two units: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
     if seconds < 9.95:  # noqa: PLR2004 - above this, tenths do not matter
         return f"{seconds:.1f} s"
+    # Round before choosing the unit: 59.7 becomes `1 min 0 s` instead of `60 s`.
     whole = round(seconds)
     if whole < _MINUTE:
         return f"{whole} s"
@@ -107,6 +110,7 @@ def format_bytes(size: int) -> str:
         return format_amount(size, "byte")
     value, unit = size / _STEP, "kB"
     for larger in ("MB", "GB", "TB"):
+        # Compare the rounded value: 999,960 bytes are `1.0 MB`, not `1,000.0 kB`.
         if round(value, 1) < _STEP:
             break
         value, unit = value / _STEP, larger
@@ -115,6 +119,7 @@ def format_bytes(size: int) -> str:
 
 def escape_text(text: str) -> str:
     """Return text from outside, with control characters and line breaks escaped."""
+    # Keys and messages come from data, and sequences like `\x1b[2J` would control the terminal.
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
@@ -149,6 +154,7 @@ def align(rows: Sequence[Sequence[str]], left: int = 1, width: int | None = None
 
 def _count_fitting(widths: Sequence[int], width: int | None) -> int:
     """Return how many columns fit beside each other."""
+    # The first column has no gap before.
     taken = -_GAP
     for index, each in enumerate(widths):
         taken += _GAP + each
@@ -168,6 +174,7 @@ def _join(row: Sequence[str], widths: Sequence[int], left: int) -> str:
 def _hang(row: Sequence[str], widths: Sequence[int], room: int) -> str:
     """Return a row whose last text continues below its own start."""
     *_, last = row
+    # Keep long words like paths and keys whole. `wrap` returns an empty list for empty text.
     first, *more = wrap(last, room, break_long_words=False, break_on_hyphens=False) or [""]
     head = _join([*row[:-1], first], [*widths[:-1], 0], len(row))
     indent = " " * (sum(widths[:-1]) + _GAP * (len(widths) - 1))

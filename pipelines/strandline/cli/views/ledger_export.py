@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from strandline.ledger.records.entries import Row, SourceEffort
 
+# Rows that are in memory at a time: a ledger can hold millions of sources.
 GROUP_ROWS = 10_000
 _SCHEMA = pa.schema(
     [

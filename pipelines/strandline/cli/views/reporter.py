@@ -42,6 +42,7 @@ class Reporter:
         now: seconds from any fixed point.
     """
 
+    # Seconds. A log keeps every line, so lines are rarer than updates in place.
     interval = 5.0
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -65,6 +66,8 @@ class Reporter:
             self.show(take_snapshot(progress, now - self._begun, self._pace))
         elif self._is_begun:
             return False
+        # Return True on the first call as well: the engine has started, so the caller can restore
+        # signal handlers that Ray has replaced.
         self._is_begun = True
         return True
 
@@ -164,6 +167,7 @@ class NotebookReporter(Reporter):
     def _draw(self, content: RenderableType) -> None:
         """Replace the displayed content."""
         out = io.StringIO()
+        # In a notebook, rich would display the text itself instead of writing to the file.
         console = Console(file=out, width=NOTEBOOK_WIDTH, color_system=None, force_jupyter=False)
         console.print(*map(Text, self._sentences), content, sep="\n")
         text = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
@@ -181,6 +185,7 @@ class JsonReporter(Reporter):
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(now)
+        # Keep the stream: later, `sys.stdout` is redirected to stderr while stages run.
         self._out = find_text()
 
     def show(self, snapshot: Snapshot) -> None:

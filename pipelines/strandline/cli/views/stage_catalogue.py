@@ -19,6 +19,7 @@ from strandline.plan.stages.columns import Columns
 from strandline.plan.stages.ends import SinkStage, SourceStage
 from strandline.plan.stages.stage import Shape, Stage, StatefulFilter
 
+# Placeholder for unread columns: a stage that keeps this column keeps every unread column.
 _OTHER = "a column that no stage reads"
 _TYPES = {
     "string": "text",
@@ -169,10 +170,12 @@ def _overrides_columns(stage_class: type[Stage]) -> bool:
 def describe_type(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
     """Describe a field's type in words, such as `list of text` or `whole number, at least 1`."""
     if "$ref" in schema:
+        # References look like `#/$defs/Name`.
         return describe_type(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     options = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
     if options:
         rendered = [describe_type(option, definitions) for option in options]
+        # Different schemas may have the same description, like text with two patterns.
         return " or ".join(dict.fromkeys(rendered))
     if "const" in schema or "enum" in schema:
         return " | ".join(map(str, schema.get("enum", [schema.get("const")])))

@@ -170,6 +170,8 @@ def _describe_pools(pools: Mapping[str, PoolState]) -> Iterator[str]:
 def _describe_commands(outcome: AttemptResult) -> Iterator[str]:
     """Yield the command for the full list if the ledger has more failures than are shown."""
     failed = outcome.standing.failed
+    # A group shows only an example, so the list is complete only if every group has a single
+    # source.
     is_shown = len(outcome.failure_groups) == failed <= GROUPS_SHOWN
     if failed and outcome.attempt and not is_shown:
         yield "  all of them: `strandline failures FILE`"
@@ -207,6 +209,7 @@ def _advise(details: Details) -> Iterator[str]:
 def _explain_empty(outcome: AttemptResult) -> Iterator[str]:
     """Yield a hint about the stage that dropped most rows if nothing was written."""
     stages = list(outcome.counts.items())
+    # The last stage is the sink, so rows that arrived there were written.
     if not stages or not outcome.standing.finished or stages[-1][1].rows_in:
         return
     dropping = [(each.filtered, name) for name, each in stages if each.filtered]

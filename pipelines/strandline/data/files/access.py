@@ -46,6 +46,7 @@ def list_access(patterns: Iterable[str], options: StorageOptions | None) -> dict
     if options is None:
         return {}
     parsed = [parse_pattern(pattern) for pattern in patterns]
+    # Options concern stores only; a local folder may stand next to a URL.
     return {pattern.base: options.build_access() for pattern in parsed if is_url(pattern.base)}
 
 

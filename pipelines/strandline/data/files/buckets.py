@@ -35,6 +35,8 @@ def find_bucket(key: str, buckets: int) -> int:
 
 def build_file_table(entries: Iterable[ListedFile]) -> pa.Table:
     """Return one row per file: key, path, size (bytes), mtime_ns."""
+    # The first four fields are the columns; the version of a file is part of the version of the
+    # source.
     rows = [entry[:4] for entry in entries]
     columns = zip(*rows, strict=True) if rows else ([] for _ in FILE_SCHEMA)
     arrays = [
@@ -57,11 +59,13 @@ def digest_members(members: Iterable[ListedFile | Source]) -> str:
     """Return a combined version: a digest of all keys and versions, in the given order."""
     state = blake2b(digest_size=16)
     for entry in members:
+        # No file name contains NUL, so key and version cannot run together.
         state.update(f"{entry.key}\0{entry.version}\n".encode("utf-8", "surrogatepass"))
     return state.hexdigest()
 
 
 def _fill(spool: sqlite3.Connection, entries: Iterable[ListedFile], buckets: int) -> None:
+    # Without a transaction, SQLite would commit every row separately.
     spool.execute("BEGIN")
     spool.executemany(
         "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)",

@@ -82,6 +82,7 @@ class _FolderWalk:
 
         To detect loops, `above` has the device and inode of each folder above.
         """
+        # Only links can form a loop.
         if self._follow:
             try:
                 stat = os.stat(folder)
@@ -129,6 +130,7 @@ class _FolderWalk:
         pattern = self._pattern
         if pattern.depth is not None and depth >= pattern.depth:
             return False
+        # Below a folder with another name, no path can match.
         if depth < len(pattern.leading) and not pattern.leading[depth].match(name):
             return False
         if name.startswith(".") and not pattern.matches_hidden:

@@ -17,10 +17,12 @@ from functools import cached_property
 PLACEHOLDERS = {"{stdlib}": "stdlib", "{site-packages}": "purelib"}
 
 # Files that Spark, Hive, Hadoop, and Strandline runs leave beside data.
+# Matches `_SUCCESS`, `_common_metadata`, `_committed_1234`, and `.part-0.parquet.crc`.
 _MARKERS = re.compile(r"_SUCCESS|_manifest|_(common_)?metadata|_(committed|started)_[^/]*|.*\.crc")
 _LEFT_FOLDERS = frozenset({"_temporary", "_spark_metadata", "_delta_log", "_strandline"})
 _MAGIC = re.compile(r"[*?\[]")
 _BRACED = re.compile(r"\{[^/{}]*\}")
+# Matches `s3://` and, for chained URLs of fsspec, `zip::`.
 _PROTOCOL = re.compile(r"^[a-z][a-z0-9+.-]*://|^[a-z][a-z0-9+.-]*::")
 
 
@@ -59,6 +61,7 @@ def translate_glob(glob: str, *, hidden: bool) -> re.Pattern[str]:
     parts = [_translate_segment(segment, hidden=hidden) for segment in segments[:-1]]
     last = segments[-1]
     ending = _any_tail(hidden=hidden) if last == "**" else _translate_name(last, hidden=hidden)
+    # File names may contain line breaks, which `.` and `$` treat in a special way.
     return re.compile("".join(parts) + ending + r"\Z", re.DOTALL)
 
 
@@ -176,6 +179,7 @@ class Exclusion:
 def _translate_segment(segment: str, *, hidden: bool) -> str:
     if segment != "**":
         return _translate_name(segment, hidden=hidden) + "/"
+    # `(?!\.)` excludes hidden folders.
     return r"(?:[^/]*/)*" if hidden else r"(?:(?!\.)[^/]+/)*"
 
 
@@ -189,6 +193,7 @@ def _translate_name(name: str, *, hidden: bool) -> str:
 
 
 def _pieces(name: str) -> list[str]:
+    # Splits `a[!]b]*` into `a`, `[!]b]`, and `*`: a bracket at the beginning belongs to the set.
     return re.findall(r"\[!?\]?[^\]]*\]|.", name, re.DOTALL)
 
 
@@ -200,4 +205,5 @@ def _translate_piece(piece: str) -> str:
     if len(piece) == 1:
         return re.escape(piece)
     # The standard library translates the set; remove the parts that wrap a complete pattern.
+    # `(?!/)` keeps sets like `[!a]` from matching a slash.
     return r"(?!/)" + fnmatch.translate(piece)[len("(?s:") : -len(r")\Z")]

@@ -45,6 +45,7 @@ class FileIdentities:
         self._path = path
         self._is_kept = is_kept
         self._read_sample = read_sample or digest_sample
+        # Arrays need 32 bytes for a file, a dictionary several times as much.
         self._known = [array("Q") for _ in range(_COLUMNS)]
         self._found = [array("Q") for _ in range(_COLUMNS)]
         self._is_new = False
@@ -111,6 +112,7 @@ class FileIdentities:
 
 def mix_inode(stat: os.stat_result) -> int:
     """Return a number, never 0, that changes if a file is replaced or its inode is altered."""
+    # 0 means an unknown inode.
     return _mix(f"{stat.st_ino} {stat.st_ctime_ns}".encode()) or 1
 
 
@@ -124,8 +126,10 @@ def digest_sample(path: str, size: int) -> int:
     with open(path, "rb", buffering=0) as file:
         state.update(file.read(SAMPLE_BYTES))
         if size > SAMPLE_BYTES:
+            # The two ends of a file of less than 128 KiB must not overlap.
             file.seek(max(SAMPLE_BYTES, size - SAMPLE_BYTES))
             state.update(file.read(SAMPLE_BYTES))
+    # 0 means that the version has no mark.
     return int.from_bytes(state.digest(), "little") or 1
 
 

@@ -168,6 +168,8 @@ def list_files(
     entries = _list_all(params, count, note_gap, published)
     if params.limit is None:
         return entries
+    # Digests choose the same sample on every machine, in any order of the listing. The heap holds
+    # only as many files as the sample.
     return iter(heapq.nsmallest(params.limit, entries, key=lambda entry: _digest(entry.key)))
 
 
@@ -201,6 +203,7 @@ def _list_all(
         found = is_ruled  # a ledger without outputs leaves no gap
         for entry in walk:
             found = True
+            # Patterns may overlap. The first matching pattern determines the key of a file.
             if not _is_covered(entry.path, patterns[:index], exclusion):
                 yield from _admit(entry, params, count)
         if not found:

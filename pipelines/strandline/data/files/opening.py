@@ -24,12 +24,14 @@ from strandline.storage.access.stores import open_url
 
 # Errors of reading or decompressing a file.
 READ_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
+# Sizes are in bytes.
 PART_AHEAD = 64 << 10  # for random access
 RANGE_AHEAD = 8 << 20  # for sequential reads that stop before the end of the file
 _CHUNK = 1 << 20
 _CODECS = {".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 PACKED = (".gz", *_CODECS)
 _ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+# The message of zstd for a window above the limit.
 _TOO_WIDE = "Frame requires too much memory"
 LEAST_WINDOW = 27  # accepted by zstd and Arrow by default
 ZstdWindow = Annotated[

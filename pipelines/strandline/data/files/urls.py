@@ -13,6 +13,7 @@ from strandline.data.files.listed import LEFT_FILE, ListedFile, name_left
 from strandline.storage.access.refusals import StoreRefusesError, explain_store_error, is_refusal
 from strandline.storage.access.stores import open_store
 
+# Names that libraries of stores use for the version of an object, the most exact first.
 _MARKS = (
     *(
         "ETag",
@@ -62,8 +63,10 @@ def _walk_url_folder(
 ) -> Iterator[ListedFile]:
     files, root = open_store(pattern.base)
     start = root.rstrip("/") + "/"
+    # By default, fsspec ignores errors, and the files of an unreadable folder would seem removed.
     for folder, folders, names in files.walk(root, detail=True, on_error="raise"):
         below = (folder.rstrip("/") + "/").removeprefix(start)
+        # Copy the names: the loop deletes folders, which `walk` then does not enter.
         for name in list(folders):
             if exclusion.holds_folder(pattern.format_key(below + name)):
                 del folders[name]
@@ -75,6 +78,7 @@ def _walk_url_folder(
             key = pattern.format_key(below + name)
             if pattern.is_marker(below + name):
                 count(LEFT_FILE)
+            # The marker object of a folder, like `s3://bucket/data/`, has an empty name.
             elif name and pattern.regex.match(below + name) and not exclusion.holds(key):
                 # Keep the URL as the pattern spells it: some libraries drop the account or the
                 # protocol.

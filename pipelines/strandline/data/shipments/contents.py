@@ -13,6 +13,7 @@ from strandline.data.shipments.shipment import ShippedFile, UnfitForPushError
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.hashing import DIGEST_BYTES
 
+# Bytes of a single read.
 _BLOCK = 1 << 20
 
 

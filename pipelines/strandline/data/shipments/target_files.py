@@ -88,6 +88,8 @@ class _RemoteTarget:
     def put(self, name: str, blocks: Iterable[bytes]) -> None:
         folder, _, base = name.rpartition("/")
         location = f"{self._url}/{folder}" if folder else self._url
+        # Read all blocks before the upload: an error in the middle must not leave a truncated
+        # object.
         with tempfile.NamedTemporaryFile(prefix="strandline-push-") as file:
             with naming_volume(file.name):
                 file.writelines(blocks)
@@ -96,4 +98,5 @@ class _RemoteTarget:
 
     def _open(self) -> tuple[Any, str]:
         filesystem, root = open_store(self._url)
+        # fsspec would answer from cached listings, without the files of another writer.
         return refresh(filesystem), root.rstrip("/")

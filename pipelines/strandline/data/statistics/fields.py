@@ -49,6 +49,7 @@ class FieldSummary:
     ) -> FieldSummary:
         """Return the summary of values, which are all numbers or None, or all texts or None."""
         given = [value for value in values if value is not None]
+        # Infinity would spoil sums and bins, so count infinite values separately.
         finite = [value for value in given if isinstance(value, str) or math.isfinite(value)]
         measures = [len(value) if isinstance(value, str) else value for value in finite]
         return cls(

@@ -30,6 +30,8 @@ class GrowingBins(NamedTuple):
         if not number:
             return 0
         part, exponent = math.frexp(abs(number))
+        # `part` is at least 0.5 and less than 1, so the expression in parentheses runs from 0 to 1
+        # within a doubling.
         step = int((2 * part - 1) * self.per_doubling)
         at = (exponent + _SHIFT) * self.per_doubling + step
         return int(math.copysign(at, number))

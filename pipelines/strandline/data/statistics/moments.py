@@ -38,6 +38,7 @@ class Moments:
         values = list(numbers)
         for value in values:
             above, below = value.as_integer_ratio()
+            # Sum numerators by denominator: adding integers is much faster than adding fractions.
             totals[below] += above
             squares[below] += above * above
         return cls(

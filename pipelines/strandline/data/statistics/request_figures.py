@@ -68,6 +68,7 @@ NO_REQUESTS = RequestFigures()
 
 def read_figures(counters: Mapping[str, int]) -> RequestFigures:
     """Return the request figures in a stage's counters, or `NO_REQUESTS`."""
+    # A run that continued after an upgrade has counters of both units.
     costs = [counters[name] / parts for name, parts in _COSTS.items() if name in counters]
     return RequestFigures(
         counters.get(SENT, 0),

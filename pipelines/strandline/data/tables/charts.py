@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+# Sizes in pixels.
 _WIDTH, _HEIGHT, _FOOT = 640, 160, 22
 _MOST_BARS = 80
 _ROW, _LABEL, _NUMBER = 24, 160, 90
@@ -25,6 +26,7 @@ def draw_histogram(title: str, bins: Sequence[Mapping[str, Any]]) -> str:
         _draw_bar(
             f"{_format_range(each)}: {each['count']:,}",
             (at * width, _HEIGHT * (1 - each["count"] / highest)),
+            # A gap of a pixel separates bars, unless bars are as narrow as a pixel.
             (max(width - 1, 1), _HEIGHT * each["count"] / highest),
         )
         for at, each in enumerate(shown)
@@ -62,6 +64,7 @@ def format_number(number: float | None) -> str:
 
 
 def _join_neighbours(bins: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    # Round up, so that the number of bars stays within the limit; `or 1` serves an empty list.
     step = -(-len(bins) // _MOST_BARS) or 1
     groups = [bins[at : at + step] for at in range(0, len(bins), step)]
     return [

@@ -141,6 +141,7 @@ def map_strings(table: pa.Table, name: str, change: Callable[[str], str]) -> pa.
     """
     column = find_column(table, name).combine_chunks()
     kind = column.type
+    # In both cases, `value and` keeps nulls.
     if pa.types.is_list(kind):
         changed = [value and [change(item) for item in value] for value in column.to_pylist()]
     else:

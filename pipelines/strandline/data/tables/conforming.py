@@ -57,6 +57,7 @@ def conform_values(name: str, column: pa.ChunkedArray, wanted: pa.DataType) -> p
     """
     if column.type == wanted:
         return column
+    # Nulls fit every type.
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), wanted)])
     if (misfit := find_misfit(name, column.type, wanted)) is not None:
@@ -65,6 +66,7 @@ def conform_values(name: str, column: pa.ChunkedArray, wanted: pa.DataType) -> p
         return cast(column, wanted)
     except pa.ArrowException as error:
         row = _find_first_misfit(column, wanted)
+        # A value can be a whole document, so show only the beginning.
         value = str(column[row].as_py())[:80]
         details = f"{value!r}, but the schema requires {format_type(wanted)}"
         raise SchemaMisfitError(name, details, row) from error

@@ -70,6 +70,7 @@ def list_ranges(
             count(_LARGE_SOURCE)
         yield Source(entry.key, entry.version, whole)
         return
+    # An empty file has a range, too, so that the source appears in the ledger.
     for start in range(0, max(entry.size, 1), length):
         stop = start + length
         key = f"{entry.key}#bytes={start}-{stop - 1}"
@@ -89,6 +90,7 @@ def list_references(task: Task) -> list[FileReference]:
         MissingColumnError: if the table lacks `key` or `path`.
     """
     keys, paths = list_strings(task.table, "key"), list_strings(task.table, "path")
+    # Only sources with `rangeBytes` add these columns.
     if not {"start", "stop"}.issubset(task.table.column_names):
         return [FileReference(key, path) for key, path in zip(keys, paths, strict=True)]
     ranges = (task.table.column(name).to_pylist() for name in ("start", "stop"))

@@ -22,6 +22,7 @@ from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 _KEEP, _REASON = "keep", "reason"
+# Turns `gopher-quality` into `gopher_quality`.
 _NO_NAME = re.compile(r"[^A-Za-z0-9]+")
 _TAKEN = (
     "the column {0!r}, which `mark` would write, already exists; give the stage another `name`, or "
@@ -206,6 +207,7 @@ def spread_measures(verdicts: Sequence[RowVerdict]) -> dict[str, list[float | No
 
 
 def _select(table: pa.Table, is_marked: Sequence[bool], *, marked: bool) -> pa.Table:
+    # Filter only a mixed table: in most tables, all rows are alike, and a filter copies rows.
     if marked not in is_marked:
         return table.slice(0, 0)
     if (not marked) not in is_marked:
@@ -229,4 +231,5 @@ def _merge(fresh: pa.Table, marked: pa.Table, is_marked: Sequence[bool]) -> pa.T
         size = sum(1 for _ in run)
         pieces.append(tables[kind].slice(begin[kind], size))
         begin[kind] += size
+    # Many small chunks would slow down later stages.
     return pa.concat_tables(pieces).combine_chunks()

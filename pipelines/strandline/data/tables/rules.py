@@ -85,6 +85,7 @@ class RuleSet:
         reasons = self._find_reasons(_note(measures, values))
         reason = next(reasons, None)
         counted = dict(counters)
+        # Exhaust the generator, which computes and records the remaining measures.
         for _ in reasons:
             pass
         if reason is not None:

@@ -78,6 +78,7 @@ class SchemaReader(Stage):
                 msg = "must not be empty; leave it out to have it inferred"
                 raise ValueError(msg)
             count = wanted.get(_INFER)
+            # A column may be called `infer`; then the value is a type, not a number.
             if not isinstance(count, int):
                 parse_schema(wanted)
             elif len(wanted) > 1:
@@ -193,6 +194,7 @@ class SchemaReader(Stage):
             return table
         try:
             return conform_table(table, self.schema)
+        # A key leads to the row faster than the name of a file with many rows.
         except SchemaMisfitError as error:
             if error.row is not None and KEY in table.column_names:
                 location = str(table.column(KEY)[error.row].as_py() or location)

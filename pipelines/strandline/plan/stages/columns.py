@@ -36,6 +36,7 @@ class Columns:
     def without(self, names: Iterable[str]) -> Columns:
         """Return the columns without some names."""
         removed = tuple(names)
+        # If no other columns exist, every name that is not listed is known to be missing.
         gone = tuple(dict.fromkeys((*self.gone, *removed))) if self.is_open else ()
         return replace(self, names=_leave_out(self.names, removed), gone=gone)
 
@@ -113,6 +114,7 @@ def trace_columns(stages: Iterable[tuple[str, ColumnDeclaration]]) -> Iterator[C
         if _declares(type(stage)):
             needed, after = tuple(stage.list_needed_columns()), stage.change_columns(before)
         else:
+            # A stage without declarations may add or remove any column.
             needed, after = (), Columns(is_open=True)
         yield ColumnStep(name, needed, before, after)
         before = after
@@ -159,6 +161,7 @@ def find_missing(
         known = {*before.names, *after.names, *after.gone, *needed}
         for column in known:
             if column in after.names:
+                # A later stage has added the column again.
                 removers.pop(column, None)
             elif not before.list_missing([column]) and after.list_missing([column]):
                 removers[column] = name

@@ -137,6 +137,8 @@ class SourceStage(EndStage):
             within: common prefix of the keys of the file or folder. If empty, no missing source
                 counts as removed.
         """
+        # Assign a new tuple: the empty default belongs to the class, and all sources share the
+        # default.
         self._gaps = (*self._gaps, (why, within))
 
     @abstractmethod

@@ -101,6 +101,7 @@ def _load_all(_folders: tuple[str, ...]) -> InstalledPacks:
     from importlib.metadata import entry_points  # noqa: PLC0415 - as above
 
     own = load_own_packs()
+    # Our own packs are loaded already, and a second load would report taken names.
     points = [each for each in entry_points(group=GROUP) if _find_distribution(each) != _OURS]
     others = _load(points, own)
     return InstalledPacks({**own, **others.packs}, others.problems)
@@ -109,6 +110,7 @@ def _load_all(_folders: tuple[str, ...]) -> InstalledPacks:
 def _load(points: Iterable[EntryPoint], taken: Mapping[str, Pack] | None = None) -> InstalledPacks:
     packs: dict[str, Pack] = {}
     problems = []
+    # Sort, so that the same pack wins on every machine.
     for point in sorted(points):
         if point.name in packs or point.name in (taken or {}):
             owner = "another package" if point.name in packs else "Strandline"

@@ -45,6 +45,7 @@ def register(name: str) -> Callable[[StageClass], StageClass]:
 
     def enter(stage_class: StageClass) -> StageClass:
         known = _registered.setdefault(name, stage_class)
+        # A module that is loaded again defines the same class as a new object, so compare names.
         is_same = known.__module__ == stage_class.__module__
         if not (is_same and known.__qualname__ == stage_class.__qualname__):
             raise ValueError(_name_two(name))
@@ -201,6 +202,7 @@ def _import_stage(use: str) -> type[Stage]:
         is_missing = isinstance(error, ModuleNotFoundError) and _is_part(error.name, module_name)
         raise (MissingModuleError if is_missing else UnknownStageError)(msg) from error
     found: object = module
+    # The class may be nested, as in `my.stages:Text.MinWords`.
     for part in class_name.split("."):
         found = getattr(found, part, None)
     if not (isinstance(found, type) and issubclass(found, Stage)):

@@ -209,6 +209,7 @@ class Stage:
     @classmethod
     def fans_out(cls) -> bool:
         """Return whether `process` is a generator, or is annotated to return a list of tasks."""
+        # The annotation of the base method allows lists for every stage, so ignore the annotation.
         if cls.process is Stage.process:
             return False
         return inspect.isgeneratorfunction(cls.process) or returns_many(cls.process)
@@ -265,4 +266,5 @@ def _parse_params(stage: type[Stage], values: dict[str, Any]) -> BaseModel:
     try:
         return stage.Params(**values)
     except ValidationError as error:
+        # Pydantic's error would only repeat the problems in other words.
         raise SpecError(problems_of(error, stage.Params, stage.__name__)) from None

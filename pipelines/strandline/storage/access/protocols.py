@@ -14,6 +14,7 @@ from fsspec.registry import known_implementations
 
 from strandline.plan.packages import advise, name_package
 
+# Matches `s3://bucket` and, in a chained URL, a protocol alone like `simplecache`.
 _PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(?:://|\Z)")
 
 

@@ -134,6 +134,7 @@ def is_rejection(error: BaseException) -> bool:
 
 
 def _rejects(error: BaseException) -> bool:
+    # Google's library marks errors of the token service that may pass.
     if getattr(error, "retryable", False) or _ANONYMOUS.search(str(error)):
         return False
     is_unauthorised = HTTPStatus.UNAUTHORIZED in _list_numbers(error)
@@ -145,6 +146,7 @@ def _lacks(error: BaseException) -> bool:
 
 
 def _list_numbers(error: BaseException) -> list[Any]:
+    # The libraries have different names for the HTTP status.
     return [getattr(error, name, None) for name in ("code", "status", "status_code")]
 
 
@@ -153,6 +155,7 @@ def _name_code(error: BaseException) -> str:
     response = getattr(error, "response", None)
     if isinstance(response, Mapping):
         return str(response.get("Error", {}).get("Code", ""))
+    # Azure's library has a code as text, or as a member of an enumeration.
     code = getattr(error, "error_code", "")
     return str(getattr(code, "value", code))
 

@@ -40,6 +40,7 @@ class HashingFile(io.BufferedIOBase):
         return True
 
     def write(self, data: ReadableBuffer) -> int:
+        # Buffers may have items of any size, but sizes count bytes.
         view = memoryview(data).cast("B")
         with naming_volume(self._location):
             self._target.write(view)

@@ -21,6 +21,7 @@ from strandline.storage.outputs.hashing import DIGEST_BYTES, Content
 from strandline.storage.outputs.names import MANIFEST
 from strandline.storage.outputs.remote import open_outputs, put_files, resolve_location
 
+# Characters of the list in memory.
 BLOCK = 1 << 20
 
 

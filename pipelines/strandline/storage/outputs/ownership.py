@@ -175,6 +175,8 @@ class _LocalRoot:
         with naming_volume(self._root):
             temporary = self._write_aside(content, writer)
             try:
+                # A link fails if the file exists, whereas a rename would replace the file of a
+                # faster process.
                 os.link(temporary, self._path)
             except FileExistsError:
                 temporary.unlink()

@@ -50,6 +50,7 @@ class SharedFiles:
         file = derive_shared(lineage_of(task).token for task in tasks)
         sink, suffix = self._sink, self._sink.suffix
         written = group.write_shared(file, suffix, partial(sink.write_shared, tasks))
+        # The last file predicts how well the next tables can be compressed.
         self._ratio = written.size / sum(map(_measure, tasks))
         parts = [list(_share(tasks, file, suffix, written))]
         whole = Task(pa.concat_tables([task.table for task in tasks]))
@@ -84,4 +85,5 @@ def _share(tasks: Sequence[Task], file: bytes, suffix: str, written: Content) ->
 
 
 def _measure(task: Task) -> int:
+    # Empty tables count as well, because shares are divided by the sum of all sizes.
     return max(1, int(task.table.nbytes))

@@ -20,8 +20,11 @@ from typing import NamedTuple
 from strandline.storage.errors import HeldError, VolumeError, naming_volume
 from strandline.storage.outputs.disk.own_handles import keep_own
 
+# Seconds between two tries.
 _PAUSE = 0.1
 _TRIES = 10
+# Matches `123 45678 1b4e28ba-2fa1-11d2-883f-0016d3cca427 pid:[4026531836]`: pid, start time, and
+# scope of the pid.
 _SIGNATURE = re.compile(r"([0-9]{1,9}) ([0-9]{1,19}) (.+)")
 
 
@@ -62,6 +65,8 @@ def _read_process(pid: int) -> tuple[Process, str] | None:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
+    # Cut at the last parenthesis: the name of a program may contain blanks and parentheses. The
+    # start time is field 22 of proc(5), and the first two fields are cut off.
     fields = text.rpartition(")")[2].split()
     return Process(pid, int(fields[19])), fields[0]
 
@@ -200,9 +205,11 @@ def _wait_alone(
         sleep(_PAUSE)
     orphans = find_holders(handle)
     for orphan in orphans:
+        # The pid may have been reused since the search.
         if find_process(orphan.pid) == orphan:
             with suppress(ProcessLookupError):
                 os.kill(orphan.pid, signal.SIGKILL)
+    # Five seconds: the kernel needs time to end a process that waits for a disk.
     for _ in range(50):
         if _try_alone(handle):
             return orphans

@@ -36,6 +36,7 @@ from strandline.storage.volume.published import (
     read_publication,
 )
 
+# Matches `p0007`, and `.p0007.removed` during a removal: no number is used twice.
 _TAKEN = re.compile(r"\.?p([0-9]+)(\.removed)?")
 _REMOVED = re.compile(r"\.p[0-9]+\.removed")
 
@@ -199,6 +200,8 @@ def _find_old(folder: PipelineFolder, keep_last: int) -> Iterator[PublicationId]
 def _remove(path: Path) -> None:
     faults.reach("retention.begun")
     hidden = path.with_name(f".{path.name}.removed")
+    # Hide the folder in a single step: a crash during the removal must not leave a manifest without
+    # files.
     path.rename(hidden)
     sync_folder(path.parent)
     faults.reach("retention.hidden")

@@ -26,6 +26,7 @@ NAME_BYTES = 255  # limit of most file systems
 _DIGITS = r"([0-9]{4}|[1-9][0-9]{4,})"  # unique, or two folders could share a number
 _ATTEMPT = re.compile(_DIGITS)
 _PUBLICATION = re.compile(f"attempts/{_DIGITS}/p{_DIGITS}")
+# Matches `metrics.json` and `artifacts/x.json`, but no hidden name and no `..`.
 _FILE = re.compile(r"([^/.\0][^/\0]*/)?[^/.\0][^/\0]*")
 _NUMBER = re.compile(f"p{_DIGITS}")
 

@@ -77,6 +77,7 @@ def can_share_driver(spec: PipelineSpec, engine: str | None) -> bool:
 def is_ours(spec: PipelineSpec) -> bool:
     """Return whether only Strandline's own code runs."""
     works = (spec.source, *spec.stages, spec.sink)
+    # A colon marks user code, as in `use: my_module:MyStage`.
     return not spec.code.is_given and not any(":" in work.use for work in works)
 
 
@@ -101,8 +102,10 @@ def _make_driver(
     limits = DriverLimits(
         spec.checkpoint.grace_period_seconds,
         spec.deadlines.attempt_seconds,
+        # A stage that waits at a debugger's prompt must not count as stalled.
         None if is_in_driver else spec.deadlines.stall_seconds,
     )
+    # A debugger in a stage needs the keyboard, and works only in the driver's own process.
     shares_terminal = is_in_driver and sys.stdin.isatty()
     command = make_command(*request.build_arguments(), *_list_debug())
     output = find_output()
@@ -127,6 +130,8 @@ def listening(stop: Stop, shares_terminal: bool) -> Iterator[None]:
     """Count requests to stop while the block runs."""
 
     def receive(number: int, _frame: FrameType | None) -> None:
+        # A driver in the terminal's foreground group receives Ctrl-C from the terminal. SIGTERM
+        # reaches only this process.
         stop.ask(number, is_received=shares_terminal and number == signal.SIGINT)
 
     old = {number: signal.signal(number, receive) for number in SIGNALS}

@@ -59,6 +59,7 @@ def list_attempts(pipeline: str, as_json: bool) -> None:
     session = open_session()
     found = session.find_pipeline(pipeline)
     listed = session.kubectl.get(ATTEMPTS, "-l", select_pipeline(found.uid))["items"]
+    # Sort by number: the API server sorts by name, where `corpus-10` precedes `corpus-9`.
     attempts = sorted(map(read_cluster_attempt, listed), key=lambda attempt: attempt.number)
     if as_json:
         for attempt in attempts:
@@ -149,6 +150,7 @@ def _show_kept(session: ClusterSession, pipeline: ClusterPipeline, number: int) 
     """Show the complete log from the volume, or its last lines from the status."""
     name = name_attempt(pipeline.name, number)
     status = read_cluster_attempt(session.kubectl.get(ATTEMPTS, name)).status
+    # Prefer the file: the status keeps only the last lines.
     if status.log_file:
         session.show(f"no pod of attempt {number} prints a log; reading {status.log_file}")
         why = _print_file(session, pipeline, status.log_file)

@@ -130,6 +130,7 @@ def _list_params(own: click.Command) -> list[Any]:
 
 def _free(param: click.Parameter) -> click.Parameter:
     """Return a parameter without its callback, which must only run in the Job."""
+    # Copy the parameter: the local command still needs the callback.
     freed = copy.copy(param)
     freed.callback = None
     return freed
@@ -141,6 +142,8 @@ def _make_up(path: tuple[str, ...]) -> str:
 
 def _call(path: tuple[str, ...], own: click.Command, pipeline: str, start: float) -> int:
     ctx = click.get_current_context()
+    # Pass only options from the command line: defaults belong to the version of the command in
+    # the pod.
     given = frozenset(
         name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
     )
@@ -151,12 +154,14 @@ def _call(path: tuple[str, ...], own: click.Command, pipeline: str, start: float
         options, use = [*options, f"--{_PAGE}", "-"], ClaimUse.READ
     session = open_session(start)
     found = session.find_pipeline(pipeline)
+    # Only a plan is about the current spec. All other commands read results of the latest attempt.
     if path == ("plan",):
         options += render_edits(found)
     words = ["strandline", *path, f"{CONFIG}/{MANIFEST}", "--volume", VOLUME, *options]
     order = CommandOrder(path[-1], use, [*words, *_guard(arguments)], find_width())
     if page is None or str(page) == "-":
         return run_command(session, found, order, sys.stdout.buffer)
+    # Collect the page in memory: a failed command must not truncate an existing page.
     content = io.BytesIO()
     code = run_command(session, found, order, content)
     return code or _write_page(Path(page), content)

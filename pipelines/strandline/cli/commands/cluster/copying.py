@@ -49,6 +49,7 @@ def copy_files(what: str, folder: Path, start_timeout: float) -> None:
     if not path or not SUBDOMAIN.fullmatch(name):
         msg = f"{what!r} is not NAME:PATH, such as corpus:output or corpus:latest"
         raise click.UsageError(msg)
+    # Without this filter, an archive from the pod could write outside FOLDER.
     if not hasattr(tarfile, "data_filter"):
         have = platform.python_version()
         msg = f"cp needs Python 3.11.4 or newer to unpack safely; this is {have}"
@@ -73,6 +74,8 @@ def _copy(
             count, broken = _unpack(output, folder)
             output.read()  # archives are padded at the end, and tar must not write to a closed pipe
             code = find_code()
+    # Check both: `tar` can fail after a complete archive, and an archive can be broken without a
+    # failure of `kubectl exec`.
     if code or broken:
         msg = f"{source} could not be copied completely; the files copied so far are in {folder}"
         raise KubectlError(msg)
@@ -86,6 +89,7 @@ def _unpack(output: IO[bytes], folder: Path) -> tuple[int, bool]:
     """
     count = 0
     try:
+        # Mode `r|` reads a stream without seeking, so no copy of the archive is needed.
         with tarfile.open(fileobj=output, mode="r|") as archive:
             for member in archive:
                 archive.extract(member, folder, filter="data")

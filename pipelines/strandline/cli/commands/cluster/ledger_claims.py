@@ -39,6 +39,8 @@ def list_claims(*, deleted: bool, everywhere: bool, names: bool, as_json: bool) 
     that the pipeline can be restored; deleting the claim deletes the ledger, the logs, and the
     outputs on it.
     """
+    # `kubectl delete` takes names of a single namespace, so a list for all namespaces could delete
+    # the wrong claims.
     if names and (everywhere or as_json):
         msg = "--names excludes --all-namespaces and --json"
         raise click.UsageError(msg)

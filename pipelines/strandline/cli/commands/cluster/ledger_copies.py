@@ -58,6 +58,7 @@ def back_up(pipeline: str, to: Path, start_timeout: float) -> None:
     """
     session = open_session(start_timeout)
     found = session.find_pipeline(pipeline)
+    # An error in the block leaves the previous copy in place.
     with writing_whole(to.absolute()) as handle, open(handle, "wb", closefd=False) as target:
         words = ["strandline", "ledger", "backup", *_WHERE, "--to", "-"]
         code = _execute(session, found, ClaimUse.READ, words, target=target)
@@ -112,6 +113,7 @@ def _execute(
         streams = [] if source is None else ["--stdin"]
         call = ["exec", *streams, f"pod/{pod}", "-c", CONTAINER, "--", *words]
         code = session.kubectl.follow(call, target, source)
+    # A restore keeps an attempt from opening the ledger, so only reads can be inconsistent.
     if use is ClaimUse.READ:
         refuse_torn(session, pipeline, volumes)
     return code

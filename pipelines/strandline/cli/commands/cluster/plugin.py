@@ -69,6 +69,8 @@ def _make(path: tuple[str, ...], shown: tuple[str, ...]) -> click.Command:
     own = find_command(path)
     group = click.Group(path[-1], help=own.help)
     known_paths = (*USES, *_OF_FILES)
+    # For `("ledger",)`, the paths below are `("ledger", "stats")`, `("ledger", "quarantine")`, and
+    # so on.
     below = {known[: len(path) + 1] for known in known_paths if known[: len(path)] == path}
     for inner in sorted(below):
         group.add_command(_make(inner, (*shown, inner[-1])))

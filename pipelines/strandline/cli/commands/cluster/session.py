@@ -25,6 +25,7 @@ START_SECONDS = 300.0
 def _note(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
     """Store an option for kubectl; it may precede or follow the command's name."""
     if value is not None:
+        # Nested contexts share `meta`, so an option before the command's name is found as well.
         ctx.meta.setdefault(_KEY, {})[option.opts[-1]] = value
 
 

@@ -56,6 +56,7 @@ def init(kind: str, inputs: tuple[str, ...], path: Path) -> None:
     """
     text = render_template(kind, inputs or (DEFAULT_INPUTS[kind],), path)
     try:
+        # Mode `x` rejects an existing file without a gap between check and creation.
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
@@ -80,10 +81,12 @@ def render_template(kind: str, inputs: tuple[str, ...], path: Path) -> str:
         "NAME": make_name(path.stem, kind),
         "INPUT": _format_list(inputs),
     }
+    # Matches placeholders like `@NAME@`.
     return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], template)
 
 
 def _format_list(items: tuple[str, ...]) -> str:
+    # Without a limit on the width, YAML keeps the list on the template's line.
     text = yaml.safe_dump(
         list(items), default_flow_style=True, allow_unicode=True, width=sys.maxsize
     )
@@ -92,6 +95,7 @@ def _format_list(items: tuple[str, ...]) -> str:
 
 def make_name(stem: str, kind: str) -> str:
     """Make a Kubernetes name from a file's name, or return the kind for `pipeline`."""
+    # Strip again after the cut, which may leave a hyphen at the end.
     name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:_LONGEST_NAME].strip("-")
     # Names of Kubernetes services, and thus this name, begin with a letter.
     return name if name != "pipeline" and name[:1].isalpha() else kind

@@ -236,8 +236,10 @@ def _gather_facts(
             redo = _preview_redo(store, plan, folder)
     schema = describe_schema(plan)
     if listing is not None:
+        # A restart repeats all finished sources, which the listing still counts as skipped.
         again = ledger.counts["finished"] if on_change is OnChange.RESTART and changes else 0
         again += sum(redo.starts.values()) if redo else 0
+        # Finished sources that are no longer listed can make the difference negative.
         listing = listing._replace(skipped=max(0, listing.skipped - again))
     known = PlanFacts(plan, on_change, output, ledger, listing, schema=schema, worst=worst)
     return known._replace(redo=redo, cuts=cuts)
@@ -252,6 +254,7 @@ def _preview_redo(store: Store, plan: PipelinePlan, folder: PipelineFolder) -> R
     cost = sum(
         seconds.get(name, 0.0) * number
         for start, number in found.starts.items()
+        # Only the stages after the kept output run again.
         for name in names[names.index(start.after) + 1 if start.after else 0 :]
     )
     return RedoPreview(found.first, found.starts, cost)
@@ -291,4 +294,5 @@ def _count_listing(
 
 def _count_workers(plan: PipelinePlan) -> int:
     bounds = (stage.max_workers for stage in plan.stages)
+    # `filter` removes None: an unknown number of cores, and stages without a maximum.
     return min(filter(None, (os.cpu_count(), *bounds)), default=1)

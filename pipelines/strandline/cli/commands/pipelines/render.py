@@ -46,5 +46,6 @@ def render(file: str, on_demand: tuple[str, ...]) -> int:
         click.echo("strandline: this installation lacks the operator, which renders", err=True)
         return ExitCode.APPLICATION_ERROR
     words = [word for name in on_demand for word in ("--on-demand", name)]
+    # `--` protects a file name that begins with a dash.
     command = [sys.executable, "-m", f"{_OPERATOR}.commands.manifests", *words, "--", file]
     return subprocess.run(command, check=False).returncode  # noqa: S603 - a program of ours

@@ -42,6 +42,7 @@ class ListingGroup(click.Group):
     """A group that runs `list` if no command is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Any other first word is a file or an option of `list`.
         if args and args[0] not in {*self.commands, *ctx.help_option_names}:
             args = ["list", *args]
         return super().parse_args(ctx, args)

@@ -60,6 +60,7 @@ def drain(
     metadata = pipeline.metadata
     folder = PipelineFolder.on_volume(volume, metadata.namespace, metadata.name)
     found = choose(look(folder), read_boot_id(), time.time(), find_process)
+    # A process that ends between the search and the signal also leaves nothing to drain.
     if found is None or (found.ask is not None and not _ask(found.ask, is_now=is_now)):
         click.echo(f"nothing to drain: {metadata.namespace}/{metadata.name} is not running")
         return

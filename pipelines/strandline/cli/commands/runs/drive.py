@@ -58,6 +58,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.enums import Trigger
 
+# Seconds between two updates of the progress file.
 INTERVAL = 2.0
 
 
@@ -200,6 +201,8 @@ def make_attempt(options: DriverRequest) -> MadeAttempt:
             try:
                 outcome = run_attempt(config, interruption.is_asked, report)
             except SystemExit as error:  # Ray raises it on SIGTERM during its start
+                # Handlers run in reverse order, so this late handler precedes the handlers that Ray
+                # has registered.
                 atexit.register(_leave_at_once)
                 raise StoppedAtOnceError from error
     details = read_details(folder, outcome.attempt, is_packable=manifest.plan.is_packable)
@@ -271,6 +274,8 @@ def _watching(
     over = threading.Event()
 
     def watch() -> None:
+        # Linux gives an orphan a new parent. Unlike the existence of a PID, a changed parent cannot
+        # be confused with a reused PID.
         while os.getppid() == parent:
             if over.wait(PARENT_SECONDS):
                 return
@@ -292,9 +297,13 @@ def _leave_after(grace: float, note: Callable[[], None]) -> None:
         # Write in a thread: a disk that blocks the end of the work may also block this write.
         noting = threading.Thread(target=note, daemon=True)
         noting.start()
+        # Wait only half of the reserve, so that a blocked disk cannot delay the exit beyond the
+        # grace period.
         noting.join(LAST_SECONDS / 2)
         os._exit(int(ExitCode.INTERRUPTED))
 
+    # A short grace period reserves a tenth instead of two seconds, so that most of the time remains
+    # for work.
     timer = threading.Timer(grace - min(LAST_SECONDS, grace / 10), leave)
     timer.daemon = True
     timer.start()

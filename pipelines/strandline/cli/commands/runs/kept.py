@@ -94,6 +94,7 @@ def prune(
 
     Final outputs stay. Refused while the pipeline runs.
     """
+    # Require either an age or a size; only an age can be limited to stages.
     if (older_than is None) == (at_most is None) or (stages and older_than is None):
         raise click.UsageError("use --older-than, optionally with --stage, or --at-most")
     try:
@@ -126,6 +127,8 @@ def _read_age(text: str) -> float:
 
 def _find_first(folder: PipelineFolder, time: float) -> float:
     """Return the number of the first attempt started at or after a time; infinity without one."""
+    # The ledger records the attempt that wrote an output, not the time, so an age becomes the
+    # number of an attempt.
     return min(
         (each.number for each in read_chain(folder) if each.started >= time), default=math.inf
     )

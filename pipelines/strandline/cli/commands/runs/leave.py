@@ -77,6 +77,8 @@ def find_head(environment: Mapping[str, str]) -> str | None:
     """Return the host of the Ray head from a worker's environment, or None."""
     for name in _HEADS:
         host = environment.get(name, "").rpartition("://")[2].strip()
+        # `RAY_ADDRESS` has a port, and brackets around an IPv6 address: `ray://head:10001`,
+        # `[fd00::1]:6379`.
         host = host if name != "RAY_ADDRESS" else host.rpartition(":")[0].strip("[]")
         if host:
             return host
@@ -122,6 +124,7 @@ def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int 
         headers = {HEADER: token, "Content-Type": "application/json"}
         connection.request("POST", "/notice", json.dumps(notice), headers)
         response = connection.getresponse()
+        # Limit the answer: after the driver's end, another program may listen on the port.
         content = json.loads(response.read(4096))
         return int(content["pending"]) if response.status == http.client.OK else None
     except TimeoutError:

@@ -14,6 +14,7 @@ from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 
 QUARANTINED_LISTED = 20
+# Counting more sources takes longer than a second.
 COUNTED_AT_MOST = 100_000
 
 

@@ -148,6 +148,7 @@ def run_in_order(
             continue
         announcer.begin(target.name)
         code = run_target(target.file)
+        # A request to stop applies to the whole command, so no further pipeline begins.
         if code == ExitCode.INTERRUPTED:
             return code
         if code:
@@ -216,6 +217,7 @@ def _take_notices(folder: PipelineFolder, driver: DriverProcess) -> NoticeBoard:
 def _supervise(
     driver: DriverProcess, pipeline: CurationPipeline, announcer: Announcer, first: Trigger
 ) -> int:
+    # The monotonic clock measures the run, so an adjusted system clock cannot end an attempt early.
     begun, deadline = time.monotonic(), pipeline.spec.deadlines.run_seconds
 
     def attempt(trigger: Trigger) -> EndedAttempt:

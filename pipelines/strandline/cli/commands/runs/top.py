@@ -35,6 +35,7 @@ from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.reader_token import HEADER, derive_token
 
+# Seconds between two refreshes, and seconds to wait for a driver's answer.
 INTERVAL = 1.0
 ANSWER_SECONDS = 5.0
 # Limit for failures and quarantined sources that are searched for new ones; the rest is only
@@ -106,6 +107,7 @@ def look_at_volume(
     shown = read_live(folder, view, now)
     live = None if shown is None else parse_json(shown)
     data = folder.ledger / "data.mdb"
+    # An empty file belongs to a ledger whose creation has not finished.
     if not (data.exists() and data.stat().st_size):
         return TopFacts(name, view, live)
     with looking(folder) as store:
@@ -152,6 +154,7 @@ def _watch(console: Console, look: Callable[[float], TopFacts]) -> None:
     ):
         while True:
             live.update(draw_top(look(time.time())), refresh=True)
+            # In cbreak mode, Ctrl-D arrives as `\x04`.
             if read_key(INTERVAL) in {"q", "Q", "\x04"}:
                 return
 
@@ -168,6 +171,7 @@ def _reading_keys() -> Iterator[Callable[[float], str]]:
         return (sys.stdin.read(1) or "q") if ready else ""
 
     try:
+        # Unlike raw mode, cbreak mode still turns Ctrl-C into a KeyboardInterrupt.
         tty.setcbreak(keyboard)
         yield read_key
     finally:

@@ -51,6 +51,7 @@ def find_span(view: AttemptSummary, now: float) -> Span:
     """Return the time from an attempt's start to its end, as far as the end is recorded."""
     record = view.record
     end = record.ended if record.ended is not None else record.started + (view.seconds or 0.0)
+    # Clocks of hosts may differ, and an end in the future would stretch the axis.
     return Span(record.started, max(record.started, min(end, max(now, record.started))))
 
 

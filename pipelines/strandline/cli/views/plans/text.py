@@ -80,6 +80,7 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for stage, chain in zip(stages, chains, strict=True):
         rows.append(_describe_stage(stage, chain if are_chained else ""))
+    # Leave out columns without content below the heading, like `gpu` of a pipeline without GPUs.
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     table = list(zip(*columns, strict=True))
     refused = [f"not possible on this machine: {sentence}" for sentence in facts.unmet]

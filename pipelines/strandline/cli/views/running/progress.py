@@ -26,6 +26,7 @@ from strandline.engine.core.pools import PoolState
 # With more sources, the number of finished sources changes often enough, so rows are not shown.
 MANY_SOURCES = 500
 _COLUMNS = ("stage", "in", "out", "waiting", "running", "oldest", "tasks/s", "busy", "workers")
+# Columns to leave out in a narrow terminal, the least important first.
 _EXPENDABLE = ("in", "tasks/s", "busy", "running", "workers", "oldest")
 _GAP = 2
 _LEAST_NAME = 8

@@ -154,6 +154,7 @@ class Pace:
     def measure(self, seconds: float, done: float) -> float:
         """Record the amount of finished work; return the recent rate per second."""
         self._points.append((seconds, done))
+        # Keep the last point before the window, so that the rate covers the whole window.
         while self._points[1][0] < seconds - WINDOW_SECONDS:
             self._points.popleft()
         begun, before = self._points[0]
@@ -163,6 +164,7 @@ class Pace:
 def take_snapshot(progress: RunProgress, seconds: float, pace: Pace) -> Snapshot:
     """Return a snapshot of an engine's progress, `seconds` after the attempt began."""
     failed = progress.failed
+    # The start of Ray and the first listing would lower the rate.
     if not progress.listed:
         pace.begin(seconds)
     return Snapshot(
@@ -191,6 +193,7 @@ def _count_rows(progress: RunProgress) -> RowsDone:
     counts = [stage.counts for stage in progress.flow.list_stages()]
     if not counts:
         return NO_ROWS
+    # The first stages may produce whole files, which have no rows.
     read = next((each.rows_out for each in counts if each.rows_out), 0)
     return RowsDone(read, counts[-1].rows_out, counts[-1].size)
 

@@ -138,6 +138,7 @@ def parse_work(content: Mapping[str, Any]) -> WorkCost:
     lost = {
         name: max(0.0, float(read_number(seconds)))
         for name, seconds in _object(content.get("workLost")).items()
+        # A newer release may report further causes.
         if name in WorkLost.model_fields
     }
     return WorkCost(max(0.0, float(read_number(content.get("workSeconds")))), WorkLost(**lost))
@@ -167,6 +168,8 @@ def parse_json(content: object) -> Snapshot:
         bottleneck=_name(found.get("bottleneck")),
         quarantined=_count(sources.get("quarantined")),
         redone=_count(sources.get("redone")),
+        # The JSON has no duration of the measurement, but a known remaining time implies a reliable
+        # rate.
         measured=WINDOW_SECONDS if found.get("secondsLeft") is not None else 0.0,
         work=parse_work(found),
         rows=RowsDone(

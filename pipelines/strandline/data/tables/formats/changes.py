@@ -14,6 +14,7 @@ from strandline.data.shipments.contents import Contents
 from strandline.data.shipments.shipment import PushResult, Shipment, ShippedFile, TargetRefusedError
 
 SUFFIX = ".parquet"
+# Hexadecimal digits of a digest in a name: 64 bits distinguish the versions of a file.
 _DIGITS = 16
 _MOST_COMMITS = 4  # per push, if another writer commits too
 

@@ -82,9 +82,12 @@ def commit(push: TablePush, *, is_forced: bool) -> PushResult:
     target = open_target(location)
     sizes = dict(target.list_sizes(""))
     for name, file in changes.added.items():
+        # A killed push may have copied some files. Names contain a digest, so equal sizes mean
+        # equal files.
         if sizes.get(name) != file.size:
             target.put(name, contents.read(file))
     faults.reach("push.uploaded")
+    # Check the lease as late as possible: the upload may have lasted longer than the lease.
     fence()
     if table is not None and new.names:
         # Delta's library commits new columns separately from files. This changes no row.
@@ -99,6 +102,7 @@ def _has(table: DeltaTable | None, state: TableState, revision: str) -> bool:
     """Return True if readers see a revision, because no later commit has changed rows."""
     if table is None or not state.properties or state.properties[REVISION] != revision:
         return False
+    # The history begins with the newest commit.
     later = takewhile(lambda commit: REVISION not in commit, table.history(COMMITS))
     return all(commit.get("operation") in _KEEPING for commit in later)
 
@@ -173,6 +177,7 @@ class _TableFile(NamedTuple):
 def _list_files(table: DeltaTable) -> dict[str, _TableFile]:
     actions = pa.table(table.get_add_actions(flatten=True))
     columns = [actions.column(name).to_pylist() for name in ("path", "size_bytes", "num_records")]
+    # Other writers may leave out the number of rows.
     return {path: _TableFile(size, rows or 0) for path, size, rows in zip(*columns, strict=True)}
 
 
@@ -204,6 +209,7 @@ def _commit(
         added = [action for action in actions if isinstance(action, AddAction)]
         create_table_with_add_actions(location, delta, added, commit_properties=properties)
         return
+    # The actions list every removed file. Mode `overwrite` would also remove all others.
     table.create_write_transaction(actions, "append", delta, commit_properties=properties)
 
 

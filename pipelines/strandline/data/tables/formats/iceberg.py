@@ -51,6 +51,7 @@ from strandline.plan.stages.columns import Columns
 from strandline.storage import faults
 
 _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+# Changes of a type that Iceberg allows without rewriting files.
 _PROMOTIONS = {(IntegerType(), LongType()), (FloatType(), DoubleType())}
 
 
@@ -121,6 +122,7 @@ def commit(push: TablePush, *, is_forced: bool) -> PushResult:
     for path, file in changes.added.items():
         _copy(table, f"{root}{path}", contents.read(file), file.size)
     faults.reach("push.uploaded")
+    # Check the lease as late as possible: the upload may have lasted longer than the lease.
     fence()
     removed = [there[path] for path in sorted(changes.removed)]
     _commit(shipment, table, schema, changes, removed, root)
@@ -205,6 +207,7 @@ def _read_columns(schema: Schema) -> pa.Schema:
 
 def _list_hindrances(table: Table) -> Iterator[str]:
     for part in table.spec().fields:
+        # A removed partition field may stay in the table with this transform.
         if not isinstance(part.transform, VoidTransform):
             yield f"it is partitioned by {part.name!r}, but files of a run are not"
     if any(task.delete_files for task in table.scan().plan_files()):
@@ -266,6 +269,7 @@ def _commit(
     root: str,
 ) -> None:
     with table.transaction() as transaction:
+        # Files of a run have no field IDs, so readers need a mapping from names to IDs.
         if table.metadata.name_mapping() is None:
             mapping = table.schema().name_mapping.model_dump_json()
             transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
@@ -274,6 +278,7 @@ def _commit(
                 columns.union_by_name(schema)
         update = transaction.update_snapshot(snapshot_properties=dict(shipment.properties))
         paths = (f"{root}{path}" for path in changes.added)
+        # Only an overwrite can remove files; an append leaves existing manifests unchanged.
         with update.overwrite() if removed else update.fast_append() as snapshot:
             for data_file in removed:
                 snapshot.delete_data_file(data_file)

@@ -76,6 +76,7 @@ def find_difference(push: TablePush) -> str | None:
     """Describe how visible rows differ from the data set. Return None if they match."""
     shipment, table = push.shipment, lance.dataset(push.name)
     noted = json.loads(open_target(push.name).read(_name_note(shipment.revision)) or b"{}")
+    # A file without rows has no fragment, and counts as present.
     empty = {name_data_file(file) for file in shipment.files if not file.rows}
     there = [*_list_whole(table, noted), *empty]
     return describe_difference(shipment, there, table.count_rows())

@@ -183,6 +183,7 @@ def push_to_table(kind: str, push: TablePush) -> PushResult:
     commit: Callable[..., PushResult] = partial(module.commit, push)
     try:
         return push_until_whole(push.name, commit, partial(module.find_difference, push))
+    # A format's ERRORS may include all exceptions, so pass on our own errors first.
     except StrandlineError:
         raise
     except module.ERRORS as error:

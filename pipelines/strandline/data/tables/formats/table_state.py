@@ -99,6 +99,7 @@ def read_schema(shipment: Shipment, contents: Contents) -> pa.Schema:
         with open_binary(f"{contents.location}/{file.name}") as opened:
             schema = simplify(pq.read_schema(opened))
         for field in schema:
+            # Remember the first file with the column, for the message about a second type.
             name, known = columns.setdefault(field.name, (file.name, field))
             _refuse_types(name, pa.schema([known]), file.name, pa.schema([field]))
             if pa.types.is_null(known.type):

@@ -88,6 +88,7 @@ class LocalOutputs:
                 sync_folder(folder)
             if not keep:
                 folder.rmdir()
+                # If the folder is created again, the new name needs a sync.
                 self._folders.pop(folder, None)
         return removed + len(others)
 
@@ -163,6 +164,7 @@ class LocalOutputs:
             faults.reach("output.placed")
             self._fans.add(folder.parent.name)
             self._folders[folder] = None
+        # A dictionary keeps the order of insertion, so the oldest folders are forgotten first.
         while len(self._folders) > FOLDERS_KNOWN:
             del self._folders[next(iter(self._folders))]
 

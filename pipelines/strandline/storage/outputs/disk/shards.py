@@ -136,6 +136,8 @@ class PackReader:
             found, length = head
             if head == (title, size):
                 return self._file.read(size)
+            # Frames are sorted by key, so the frame is missing. The current frame may be the next
+            # to find.
             if found.key > title.key:
                 self._file.seek(-measure_head(found), os.SEEK_CUR)
                 break

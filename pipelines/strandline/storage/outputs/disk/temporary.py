@@ -52,6 +52,7 @@ def sweep_folder(path: Path) -> None:
     Raises:
         OSError: if the folder is already gone, or is not a folder.
     """
+    # All users share the folder above, and a link could lead to a folder of another user.
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         with locking(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -73,6 +74,7 @@ def hold_folder(path: Path) -> int | None:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        # A sweeper may have removed the folder between the open and the lock.
         if os.path.samestat(os.fstat(handle), path.stat()):
             return handle
     except (BlockingIOError, FileNotFoundError):  # a sweeper holds or has removed it
@@ -91,6 +93,7 @@ def spooling(table: str) -> Iterator[sqlite3.Connection]:
     with owned_folder("spool") as folder:
         path = folder / "spool.db"
         with closing(sqlite3.connect(path, isolation_level=None)) as spool:
+            # The data does not outlive the process, so crash safety would only cost time.
             spool.execute("PRAGMA journal_mode = OFF")
             spool.execute("PRAGMA synchronous = OFF")
             spool.execute(f"CREATE TABLE {table}")
@@ -100,6 +103,7 @@ def spooling(table: str) -> Iterator[sqlite3.Connection]:
 def _make(prefix: str) -> tuple[Path, int]:
     while True:
         path = Path(tempfile.mkdtemp(prefix=prefix))
+        # A sweeper may remove the new folder before the lock; then create another folder.
         handle = hold_folder(path)
         if handle is not None:
             return path, handle

@@ -75,6 +75,7 @@ def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) ->
             "listed": store.read_meta("listed"),
             **count_sources(store),
             **_count_output(store),
+            # LMDB's file may be sparse, so count allocated blocks, always in units of 512 bytes.
             "bytes": (folder.ledger / "data.mdb").stat().st_blocks * 512,
         }
     if as_json:

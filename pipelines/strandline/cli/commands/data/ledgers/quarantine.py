@@ -67,6 +67,7 @@ def release(
     The next attempt tries them as if they had never failed. KEY is a source's key as shown by
     `list`. Refused while the pipeline runs; if any KEY is not in quarantine, no source is released.
     """
+    # Require either keys or --all, so that a forgotten key does not release all sources.
     if bool(keys) == all_of_them:
         msg = "name the keys to release, or use --all" if not keys else "--all excludes keys"
         raise click.UsageError(msg)

@@ -62,6 +62,7 @@ def check(
         gathered = verify_pieces(store, folder.shards, reads_bytes=not no_bytes)
     problems = verdict.problems + gathered.problems
     verdict = verdict._replace(problems=problems, pieces=gathered.pieces)
+    # Damaged files may be unreadable, and `--no-bytes` promises to open no file.
     difference = None if problems or no_bytes else find_difference(location.name, outputs)
     if as_json:
         content = {"verified": not verdict.problems, **verdict._asdict()}
