@@ -164,7 +164,7 @@ SECRETS = (
     ),
     RedactionRule(
         "password in URL",
-        # Braces, `$`, and `%` mean a placeholder, as in `https://user:${PASSWORD}@host`.
+        # Braces, `$`, and `%` mean a placeholder, as in `user:${PASSWORD}@host`.
         re.compile(r"://[^/\s:@<>\"']{1,64}:(?P<value>[^/\s:@<>\"'{}$%]{3,128})@"),
         SECRET,
         hints=("://",),

@@ -148,15 +148,14 @@ async def observe(
     Raises:
         ApiError: reading failed for a reason other than a missing right.
     """
-    namespace, access = pipeline.meta.namespace, Access(api, pipeline.meta.namespace)
-    reader = open_reader(access)
+    namespace = pipeline.meta.namespace
+    reader = open_reader(access := Access(api, namespace))
     children = await _find_children(reader, pipeline, inputs.pods)
     current = children.attempts[-1] if children.attempts else None
     namesakes = await _find_namesakes(reader, pipeline, current)
     if access.refused:
-        return PassObservation(
-            View(pipeline, turn=turn or Turn(), unread=tuple(access.refused)), None
-        )
+        unread = tuple(access.refused)
+        return PassObservation(View(pipeline, turn=turn or Turn(), unread=unread), None)
     defaults = await inputs.defaults.read(api, namespace, now)
     filled = replace(pipeline, spec=fill_in(pipeline, defaults.spec))
     rayjob = _find_rayjob(pipeline, current, children)
@@ -189,9 +188,14 @@ async def observe(
         view = replace(view, others=others, unread=tuple(access.refused))
     if needs_preflight(filled, current, by_default=inputs.is_checked):
         view = replace(view, preflight=await _read_preflight(api, pipeline.meta))
+    return PassObservation(await _add_sizes(view, api, inputs, now), ask_at)
+
+
+async def _add_sizes(view: View, api: Api, inputs: PassInputs, now: float) -> View:
+    """Return the view with the sizes of nodes, if a decision needs them."""
     if needs_nodes(view) or needs_sizes(view):
-        view = replace(view, sizes=await inputs.capacity.read(api, now))
-    return PassObservation(view, ask_at)
+        return replace(view, sizes=await inputs.capacity.read(api, now))
+    return view
 
 
 async def _add_defaults(view: View, reader: Reader, defaults: FoundDefaults, name: str) -> View:

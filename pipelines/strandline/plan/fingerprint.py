@@ -21,7 +21,7 @@ MISSING = "(none)"
 _CODE = ".code"  # suffix of a path, after the name of a stage
 _VERSION = "version "  # prefix of the value for an installed package
 _CONVERSATION = ".inputs.rollout"
-# Matches `my_stages:MinWords` and `team.stages:Text.MinWords`, but not `https://host`.
+# Matches `my_stages:MinWords` and `team.stages:Text.MinWords`, but not `https://example.com`.
 MODULE_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # `module:name`
 
 
