@@ -60,7 +60,7 @@ def test_a_copy_of_a_resting_ledger_is_refused_if_an_attempt_began_meanwhile(
 ) -> None:
     cluster.answer(PIPELINE, make_pipeline_object(attempt=2), after="exec")
     result = ask("ledger", "backup", "corpus", "--to", "corpus.mdb")
-    assert (result.exit_code, "attempt 2 began meanwhile" in result.stderr) == (69, True)
+    assert (result.exit_code, "attempt 2 started in the meantime" in result.stderr) == (69, True)
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 

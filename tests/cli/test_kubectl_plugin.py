@@ -128,7 +128,7 @@ def test_an_attempt_that_begins_meanwhile_is_reported(kubectl: FakeKubectl, ask:
     kubectl.answer(PIPELINE, make_pipeline_object(attempt=2), after="logs")
     result = ask("verify", "corpus")
     assert (result.exit_code, result.stdout) == (69, "verified\n")
-    assert "attempt 2 began meanwhile" in result.stderr
+    assert "attempt 2 started in the meantime" in result.stderr
 
 
 def test_a_head_that_begins_meanwhile_is_reported(kubectl: FakeKubectl, ask: Call) -> None:
@@ -138,7 +138,7 @@ def test_a_head_that_begins_meanwhile_is_reported(kubectl: FakeKubectl, ask: Cal
     kubectl.answer("get pods|status.phase", {"items": [head]}, after="logs")
     result = ask("verify", "corpus")
     assert (result.exit_code, result.stdout) == (69, "verified\n")
-    assert "attempt 1 began meanwhile" in result.stderr
+    assert "attempt 1 started in the meantime" in result.stderr
 
 
 def test_a_report_is_written_locally(kubectl: FakeKubectl, ask: Call, tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_bad_input_gets_a_clear_error(
 @pytest.mark.parametrize(
     ("pattern", "answer", "code", "told"),
     [
-        (PIPELINE, make_pipeline_object(attempt=0), 64, "has made no attempt yet"),
+        (PIPELINE, make_pipeline_object(attempt=0), 64, "has no attempt yet"),
         ("get configmap", {"data": {"pipeline.yaml": "{}"}}, 64, "another user has replaced it"),
         (
             "get pods|job-name",

@@ -82,6 +82,6 @@ CASES = [
         _put_scores,
         {"use": "jsonl-files", "with": {"paths": ["FOLDER/*"]}},
         [{"use": "read-jsonl", "with": {"schema": {"score": "int"}}}],
-        fails("the column 'score' has '1.5', which is no int", 1),
+        fails("the column 'score' has '1.5', but the schema requires int", 1),
     ),
 ]

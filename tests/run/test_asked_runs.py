@@ -164,7 +164,7 @@ def test_refused_rows_and_bad_endings_are_dead_letters_and_only_they_are_retried
         "0-9": hidden,
         "1-5": "busy for no time",
         "2-7": choose("and then", "MAX_TOKENS"),
-        "2-8": NO_ANSWERS["an unpaired surrogate"],
+        "2-8": NO_ANSWERS["half a character"],
     }
     runs, model = AskingRuns(tmp_path, 40), FakeModel(choose=lambda prompt, _: faults.get(prompt))
     with serve(model) as url:

@@ -205,7 +205,13 @@ def test_an_error_that_ends_an_attempt_is_recorded(
         (Standing(1, 0, 0, 0, 0), False, True, 75, "interrupted"),
         (Standing(2, 0, 0, 0, 0, 1), True, False, 0, "complete: 2 of 3 sources are finished, 1 q"),
         (Standing(0, 2, 0, 0, 0, 1), True, False, 0, "nothing left to do: 2 of 3 sources"),
-        (Standing(1, 0, 0, 0, 0, 2), True, False, 4, "2 of 3 sources are quarantined, 1 would"),
+        (
+            Standing(1, 0, 0, 0, 0, 2),
+            True,
+            False,
+            4,
+            "2 of 3 sources are quarantined, and `quarantine.tolerate`",
+        ),
         (Standing(0, 0, 1, 0, 0, 2), True, False, 3, "1 of 3 sources failed"),
     ],
 )

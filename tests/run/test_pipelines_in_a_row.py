@@ -313,7 +313,7 @@ def test_a_shared_file_that_awaits_rewriting_is_not_read(
         patch.setattr("strandline.run.attempt.attempt.CLOSING", closing)
         write(passes, one="")
         run_first(passes, sink)
-    with pytest.raises(ListingError, match="has rows that pipeline default/first has removed"):
+    with pytest.raises(ListingError, match="holds rows that pipeline default/first has no more"):
         run_second(passes, "shared jsonl")
     assert read(passes) == "ab"
     run_first(passes, sink)

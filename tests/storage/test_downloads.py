@@ -96,7 +96,7 @@ def test_a_server_that_stays_busy_is_a_transient_error(
     web: Web, tmp_path: Path, pauses: list[float]
 ) -> None:
     web.codes = [500]
-    with pytest.raises(UnreachableError, match="the server answers 500") as told:
+    with pytest.raises(UnreachableError, match="the server returned 500") as told:
         download(web.url, tmp_path / "a", pauses.append)
     assert code_of(told.value) is ExitCode.APPLICATION_ERROR
     assert (web.asked, pauses) == (3, list(PAUSES))
@@ -126,7 +126,7 @@ def test_a_missing_file_is_reported_at_once(
     web: Web, tmp_path: Path, pauses: list[float], code: int
 ) -> None:
     web.codes = [code]
-    with pytest.raises(NothingThereError, match=f"code.zip: the server answers {code}") as told:
+    with pytest.raises(NothingThereError, match=f"code.zip: the server returned {code}") as told:
         download(web.url, tmp_path / "a", pauses.append)
     assert code_of(told.value) is ExitCode.BAD_SPEC
     assert (web.asked, pauses) == (1, [])
@@ -135,8 +135,8 @@ def test_a_missing_file_is_reported_at_once(
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("memory://bucket/missing.zip", "there is no such file"),
-        ("/nowhere/code.zip", "there is no such file"),
+        ("memory://bucket/missing.zip", "the file does not exist"),
+        ("/nowhere/code.zip", "the file does not exist"),
         ("nonsense://bucket/code.zip", "nonsense"),
     ],
 )
