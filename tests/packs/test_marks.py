@@ -158,7 +158,8 @@ def test_a_column_with_a_marks_name_is_found_before_the_run() -> None:
     first, second, reader = mark("repair-text", {}), mark("repair-text", {}), StageRun("read-jsonl")
     message = second.stage.find_conflict([reader.stage, first.stage])
     assert message is not None
-    assert "'repair_text_keep'" in message and "already exists" in message
+    assert "'repair_text_keep'" in message
+    assert "already exists" in message
     second.stage.planned_name = "again"
     assert second.stage.find_conflict([reader.stage, first.stage]) is None
     assert mark("repair-text", {}).stage.find_conflict([]) is None

@@ -210,7 +210,7 @@ def test_an_error_that_ends_an_attempt_is_recorded(
             True,
             False,
             4,
-            "2 of 3 sources are quarantined, and `quarantine.tolerate`",
+            "2 of 3 sources are quarantined, and ",
         ),
         (Standing(0, 0, 1, 0, 0, 2), True, False, 3, "1 of 3 sources failed"),
     ],

@@ -168,7 +168,7 @@ def test_a_clip_that_is_too_small_for_the_codec_is_refused_with_its_size(tmp_pat
     path = write_video(tmp_path / "a.mp4")
     with pytest.raises(
         UnreadableFileError,
-        match=r"hevc needs sides of at least 16 pixels, but this clip would have 16 x 10",
+        match=r"hevc needs sides of at least 16 pixels, but .* 16 x 10",
     ):
         transcode(path, codec="hevc", longest=16)
     for codec in ("h264", "vp9"):
