@@ -52,6 +52,8 @@ def test_a_schedule_is_in_utc_by_default() -> None:
         ("0 0 * * 8", "'8' is not a valid day of the week, which is 0 to 7"),
         ("JAN 0 * * *", "'JAN' is not a valid minute"),
         ("9-3 0 * * *", "'9-3' ends before it begins"),
+        ("5-0 0 * * *", "'5-0' ends before it begins"),
+        ("0 0 * * SUN,TUE-MON", "'TUE-MON' ends before it begins"),
         ("*/0 0 * * *", "'*/0' has a step of 0"),
     ],
 )
@@ -84,6 +86,27 @@ def test_law_accepted_schedules_are_valid_for_the_cron_library(cron: str) -> Non
     schedule = read(cron=cron)
     moment = next(CronSim(schedule.cron, MARCH))
     assert moment > MARCH
+
+
+@given(
+    bounds=st.tuples(st.integers(0, 7), st.integers(0, 7)),
+    place=st.sampled_from(["{} 0 * * *", "0 {} * * *", "0 0 * {} *", "0 0 * * {}"]),
+)
+def test_law_a_range_in_any_order_is_rejected_or_valid_for_the_cron_library(
+    bounds: tuple[int, int], place: str
+) -> None:
+    cron = place.format("{}-{}".format(*bounds))
+    try:
+        schedule = read(cron=cron)
+    except SpecError:
+        return
+    CronSim(schedule.cron, MARCH)
+
+
+@pytest.mark.parametrize("cron", ["0 0 * * FRI-SUN", "0 0 * * 5-0", "0 0 * * fri-7"])
+def test_a_range_of_days_may_end_on_sunday(cron: str) -> None:
+    starts = CronSim(read(cron=cron).cron, datetime(2026, 11, 30, tzinfo=UTC))
+    assert [next(starts).strftime("%a") for _ in range(4)] == ["Fri", "Sat", "Sun", "Fri"]
 
 
 @given(moment=st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1)))  # noqa: DTZ001 - made aware

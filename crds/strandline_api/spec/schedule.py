@@ -38,18 +38,30 @@ _FIELDS: Final = (
 
 
 def _check_cron(text: str) -> str:
-    for (name, least, greatest, words), field in zip(_FIELDS, text.split(), strict=True):
-        for part in field.split(","):
-            span, _, step = part.partition("/")
-            bounds = [_read(word, least, words) for word in span.split("-")] if span != "*" else []
-            if any(bound is None or not least <= bound <= greatest for bound in bounds):
-                raise ValueError(f"{part!r} is not a valid {name}, which is {least} to {greatest}")
-            if any(later < earlier for earlier, later in pairwise(filter(None, bounds))):
-                raise ValueError(f"{part!r} ends before it begins")
-            if step and not int(step):
-                raise ValueError(f"{part!r} has a step of 0")
+    fields = zip(_FIELDS, text.split(), strict=True)
     # Equal schedules get equal texts.
-    return " ".join(text.split())
+    return " ".join(
+        ",".join(_check_part(rule, part) for part in field.split(",")) for rule, field in fields
+    )
+
+
+def _check_part(rule: tuple[str, int, int, tuple[str, ...]], part: str) -> str:
+    """Return a part of a field, such as `*/5` or `MON-FRI`; a range to Sunday ends with 7."""
+    name, least, greatest, words = rule
+    span, slash, step = part.partition("/")
+    bounds = [_read(word, least, words) for word in span.split("-")] if span != "*" else []
+    if any(bound is None or not least <= bound <= greatest for bound in bounds):
+        raise ValueError(f"{part!r} is not a valid {name}, which is {least} to {greatest}")
+    known = [bound for bound in bounds if bound is not None]
+    # In FRI-SUN, Sunday is the last day of the week. The cron library knows only 7 as the last day.
+    if words is _DAYS and len(known) > 1 and known[0] > known[-1] == 0:
+        known[-1] = greatest
+        span = f"{span.rpartition('-')[0]}-{greatest}"
+    if any(later < earlier for earlier, later in pairwise(known)):
+        raise ValueError(f"{part!r} ends before it begins")
+    if step and not int(step):
+        raise ValueError(f"{part!r} has a step of 0")
+    return f"{span}{slash}{step}"
 
 
 def _read(word: str, least: int, words: tuple[str, ...]) -> int | None:
