@@ -25,6 +25,7 @@ from strandline_api.documents.stored import (
     parse_stored_pipeline,
     render_document,
 )
+from strandline_api.names import LICENSE_ANNOTATION, STORED_ANNOTATION, TITLE_ANNOTATION
 from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
 from strandline_api.objects.removed_engine import ENGINE_REMOVED
 from strandline_api.schema.crd import pipeline_definition
@@ -171,6 +172,15 @@ def test_a_drivers_document_omits_defaults_and_operator_fields() -> None:
         ],
         "checkpoint": {"keepLast": 7},
     }
+
+
+def test_license_and_name_of_the_data_set_reach_the_driver() -> None:
+    """A run that delivers its data set writes them into the card."""
+    full = place(SMALLEST)
+    chosen = {LICENSE_ANNOTATION: "mit", TITLE_ANNOTATION: "Sea letters"}
+    full["metadata"]["annotations"] = {**chosen, "argocd.example/id": "7"}
+    handed = forward_document(full, parse_pipeline(full).spec)
+    assert handed["metadata"]["annotations"] == {STORED_ANNOTATION: "true", **chosen}
 
 
 def test_free_form_objects_are_passed_on_unchanged() -> None:

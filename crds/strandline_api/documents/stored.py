@@ -20,7 +20,7 @@ from strandline_api.api_model import ApiModel
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.locations import find_location, joined
 from strandline_api.documents.problems import SpecError
-from strandline_api.names import STORED_ANNOTATION
+from strandline_api.names import LICENSE_ANNOTATION, STORED_ANNOTATION, TITLE_ANNOTATION
 from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
 
 # Fields that no driver reads: only the operator handles pods and the sequence of attempts. So an
@@ -123,9 +123,19 @@ def forward_document(document: Mapping[str, Any], spec: PipelineSpec) -> dict[st
         "metadata": {
             "name": metadata["name"],
             "namespace": metadata["namespace"],
-            "annotations": {STORED_ANNOTATION: "true"},
+            "annotations": {STORED_ANNOTATION: "true", **_choose_annotations(metadata)},
         },
         "spec": omit_defaults(result, spec),
+    }
+
+
+def _choose_annotations(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return the annotations that a driver needs for the data set's card."""
+    annotations = metadata.get("annotations") or {}
+    return {
+        name: annotations[name]
+        for name in (LICENSE_ANNOTATION, TITLE_ANNOTATION)
+        if name in annotations
     }
 
 
