@@ -1,7 +1,8 @@
 """Converts a location inside a pydantic model to the path in the user's file.
 
 Pydantic's locations include union branches and validators, which mean nothing to a user. This
-module walks the model along the location and leaves them out. It must not depend on any message.
+module walks the model along the location and leaves them out. It must not depend on the text of
+error messages.
 """
 
 import re

@@ -156,7 +156,7 @@ class RowChange(NamedTuple):
     """Change of the number of a source's rows by a stage.
 
     Attributes:
-        rows: rows out less rows in.
+        rows: rows out minus rows in.
         reasons: dropped rows, by reason.
     """
 

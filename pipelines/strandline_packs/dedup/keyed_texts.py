@@ -17,7 +17,7 @@ class KeyedTextParams(Stage.Params):
 
 
 class WordRunParams(KeyedTextParams):
-    """The texts, and the size of the compared runs of words."""
+    """Texts to compare, and the number of consecutive words in each comparison."""
 
     words: int = Field(
         default=5,

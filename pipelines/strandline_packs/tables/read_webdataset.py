@@ -114,7 +114,7 @@ class ReadWebdataset(SchemaReader):
             )
 
     def _list_files(self, stream: BinaryIO, kinds: set[str]) -> Iterator[SampleFile]:
-        """Yield the files of samples, and count other members except folders."""
+        """Yield the sample files. Count all other members as dropped, except folders."""
         for member in list_members(stream, self._reads_content):
             if member.is_folder:
                 continue

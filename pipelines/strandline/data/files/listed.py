@@ -22,12 +22,13 @@ class ListedFile(NamedTuple):
     """A file of a listing.
 
     Attributes:
-        key: path in the spelling of the pattern, the same on every machine.
+        key: path as written in the pattern; the same on every machine.
         path: path or URL that opens the file on this machine. Paths are absolute.
         size: size in bytes.
         mtime_ns: modification time in nanoseconds since 1970, or 0 if the store has none.
         version: changes when the content changes.
-        inode: changes when the file is replaced or touched; 0 if unknown.
+        inode: digest of inode number and ctime, so it changes when the file is replaced or
+            touched; 0 if unknown.
     """
 
     key: str

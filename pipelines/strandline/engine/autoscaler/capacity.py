@@ -105,7 +105,7 @@ class FirstWorkers:
     def find_overdue(
         self, now: float, queues: Sequence[StageQueue], pools: Sequence[PoolState]
     ) -> int | None:
-        """Return the number of a stage that has waited too long, or None."""
+        """Return the index of the first stage that has waited too long for a worker, or None."""
         if self._limit is None:
             return None
         for number, (queue, pool) in enumerate(zip(queues, pools, strict=True)):

@@ -75,7 +75,7 @@ class ListingThread:
             return self._hand_over(most) if self._is_due() else None
 
     def close(self) -> None:
-        """Stop drawing. Abandon a listing that hangs."""
+        """Stop reading the listing. If it hangs, abandon it after `_WAIT` seconds."""
         with self._change:
             self._is_closed = True
             self._change.notify_all()

@@ -27,7 +27,10 @@ class Replays:
         return bool(self._roots)
 
     def begin(self, slots: Collection[Slot]) -> tuple[list[Event], list[Slot]]:
-        """Undo the work for the sources of the slots; each source has one slot here.
+        """Discard the work on the slots' sources, so that they restart.
+
+        Args:
+            slots: at most one slot per source.
 
         Returns:
             The events for the ledger, and the slots of sources that have restarted too often.

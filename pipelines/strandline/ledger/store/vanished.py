@@ -152,7 +152,7 @@ def _is_gone(
     # A file in a gap was not visited and may exist.
     if scope.gaps and _lies_within(key, scope.gaps):
         return False
-    # A listed file is listed with all its parts, even in a partial listing.
+    # Even a partial listing has all parts of a listed file, so this part is gone.
     if seen is not None and seen.names_file(key):
         return True
     if not scope.is_whole:

@@ -1,1 +1,1 @@
-"""The writer of a ledger: when and in which order data becomes durable."""
+"""Writes the ledger, and decides when and in which order data becomes durable."""

@@ -112,7 +112,8 @@ def view_quarantined(entry: QuarantinedSource) -> FailureRecord:
 def find_reason(message: str) -> FailureReason:
     """Return the part of a message that other messages with the same reason share."""
     raised = _RAISED.fullmatch(message)
-    # Without a location, only a bare class name is an exception: a colon may be in any text.
+    # A message without a location counts as an exception only if it is a bare class name,
+    # because ordinary text may contain a colon too.
     if raised is not None and (raised["where"] or message == raised["error"]):
         return FailureReason(raised["error"], raised["where"] or "", "")
     return FailureReason("", "", _PARTICULAR.sub("…", message))

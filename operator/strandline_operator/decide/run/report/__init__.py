@@ -1,4 +1,4 @@
-"""Reports of a pass: summary of the status, conditions, and events.
+"""Reports of a pass: the status summary, the conditions, and the events.
 
-The package must not depend on the way an attempt is started or ended.
+The package must not depend on how attempts are started or ended.
 """

@@ -34,7 +34,7 @@ def draw_charts(facts: RunFacts) -> Iterator[Chart]:
 
 
 def _list_chains(facts: RunFacts) -> Iterator[tuple[str, ...]]:
-    """Yield the chains of stages that ran in one worker, with the same flow of tasks."""
+    """Yield the chains of stages that shared a worker. One chart shows the flow of a chain."""
     yield from facts.chains
     planned = {name for chain in facts.chains for name in chain}
     names = dict.fromkeys(name for samples in facts.samples.values() for name in samples.stages)

@@ -193,7 +193,10 @@ class AnswerBook:
         return scan.number
 
     def _fetch(self, positions: Sequence[tuple[int, bytes]]) -> Iterable[LogEntry]:
-        """Return the entries at sorted positions that are there and have these digests."""
+        """Return the log entries at positions, which are sorted.
+
+        Missing entries, and entries with another digest, are omitted.
+        """
         parts: dict[int, dict[int, set[bytes]]] = {}  # digests by starts, by parts
         for position, digest in positions:
             starts = parts.setdefault(position >> _START_BITS, {})
