@@ -206,7 +206,7 @@ NEW: dict[str, tuple[str, Edit]] = {
         ),
     ),
     "wheels of no package": (
-        "'index' and 'wheels' say where",
+        "'index' and 'wheels' configure where",
         put("spec", "code", to={"wheels": "s3://corpus/wheels"}),
     ),
 }

@@ -244,10 +244,10 @@ def test_a_stage_shows_its_own_panel_or_its_numbers(
     answer: str, words: str, project: Project, run: Call, call: Call
 ) -> None:
     add_gathering(project, answer)
-    assert "Nothing of it is published yet" in report(call).text
+    assert "Not published yet" in report(call).text
     run()
     page = report(call)
-    assert "Nothing of it is published yet" not in page.text
+    assert "Not published yet" not in page.text
     framed = [attributes["srcdoc"] or "" for tag, attributes in page.elements if tag == "iframe"]
     assert words in page.text + "".join(framed)
 

@@ -126,7 +126,7 @@ def test_before_the_first_attempt_every_section_is_marked_as_empty() -> None:
         "not run yet",
         "No attempt has been made yet.",
         "Nothing has been measured yet.",
-        "No source has failed",
+        "No source is failed",
         "No stage of this pipeline keeps statistics.",
         "Nothing is published yet.",
     ):
@@ -179,7 +179,7 @@ def test_a_failing_run_shows_all_problems() -> None:
         "mean",
         "2.5",
         "Its panel can't be shown: KeyError: 'x'",
-        "Nothing of it is published yet",
+        "Not published yet",
     ):
         assert words in text, words
 
