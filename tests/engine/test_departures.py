@@ -155,7 +155,9 @@ def test_a_notice_marks_its_node_and_is_reported_once() -> None:
     marks = LostNodes("here")
     departures = Departures(marks)
     notice = DepartureNotice("10.0.0.1", 30.0, "spot node x is taken back")
-    assert take(departures, notice) == ["node 10.0.0.1 goes in 30 s: spot node x is taken back"]
+    assert take(departures, notice) == [
+        "node 10.0.0.1 will be removed in 30 s: spot node x is taken back"
+    ]
     assert take(departures, notice) == []
     assert marks.leaving == {"a": 30.0}
     assert departures.sum_up({"a": 2, "b": 5}) == {"10.0.0.1": 2}

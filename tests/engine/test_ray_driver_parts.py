@@ -166,7 +166,9 @@ def test_a_local_ray_with_too_few_resources_fails_at_once(
     engine, nothing = RayEngine(OutputLocation("/out")), Listing(iter(()))
     control = Control(lambda: False, lambda _: None, lambda: 0.0)
     if is_refused:
-        with pytest.raises(SpecError, match=r"'see' asks for 0.5 GPU a worker, and here is no GPU"):
+        with pytest.raises(
+            SpecError, match=r"'see' requests 0.5 GPU per worker, but there is no GPU"
+        ):
             engine.run(plan, nothing, None, control)
     else:
         engine.run(plan, nothing, None, control)

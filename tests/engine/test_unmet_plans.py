@@ -39,16 +39,16 @@ def plan_of(*asked: dict[str, Any]) -> PipelinePlan:
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"cpu": 64.0}, "cpu: stage 'stage-0' asks for 64 CPU a worker, and here are 2 CPU"),
-        ({"gpu": 1.5}, "gpu: stage 'stage-0' asks for 1.5 GPU a worker, and here is 1 GPU"),
+        ({"cpu": 64.0}, "cpu: stage 'stage-0' requests 64 CPU per worker, but there are 2 CPU"),
+        ({"gpu": 1.5}, "gpu: stage 'stage-0' requests 1.5 GPU per worker, but there is 1 GPU"),
         (
             {"memory": 64 * 10**9},
-            "memory: stage 'stage-0' asks for 64 GB of memory a worker, and here are 8 GB of "
+            "memory: stage 'stage-0' requests 64 GB of memory per worker, but there are 8 GB of "
             "memory",
         ),
         (
             {"custom": {"nvdec": 0.5}},
-            "custom.nvdec: stage 'stage-0' asks for 0.5 nvdec a worker, and here is no nvdec",
+            "custom.nvdec: stage 'stage-0' requests 0.5 nvdec per worker, but there is no nvdec",
         ),
     ],
 )
@@ -62,7 +62,7 @@ def test_an_unsatisfiable_request_is_reported_with_the_available_resources(
 def test_the_last_stage_is_the_sink() -> None:
     (problem,) = find_unmet(plan_of({}, {"gpu": 0.5}), HAVE | {"GPU": 0.0})
     assert problem.path == "spec.sink.resources.gpu"
-    assert problem.message == "stage 'stage-1' asks for 0.5 GPU a worker, and here is no GPU"
+    assert problem.message == "stage 'stage-1' requests 0.5 GPU per worker, but there is no GPU"
 
 
 def test_all_unsatisfiable_requests_are_reported_at_once() -> None:

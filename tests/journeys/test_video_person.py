@@ -93,7 +93,7 @@ def test_a_missing_gpu_is_reported_at_once(user: Journey) -> None:
     user.write("pipeline.yaml", PIPELINE.format(last=last))
     said = user.strandline("run", "pipeline.yaml")
     assert_ends_at_once(said, 64)
-    assert "asks for 0.5 GPU" in said.text
+    assert "requests 0.5 GPU" in said.text
 
 
 def test_a_broken_recording_affects_no_other(user: Journey) -> None:

@@ -67,7 +67,7 @@ def make_google() -> Exception:
 def test_rejected_credentials_are_recognized(error: Exception) -> None:
     assert is_rejection(error)
     assert is_refusal(error)
-    said = pytest.raises(CredentialsRefusedError, match="abfs://place: the store refuses")
+    said = pytest.raises(CredentialsRefusedError, match="abfs://place: the store rejects")
     with said, naming_rejection("abfs://place"):
         raise error
     assert isinstance(explain_unwritten("abfs://place", error), CredentialsRefusedError)
