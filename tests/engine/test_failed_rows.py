@@ -379,7 +379,7 @@ def test_a_failed_row_with_an_invalid_index_ends_the_attempt(row: int) -> None:
         def process(self, task: Task) -> list[Slot]:
             return [task, FailedRow(row, "beyond")]
 
-    with pytest.raises(ShapeError, match=r"FailedRow\(-?\d, 'beyond'\) to a task of 3 rows"):
+    with pytest.raises(ShapeError, match=r"FailedRow\(-?\d, 'beyond'\) for a task of 3 rows"):
         call(Beyond(), [1, 2, 3])
 
 

@@ -175,7 +175,7 @@ def test_a_generator_that_raises_fails_its_source_and_yields_no_more(good: int) 
 def test_a_generator_that_yields_fewer_tasks_the_second_time_fails() -> None:
     (part,) = make_call(Yielding()).stream([make_task(["task"])], (), {TOKEN: 3})
     (failure,) = part.receipt.failures
-    assert "yielded 1 tasks, and 3 the first time" in failure.message
+    assert "yielded 1 tasks, but 3 the first time" in failure.message
     assert (part.receipt.events, part.receipt.emitted) == ((), ())
 
 
