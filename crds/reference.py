@@ -43,7 +43,6 @@ _PAID_BY = {
     Treatment.WAITED: "no limit",
     Treatment.NEVER: "never",
 }
-_CONTINUES = re.compile(r"^Nothing: the next attempt continues( on another node)?\.\s*")
 
 
 def render_reference(kinds: Iterable[Node]) -> str:
@@ -88,9 +87,7 @@ def _list_causes() -> Iterator[tuple[str, ...]]:
 
 def _list_disruptions() -> Iterator[tuple[str, ...]]:
     for kind in Disruption:
-        # The page states once that the next attempt continues.
-        advice = _CONTINUES.sub("", kind.advice) or "–"
-        yield f"`{kind}`", f"`{kind.cause}`", kind.describe("N", "…"), kind.marks, advice
+        yield f"`{kind}`", f"`{kind.cause}`", kind.describe("N", "…"), kind.marks, kind.advice
 
 
 def _list_reasons() -> Iterator[tuple[str, ...]]:

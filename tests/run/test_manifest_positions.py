@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -67,6 +69,28 @@ def test_a_problem_of_a_setting_has_no_line(tmp_path: Path) -> None:
     file.write_text(MANIFEST)
     for setting in ("stages.1.use=keep-row", 'spec.stages[1]["use"]=keep-row'):
         assert find_problem(Path(f"{file}#second"), setting).startswith("spec.stages[1].use: ")
+
+
+def test_a_setting_of_one_item_leaves_the_lines_of_others(tmp_path: Path) -> None:
+    """Item 1 is no prefix of item 10."""
+    item = "    - {{use: keep-rows, name: n{0}, with: {{where: size > {0}}}}}\n"
+    more = "".join(item.format(number) for number in range(9))
+    text = MANIFEST.partition("---\n")[2].replace("  sink:", f"{more}  sink:")
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(text.replace("where: size > 8", "where: 5"))
+    problem = find_problem(file, "stages.1.with.where=size > 1")
+    assert problem.startswith(f"{file}:23: spec.stages[10].with.where: ")
+
+
+def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
+    """A second reading would wait for another writer."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = MANIFEST.partition("---\n")[2].replace("use: keep-rows", "use: keep-row")
+    writer = Thread(target=pipe.write_text, args=(text,), daemon=True)
+    writer.start()
+    assert find_problem(pipe).startswith("spec.stages[1].use: ")
+    writer.join()
 
 
 def test_a_manifest_of_an_operator_has_no_lines(tmp_path: Path) -> None:

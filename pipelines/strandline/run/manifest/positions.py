@@ -17,7 +17,7 @@ from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.names import STORED_ANNOTATION
 
 NAME_MARK = "#"
-TOP = ("apiVersion", "kind", "metadata", "spec")
+_TOP = ("apiVersion", "kind", "metadata", "spec")
 # Matches `[0]`, `["a.b"]`, and `.name`.
 _PART = re.compile(r"""\[(\d+)\]|\["([^"]+)"\]|\.?([^.\[\]]+)""")
 
@@ -41,6 +41,12 @@ def split_path(path: str) -> list[str]:
     return parts
 
 
+def split_from_top(path: str) -> list[str]:
+    """Return the parts of a path, with the `spec` that settings may omit."""
+    parts = split_path(path.strip())
+    return ["spec", *parts] if parts and parts[0] not in _TOP else parts
+
+
 @contextmanager
 def locating(path: Path, settings: Sequence[str] = ()) -> Iterator[None]:
     """Add the line of a manifest to every problem of a `SpecError` that the block raises.
@@ -56,8 +62,8 @@ def locating(path: Path, settings: Sequence[str] = ()) -> Iterator[None]:
         document = _compose(file, name)
         if document is None:
             raise
-        is_set = tuple(_normalize(setting.partition("=")[0]) for setting in settings)
-        problems = tuple(_locate(each, file, document, is_set) for each in error.problems)
+        changed = [split_from_top(setting.partition("=")[0]) for setting in settings]
+        problems = tuple(_locate(each, file, document, changed) for each in error.problems)
         raise SpecError(problems) from error
 
 
@@ -72,17 +78,14 @@ def find_line(document: yaml.Node, path: str) -> int:
     return int(line) + 1
 
 
-def _locate(problem: Problem, file: Path, document: yaml.Node, is_set: Sequence[str]) -> Problem:
-    if not problem.path or problem.position or _normalize(problem.path).startswith(tuple(is_set)):
+def _locate(
+    problem: Problem, file: Path, document: yaml.Node, changed: Sequence[list[str]]
+) -> Problem:
+    parts = split_from_top(problem.path)
+    is_changed = any(setting and parts[: len(setting)] == setting for setting in changed)
+    if not parts or problem.position or is_changed:
         return problem
     return replace(problem, position=f"{file}:{find_line(document, problem.path)}")
-
-
-def _normalize(path: str) -> str:
-    parts = split_path(path.strip())
-    if parts[:1] and parts[0] not in TOP:
-        parts = ["spec", *parts]
-    return ".".join(parts)
 
 
 def _enter(node: yaml.Node, part: str) -> tuple[yaml.Node, int] | None:
@@ -99,6 +102,9 @@ def _enter(node: yaml.Node, part: str) -> tuple[yaml.Node, int] | None:
 
 def _compose(file: Path, name: str) -> yaml.Node | None:
     """Return the document of a pipeline as YAML nodes, or None for a document of an API server."""
+    # A pipe has no second reading, and opening a named one could wait forever.
+    if not file.is_file():
+        return None
     try:
         text = file.read_bytes().decode("utf-8-sig")
         documents = list(yaml.compose_all(text, Loader=yaml.SafeLoader))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
-from strandline.run.manifest.positions import NAME_MARK, TOP, locating, split_name, split_path
+from strandline.run.manifest.positions import NAME_MARK, locating, split_from_top, split_name
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.problems import Problem, SpecError, show
 from strandline_api.documents.stored import is_stored, omit_unknown
@@ -166,15 +166,13 @@ def change(document: Any, setting: str) -> Any:  # noqa: ANN401 - a parsed docum
         SpecError: if the setting is malformed, or its path does not exist.
     """
     path, equals, text = setting.partition("=")
-    parts = split_path(path.strip())
+    parts = split_from_top(path)
     if not equals or not parts:
         _refuse(f"--set {setting!r} must be path=value, such as spec.sink.workers.max=2")
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         _refuse(f"--set {setting!r}: the value is not valid YAML", error)
-    if parts[0] not in TOP:
-        parts = ["spec", *parts]
     return _put(document, parts, value, "")
 
 
