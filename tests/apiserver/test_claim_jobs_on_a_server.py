@@ -130,6 +130,6 @@ def test_a_job_that_does_not_start_is_deleted(
     words = ("verify", "corpus", "-n", namespace, "--start-timeout", "3")
     code, out, err = ask(api_server, tmp_path, *words)
     assert (code, out) == (1, "")
-    assert "strandline: error: after 3 s: " in err
+    assert "strandline: error: the command made no progress for 3 s: " in err
     left = client.list("Job", namespace)
     assert [job for job in left if "deletionTimestamp" not in job["metadata"]] == []

@@ -214,6 +214,10 @@ def test_all_problems_of_a_file_are_reported_one_per_line(project: Project, run:
     append_stage("parse-documnts")(project)
     set_field("spec.source.with.path", "x")(project)
     result = run()
+    assert re.findall(r"error: (pipeline\.yaml:\d+): spec", result.stderr) == [
+        "pipeline.yaml:11",
+        "pipeline.yaml:17",
+    ]
     assert read_errors(result).splitlines() == [
         "spec.source.with.path: unknown field 'path'; did you mean 'paths'?",
         "spec.stages[2].use: unknown stage 'parse-documnts'; did you mean 'parse-documents'?",

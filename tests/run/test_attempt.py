@@ -193,6 +193,9 @@ def test_an_error_that_ends_an_attempt_is_recorded(
     assert (record.cause, record.witness) == (cause, Witness.DRIVER)
 
 
+QUARANTINED = "2 of 3 sources are quarantined, and `quarantine.tolerate` allows 1;"
+
+
 @pytest.mark.parametrize(
     ("standing", "is_listed", "was_stopped", "code", "words"),
     [
@@ -210,7 +213,7 @@ def test_an_error_that_ends_an_attempt_is_recorded(
             True,
             False,
             4,
-            "2 of 3 sources are quarantined, and ",
+            QUARANTINED,
         ),
         (Standing(0, 0, 1, 0, 0, 2), True, False, 3, "1 of 3 sources failed"),
     ],

@@ -44,7 +44,7 @@ def make_plan(name: str, folder: Path) -> PipelinePlan:
 
 
 class Trial:
-    """One run, whose cluster is disturbed once enough sources are finished."""
+    """A run whose cluster is disturbed after enough finished sources."""
 
     def __init__(self, name: str, volume: Path, after: int, disturb: Callable[[], None]) -> None:
         self._name = name

@@ -81,7 +81,7 @@ def make_served_plan(name: str, folder: Path) -> PipelinePlan:
 
 
 class Trial:
-    """One run in which a node gets a notice once enough sources are finished.
+    """A run in which a node gets a notice after enough finished sources.
 
     Args:
         notice: seconds until the node leaves.

@@ -111,7 +111,7 @@ def test_a_poison_source_that_kills_the_driver_is_parked(tmp_path: Path) -> None
         json.loads(path.read_text())
         for path in sorted((tmp_path / "default/poison/attempts").glob("*/attempt.json"))
     ]
-    # One kill with a neighbor in the batch, three kills alone, and the end of the run.
+    # The first kill hits a batch with a neighbor, and the next three hit the source alone.
     causes = [record["cause"] for record in records]
     assert ["OOMKilled"] * 4 + ["QuarantineExceeded"] == causes
     assert {"cgroup"} == {

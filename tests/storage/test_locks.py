@@ -1,4 +1,4 @@
-"""One new attempt at a time, which ends only the writers of a dead attempt."""
+"""Locks: one new attempt runs at a time, and ends only the writers of a dead attempt."""
 
 from __future__ import annotations
 

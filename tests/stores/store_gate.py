@@ -1,7 +1,7 @@
 """A proxy in front of a store: forwards requests until it starts to reject them.
 
-It responds as the cloud does to expired credentials. This module must not depend on the requested
-objects.
+The proxy's rejection equals the cloud's response to expired credentials. This module must not
+depend on the requested objects.
 """
 
 from __future__ import annotations

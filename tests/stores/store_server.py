@@ -1,6 +1,6 @@
 """A local S3 server, and the common parts of all store servers.
 
-The server checks keys, and ends with the tests. It is built once from its Go module. This module
+The server is built once from a Go module, checks keys, and ends with the tests. This module
 must not depend on the stored objects.
 """
 

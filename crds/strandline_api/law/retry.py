@@ -51,7 +51,7 @@ class PastAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has used up: the facts about attempts that are no longer recorded.
+    """Counts of a run that outlive the records of its attempts.
 
     Attributes:
         attempts: attempts so far, except for attempts that only waited for room.

@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """One sentence for people about what the code means for the run."""
+        """Meaning of the code for the run, as a sentence."""
         return _MEANINGS[self]
 
     @property
