@@ -109,6 +109,11 @@ def test_a_range_of_days_may_end_on_sunday(cron: str) -> None:
     assert [next(starts).strftime("%a") for _ in range(4)] == ["Fri", "Sat", "Sun", "Fri"]
 
 
+def test_a_range_of_sunday_alone_has_no_other_day() -> None:
+    starts = CronSim(read(cron="0 0 * * 0-0").cron, datetime(2026, 11, 30, tzinfo=UTC))
+    assert {next(starts).strftime("%a") for _ in range(3)} == {"Sun"}
+
+
 @given(moment=st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1)))  # noqa: DTZ001 - made aware
 def test_law_a_run_name_is_a_label_derived_from_the_time(moment: datetime) -> None:
 

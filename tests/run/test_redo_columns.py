@@ -18,6 +18,7 @@ import tuned_stages
 from example_counts import scale_examples
 from number_runs import Item
 from pipeline_runs import crashing_at
+from strandline.run.revise.redoing import READING
 from strandline.run.revise.starts.rules import describe_start
 from strandline.run.revise.starts.start import Start
 from strandline_api.outcome.exit_codes import ExitCode
@@ -63,6 +64,30 @@ def check_as_fresh(tuning: Tuning, *stages: Item, sink: Item) -> None:
     assert ExitCode.COMPLETE is tuning.run(*stages, sink=sink, name="fresh")
     assert read_rows(tuning, "fresh") == read_rows(tuning)
     assert read_bytes(tuning, "fresh") == read_bytes(tuning)
+
+
+def test_the_files_of_the_sink_are_preferred_to_a_cut(tuning: Tuning) -> None:
+    kept = {**add(1), "keep": True}
+    tuning.run(kept, below(50), sink=ALONE)
+    chain = kept, below(50), times(3)
+    assert ExitCode.COMPLETE is tuning.run(*chain, sink=ALONE)
+    # From the cut, which is earlier in the chain, `below` would run again.
+    assert (0, 0, 49) == tuple(map(tuning.count_rows, ("add", "below", "times")))
+    check_as_fresh(tuning, *chain, sink=ALONE)
+
+
+def test_without_files_and_cuts_all_sources_start_from_the_beginning(tuning: Tuning) -> None:
+    """A cut is looked up for sources whose files of the sink turn out to be missing."""
+    kept = {**add(1), "keep": True}
+    tuning.run(kept, below(50), sink=ALONE)
+    assert tuning.cuts
+    for path in [*tuning.cuts, *tuning.output.glob("???/*/*.parquet")]:
+        path.unlink()
+    chain = kept, below(50), times(3)
+    assert ExitCode.COMPLETE is tuning.run(*chain, sink=ALONE)
+    assert (60, 60, 49) == tuple(map(tuning.count_rows, ("add", "below", "times")))
+    assert READING not in tuning.outcome.counts
+    check_as_fresh(tuning, *chain, sink=ALONE)
 
 
 @SINKS
