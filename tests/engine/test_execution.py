@@ -277,7 +277,7 @@ def test_a_batch_of_one_may_fan_out() -> None:
         (lambda tasks: [*tasks, Task()], "returned 3 results for a batch of 2 tasks"),
         (tuple, "returned tuple"),
         (lambda _: [[Task()], NoneTask()], "fanned out in a batch"),
-        (lambda _: ["text", NoneTask()], "answered with str"),
+        (lambda _: ["text", NoneTask()], "returned str"),
     ],
 )
 def test_a_shape_without_lineage_is_refused_by_name(answer: Any, sentence: str) -> None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from number_runs import Item
 from strandline.cli.app.commands import program
+from strandline.plan.token import digest_key
 from strandline.storage.outputs.names import DEAD_LETTERS, DESCRIPTIONS
 from tuning import NAME, Tuning
 
@@ -84,9 +85,19 @@ class CountedRuns(Tuning):
         assert sum(letters) == hand["dead"]
 
     def count_by_hand(self) -> Counter[str]:
-        """Count the rows in the existing files, separately for readers and for dead letters."""
+        """Count the rows in the existing files, separately for readers and for dead letters.
+
+        Files of a former version stay while its source has no valid outputs, and do not count.
+        """
         rows: Counter[str] = Counter()
+        former = {
+            digest_key(each["key"]).hex()
+            for each in self.read_json("ledger sources")
+            if not each["outputs"]
+        }
         for path in self.output.rglob("*.parquet"):
+            if path.parent.name in former:
+                continue
             where = path.relative_to(self.output).as_posix()
             if where.startswith(DEAD_LETTERS):
                 rows["dead"] += pq.read_metadata(path).num_rows

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from counted_faces import CountedRuns, keep
@@ -103,6 +103,8 @@ def clean() -> Iterator[None]:
     keeps=st.booleans(),
     is_shared=st.booleans(),
 )
+# The new version of a finished source fails: files of the former version stay.
+@example(events=[("break", 26), ("write", 23)], keeps=False, is_shared=False)
 def test_law_all_views_agree_after_any_round_and_end_as_a_fresh_run(
     events: list[tuple[str, int]],
     keeps: bool,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pipeline_runs import Passes
@@ -100,6 +100,7 @@ HURTS = st.lists(
     hurts_pieces=st.booleans(),
     is_in_one=st.booleans(),
 )
+@example(hurts=[(0, "extra")], sink=SINKS[0], hurts_pieces=False, is_in_one=True)
 def test_law_a_repair_and_a_run_restore_the_outputs(
     hurts: list[tuple[int, str]],
     sink: dict[str, Any],

@@ -10,12 +10,14 @@ from dataclasses import replace
 from functools import partial
 
 from strandline.ledger.access.lease import OnChange
+from strandline.ledger.output_root import clean_up
 from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.phases.work import run_engine
 from strandline.run.revise.dead_letters.counts import expect_dead_letters
 from strandline.run.revise.dead_letters.retrial import list_retried, plan_retrial
 from strandline.run.revise.redo import RedoTools, replace_older
 from strandline.run.revise.repair import set_back_damage
+from strandline.storage.outputs.remote import open_outputs
 from strandline_api.status.enums import Trigger
 
 
@@ -71,5 +73,7 @@ def repair(state: AttemptState) -> AttemptState:
     held, control = state.held, state.control
     with held.session.open() as store, control.heartbeat.trusting():
         damage = set_back_damage(store, held.folder, held.location)
+        # The take-over has cleaned up before the damage was known.
+        clean_up(store, open_outputs(held.location), control.heartbeat.note_progress)
     control.note(f"repair: {len(damage.again)} finished sources are processed again")
     return state
