@@ -138,11 +138,26 @@ def test_kills_are_counted_from_the_last_look(tmp_path: Path) -> None:
     counter = machine.cgroup / "memory/pods/p1/c1/memory.oom_control"
     machine.write(counter, "oom_kill 3\n")
     kills = machine.watch()
-    assert (3, 0) == (kills.count(), kills.take())
-    machine.write(counter, "oom_kill 5\n")
-    assert (5, 2, 0) == (kills.count(), kills.take(), kills.take())
-    counter.unlink()  # the group was removed
     assert (0, 0) == (kills.count(), kills.take())
+    machine.write(counter, "oom_kill 5\n")
+    assert (2, 2, 0) == (kills.count(), kills.take(), kills.take())
+    counter.unlink()  # the group was removed
+    assert (2, 0) == (kills.count(), kills.take())
+    machine.write(counter, "oom_kill 6\n")  # only one read failed
+    assert (3, 1) == (kills.count(), kills.take())
+    kills.close()
+
+
+def test_kills_before_the_first_good_read_are_not_counted(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, V1)
+    counter = machine.cgroup / "memory/pods/p1/c1/memory.oom_control"
+    machine.write(counter, "")
+    kills = machine.watch()
+    assert (0, 0) == (kills.count(), kills.take())
+    machine.write(counter, "oom_kill 7\n")
+    assert (0, 0) == (kills.count(), kills.take())
+    machine.write(counter, "oom_kill 8\n")
+    assert (1, 1) == (kills.count(), kills.take())
     kills.close()
 
 
@@ -150,9 +165,10 @@ def test_v2_counts_kills_in_child_groups(tmp_path: Path) -> None:
     machine = Machine(tmp_path, V2)
     machine.write(machine.cgroup / "cgroup.controllers", "memory")
     own = machine.cgroup / "user.slice/session-3.scope"
-    machine.write(own / "memory.events", "oom 1\noom_kill 1\n")
-    machine.write(own / "memory.events.local", "oom 0\noom_kill 0\n")
+    for name in ("memory.events", "memory.events.local"):
+        machine.write(own / name, "oom 0\noom_kill 0\n")
     with closing(machine.watch()) as kills:
+        machine.write(own / "memory.events", "oom 1\noom_kill 1\n")
         assert kills.count() == 1
 
 

@@ -63,7 +63,7 @@ def run_here(plan: PipelinePlan) -> AttemptResult:
 def _run_tracked(
     config: AttemptConfig, control: Control, kills: MemoryKills, begin: Begin
 ) -> AttemptResult:
-    start, before = control.now(), kills.count()
+    start = control.now()
     source, listing = open_source(config.plan, config.volume, is_run=True)
     with (
         take_over(config, control.heartbeat) as held,
@@ -73,7 +73,7 @@ def _run_tracked(
         gatherer = Gatherer(
             held.folder, config.plan.gathering, held.session, control.heartbeat, control.note
         )
-        with _recording_errors(held, lambda: kills.count() - before):
+        with _recording_errors(held, kills.count):
             publisher = Publisher(config, held, gatherer, control.now, time.time)
             sampler = Sampler(held.folder, held.attempt, control.now, time.time)
             report = report_publishing(control.report, publisher, sampler)
@@ -81,7 +81,7 @@ def _run_tracked(
             lists = source, listing
             state = AttemptState(config, control, start, *lists, held, gatherer, config.plan)
             result = _go_through(replace(state, publisher=publisher), sampler)
-        held.end(to_driver_outcome(result, kills.count() - before))
+        held.end(to_driver_outcome(result, kills.count()))
     return result
 
 

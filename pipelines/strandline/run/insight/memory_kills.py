@@ -84,7 +84,9 @@ class MemoryKills:
     def __init__(self, group: MemoryGroup | None, log: Path) -> None:
         self._group = group
         self._log = _open_at_end(log)
-        self._taken = self.count()
+        self._begin: int | None = None
+        self._count = self._taken = 0
+        self.count()
 
     @classmethod
     def of_this_process(cls, proc: Path = PROC, cgroup: Path = CGROUP, log: Path = LOG) -> Self:
@@ -92,15 +94,22 @@ class MemoryKills:
         return cls(find_group(_read(proc / "self/cgroup"), cgroup), log)
 
     def count(self) -> int:
-        """Return the kills since the cgroup was created, or 0 if the counter can't be read."""
-        return 0 if self._group is None else self._group.read_kills() or 0
+        """Return the kills since this object was created.
+
+        While the counter can't be read, the number stays the same.
+        """
+        total = None if self._group is None else self._group.read_kills()
+        if total is not None:
+            # The first good read is the baseline, because the total includes earlier kills.
+            self._begin = total if self._begin is None else self._begin
+            self._count = max(self._count, total - self._begin)
+        return self._count
 
     def take(self) -> int:
         """Return the kills since the last call, or since this object was created."""
         count = self.count()
         fresh, self._taken = count - self._taken, count
-        # An unreadable counter counts as 0, and must not make the difference negative.
-        return max(0, fresh)
+        return fresh
 
     def limit(self) -> int | None:
         """Return the memory limit in bytes, or None if there is no limit or it can't be read."""
