@@ -66,6 +66,20 @@ def test_errors_of_libraries_are_located_at_the_calling_line(
     assert find_reason(explain_error(error)).location == location
 
 
+@pytest.mark.parametrize("package", ["engine", "plan", "data"])
+def test_an_error_inside_the_runtime_is_located_at_the_stage_that_called_it(
+    package: str, tmp_path: Path
+) -> None:
+    runtime = Path(strandline.__file__).parent
+    catch = load(runtime / "engine/caller.py", CATCH, "catch")
+    process = load(tmp_path / "mystage.py", PROCESS, "process")
+    parse = load(runtime / package / "parser.py", PROCESS, "process")
+
+    error = catch(partial(process, partial(parse, partial(json.loads, "{"))))
+
+    assert find_reason(explain_error(error)).location == "mystage.py:2"
+
+
 @pytest.mark.parametrize(
     "text", ["its worker was killed alone", "", "too many tasks (limit)", "Broken: all of it"]
 )

@@ -27,11 +27,11 @@ def _format(error: BaseException) -> str:
         return ""
 
 
-# Folders of the standard library, of installed packages, and of this program.
+# Folders of the standard library, of installed packages, and of the runtime. Built-in stages lie in
+# a package of their own.
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
-_PROGRAM = str(PurePath(__file__).parents[1]) + os.sep
-_STAGES = f"{_PROGRAM}stages{os.sep}"
+_RUNTIME = str(PurePath(__file__).parents[2]) + os.sep
 
 
 def _locate(frames: Sequence[traceback.FrameSummary]) -> str:
@@ -41,17 +41,13 @@ def _locate(frames: Sequence[traceback.FrameSummary]) -> str:
     """
     own = [frame for frame in frames if _is_own(frame.filename)]
     # A stage installed as a package looks like a library: use the first frame outside the runtime.
-    called = [frame for frame in frames if not _is_runtime(frame.filename)]
+    called = [frame for frame in frames if not frame.filename.startswith(_RUNTIME)]
     frame = own[-1] if own else called[0] if called else frames[-1] if frames else None
     return f" ({PurePath(frame.filename).name}:{frame.lineno})" if frame else ""
 
 
 def _is_own(name: str) -> bool:
-    if name.startswith(_PROGRAM):
-        return name.startswith(_STAGES)
+    if name.startswith(_RUNTIME):
+        return False
     is_installed = bool(_INSTALLED.intersection(PurePath(name).parts))
     return not is_installed and not name.startswith((*_LIBRARIES, "<"))
-
-
-def _is_runtime(name: str) -> bool:
-    return name.startswith(_PROGRAM) and not name.startswith(_STAGES)
