@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import add
+
 import pytest
 
 from conformance import (
@@ -16,6 +18,7 @@ from conformance_scenarios import (
     SCENARIOS,
     casualties,
     documents,
+    odd,
     payloads_apart,
     pieces,
     rows_apart,
@@ -85,12 +88,32 @@ def test_artifacts_have_the_same_bytes(
         assert actual.artifacts == expected.artifacts
 
 
+def list_possible_counts(
+    scenario: Scenario, expected: dict[str, tuple[int, ...]]
+) -> list[dict[str, tuple[int, ...]]]:
+    """Return the counts that a run may have, given those of the reference engine.
+
+    In `odd`, a source fails after its first child. If its call takes long, which a busy machine
+    can cause, the child travels on before the failure and is counted in two stages.
+    """
+    if scenario is not odd:
+        return [expected]
+    # Tasks in, out, filtered, and failed; rows in and out; dead letters.
+    more = {"odd": (0, 1, 0, 0, 0, 1, 0), "printing": (1, 1, 0, 0, 1, 1, 0)}
+    early = {
+        name: tuple(map(add, counts, more[name]))
+        for name, counts in expected.items()
+        if name in more
+    }
+    return [expected, expected | early]
+
+
 @each_comparison
 def test_counts_and_messages_are_the_same(
     scenario: Scenario, engine: str, runs: ConformanceRuns
 ) -> None:
     for actual, expected in get_pair(runs, scenario, engine):
-        assert actual.counts == expected.counts
+        assert actual.counts in list_possible_counts(scenario, expected.counts)
         assert actual.result.standing == expected.result.standing
         assert actual.result.code == expected.result.code
         assert actual.result.message == expected.result.message
