@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from strandline_api.notation.quantities import shorten
+from strandline_api.notation.excerpts import shorten
 
 T = TypeVar("T")
 AnyModel = TypeVar("AnyModel", bound=BaseModel)

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from strandline_api.api_model import Label, ObjectName
-from strandline_api.documents.problems import Problem, problems_of
+from strandline_api.documents.problems import Problem
+from strandline_api.documents.validation import problems_of
 from strandline_api.notation.quantities import parse_duration
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import RetryPolicy

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline_documents import SMALLEST, with_change, without
 from strandline_api.documents.documents import parse_pipeline
-from strandline_api.documents.problems import Problem, SpecError, did_you_mean, problems_of
+from strandline_api.documents.problems import Problem, SpecError, did_you_mean
+from strandline_api.documents.validation import problems_of
 
 JARGON = ("Input should", "validation error", "pydantic", "Extra inputs", "Value error", "_type")
 

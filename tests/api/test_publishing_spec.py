@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from strandline_api.documents.problems import problems_of
+from strandline_api.documents.validation import problems_of
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.spec.publishing import ColumnKind, MeasureName
 

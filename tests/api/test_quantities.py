@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strandline_api.notation.excerpts import shorten
 from strandline_api.notation.quantities import (
     MAX_BYTES,
     format_memory,
     parse_cpu,
     parse_duration,
     parse_memory,
-    shorten,
 )
 
 

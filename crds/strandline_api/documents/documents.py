@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from strandline_api.documents.depth import check_depth
-from strandline_api.documents.problems import Problem, SpecError, did_you_mean, problems_of, show
+from strandline_api.documents.problems import Problem, SpecError, did_you_mean, show
+from strandline_api.documents.validation import problems_of
 from strandline_api.names import API_VERSION, GROUP, PIPELINE
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.status.records import FORGIVING

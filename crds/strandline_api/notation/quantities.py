@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
 
+from strandline_api.notation.excerpts import shorten
+
 # Kubernetes allows no greater quantity.
 MAX_BYTES = 2**63 - 1
 MAX_CPUS = 1_000_000
@@ -32,8 +34,6 @@ _UNIT_SECONDS = {
     "h": Fraction(3600),
     "d": Fraction(86400),
 }
-# 60 characters and two quotes.
-_SHOWN = 62
 # The lengths of numbers are bounded, so hostile text cannot cost time or memory.
 _NUMBER = r"[0-9]{1,19}(\.[0-9]{1,9})?"
 # Matches `512Mi`, `1.5G`, `1e9`, and `500m`.
@@ -127,12 +127,6 @@ def parse_duration(value: object) -> float:
     if seconds > MAX_DURATION_SECONDS:
         raise ValueError("must be at most ten years ('3650d')")
     return float(seconds)
-
-
-def shorten(value: object) -> str:
-    """Format a value for a sentence: quoted if it is text, truncated after 60 characters."""
-    shown = repr(value)
-    return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 4]}...{shown[-1]}"
 
 
 def _parse_quantity(value: object, like: str) -> Fraction:

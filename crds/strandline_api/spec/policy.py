@@ -19,13 +19,13 @@ from pydantic import (
 )
 
 from strandline_api.api_model import ApiModel, distinct
+from strandline_api.notation.excerpts import shorten
 from strandline_api.notation.quantities import (
     Duration,
     PositiveDuration,
     Quantity,
     parse_duration,
     parse_memory,
-    shorten,
 )
 from strandline_api.outcome.causes import RETRYABLE_CAUSES, Cause, Treatment
 

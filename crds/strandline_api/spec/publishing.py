@@ -10,7 +10,7 @@ from typing import Annotated, Self
 from pydantic import Field, WithJsonSchema, model_validator
 
 from strandline_api.api_model import ApiModel, Label, validated_by
-from strandline_api.notation.quantities import shorten
+from strandline_api.notation.excerpts import shorten
 from strandline_api.spec.policy import Tolerance
 
 MAX_COLUMNS = 64

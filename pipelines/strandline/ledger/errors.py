@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from strandline.ledger.records.entries import ListedSource
+from typing import TYPE_CHECKING
+
 from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.exit_codes import ExitCode
+
+if TYPE_CHECKING:  # every command loads this module, also those that need no ledger
+    from strandline.ledger.records.entries import ListedSource
 
 
 class LedgerError(StrandlineError):

@@ -22,7 +22,8 @@ from strandline.plan.stages.registry import (
     list_registered,
 )
 from strandline.plan.stages.stage import Params, Shape, Stage
-from strandline_api.documents.problems import Problem, SpecError, problems_of
+from strandline_api.documents.problems import Problem, SpecError
+from strandline_api.documents.validation import problems_of
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.spec.work import SinkWork, SourceWork, StageWork
 

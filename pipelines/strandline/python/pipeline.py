@@ -30,7 +30,8 @@ from strandline.run.code.stage_code import fingerprint_code
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.revise.cuts.auto_cuts import CutSettings
 from strandline.storage.layout import require_folder
-from strandline_api.documents.problems import Problem, SpecError, problems_of
+from strandline_api.documents.problems import Problem, SpecError
+from strandline_api.documents.validation import problems_of
 from strandline_api.notation.quantities import parse_memory
 from strandline_api.objects.pipeline import ObjectMeta
 from strandline_api.objects.removed_engine import ENGINE_REMOVED, REMOVED_ENGINE

@@ -24,7 +24,8 @@ from strandline.plan.task import (
     returns_lists,
     returns_many,
 )
-from strandline_api.documents.problems import SpecError, problems_of
+from strandline_api.documents.problems import SpecError
+from strandline_api.documents.validation import problems_of
 
 
 class Params(BaseModel):

@@ -19,8 +19,9 @@ from typing import NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from strandline_api.api_model import ApiModel
-from strandline_api.documents.problems import Problem, problems_of
+from strandline_api.documents.problems import Problem
 from strandline_api.documents.stored import omit_unknown
+from strandline_api.documents.validation import problems_of
 from strandline_api.spec.namespace_defaults import RayDefaults, SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.spec.storage import OutputStorage

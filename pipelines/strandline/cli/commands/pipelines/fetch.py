@@ -10,8 +10,9 @@ from pydantic import ValidationError
 
 from strandline.cli.app.last_message import leaving_message
 from strandline.run.code.code import AT, fetch_code
-from strandline_api.documents.problems import Problem, SpecError, problems_of
+from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.documents.stored import omit_unknown
+from strandline_api.documents.validation import problems_of
 from strandline_api.spec.code import Code
 
 
