@@ -13,7 +13,9 @@ import pytest
 
 from cli_project import Call, Project, write_signatures
 from command_server import execute_interpreter
-from strandline.cli.app.commands import program
+from strandline.cli.app import commands
+from strandline.cli.app.commands import list_summaries, program
+from strandline.plan.stages.packs import InstalledPacks, Pack
 
 
 def walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -71,6 +73,44 @@ def test_each_command_has_one_line_in_the_overview(call: Call) -> None:
         listed = result.stdout.partition("Commands:\n")[2].splitlines()
         assert listed
         assert not [line for line in listed if line.endswith("...")]
+
+
+@pytest.mark.parametrize(("name", "summary"), list_summaries().items())
+def test_the_overview_quotes_the_help_of_a_command(name: str, summary: str) -> None:
+    command = program.get_command(click.Context(program), name)
+    assert command is not None
+    assert command.get_short_help_str(1000) == summary
+
+
+def test_the_overview_lists_each_visible_command(call: Call) -> None:
+    shown = {name for name, *_ in COMMANDS}
+    listed = call("--help").stdout.partition("Commands:\n")[2].splitlines()
+    assert {line.split()[0] for line in listed} == shown == {*list_summaries()}
+
+
+def test_the_overview_shows_a_command_of_a_pack_without_a_summary(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = Pack(
+        stages={}, commands={"own": "strandline.cli.commands.pipelines.version:show_version"}
+    )
+    monkeypatch.setattr(commands, "load_packs", lambda: InstalledPacks({"own": pack}))
+    listed = [line.split() for line in call("--help").stdout.splitlines()]
+    assert ["own", "Print", "the", "version."] in listed
+
+
+def test_the_overview_loads_no_command(tmp_path: Path) -> None:
+    look = (
+        "import atexit, sys; from strandline.__main__ import main\n"
+        "heavy = ('pydantic', 'yaml', 'pyarrow', 'fsspec', 'strandline.cli.commands')\n"
+        "atexit.register(lambda: print([name for name in heavy if name in sys.modules]))\n"
+        "sys.argv = ['strandline', '--help']; main()"
+    )
+    # A fork of the command server has all modules loaded.
+    shown = execute_interpreter(
+        [sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True
+    ).stdout
+    assert shown.splitlines()[-1] == "[]"
 
 
 def test_a_missing_command_shows_the_help_and_exits_with_a_usage_error(

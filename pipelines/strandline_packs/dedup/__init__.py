@@ -25,6 +25,7 @@ PACK = Pack(
     commands={
         "near-duplicates": "strandline_packs.dedup.commands.near_duplicates:near_duplicates",
     },
+    summaries={"near-duplicates": "List the near-duplicates in a corpus."},
     packages=(
         Dependency(module="datasketch", name="datasketch", install="strandline[statistics]"),
     ),

@@ -14,6 +14,7 @@ PACK = Pack(
     commands={
         "requests": "strandline_packs.models.commands.requests:requests",
     },
+    summaries={"requests": "Show and prune the logs of requests to models."},
     packages=(
         Dependency(module="jinja2", name="jinja2", install="strandline[asking]"),
         Dependency(module="jsonschema", name="jsonschema", install="strandline[asking]"),

@@ -1,4 +1,4 @@
-"""The commands by name. A command is loaded when called, so the parent of a driver stays small.
+"""The commands by name. A command is loaded when called, so the overview is there at once.
 
 Packs may add commands; the table has precedence.
 """
@@ -6,42 +6,88 @@ Packs may add commands; the table has precedence.
 from __future__ import annotations
 
 from difflib import get_close_matches
+from typing import NamedTuple
 
 import click
 
 from strandline.cli.app.program import HELP, Program, load_command
 from strandline.plan.stages.packs import load_packs
 
+
+class CommandEntry(NamedTuple):
+    """A command of the table.
+
+    Attributes:
+        target: `module:name` of the command, below `strandline.cli.commands`.
+        summary: the first sentence of its help, for the overview; empty if the overview omits it.
+    """
+
+    target: str
+    summary: str = ""
+
+
 _ROOMS = {
-    "run": "runs.run:run",
-    "drive": "runs.drive:drive",
-    "fetch-code": "pipelines.fetch:fetch",
-    "preflight": "pipelines.preflight:preflight",
-    "retry": "runs.retry:retry",
-    "drain": "runs.drain:drain",
-    "leave": "runs.leave:leave",
-    "attempts": "runs.attempts:attempts",
-    "failures": "runs.failures:failures",
-    "init": "pipelines.init:init",
-    "validate": "pipelines.manifest:validate",
-    "plan": "pipelines.manifest:plan",
-    "describe": "pipelines.manifest:describe",
-    "render": "pipelines.render:render",
-    "stages": "pipelines.stages:stages",
-    "ledger": "data.ledgers.ledger:ledger",
-    "report": "runs.report:report",
-    "card": "data.readers.card:card",
-    "push": "data.readers.push:push",
-    "top": "runs.top:top",
-    "latest": "data.readers.latest:latest",
-    "dropped": "data.dropped:dropped",
-    "tune": "data.tune:tune",
-    "gather": "data.gather:gather",
-    "kept": "runs.kept:kept",
-    "verify": "data.ledgers.verify:check",
-    "repair": "data.ledgers.repair:repair",
-    "doctor": "pipelines.doctor:doctor",
-    "version": "pipelines.version:show_version",
+    "run": CommandEntry(
+        "runs.run:run", "Run the pipelines in FILES, or continue where they stopped."
+    ),
+    "drive": CommandEntry("runs.drive:drive"),
+    "fetch-code": CommandEntry("pipelines.fetch:fetch"),
+    "preflight": CommandEntry("pipelines.preflight:preflight"),
+    "retry": CommandEntry(
+        "runs.retry:retry", "Make one attempt at FILE now, outside its `retry` policy."
+    ),
+    "drain": CommandEntry("runs.drain:drain", "Stop the run of FILE on this machine."),
+    "leave": CommandEntry(
+        "runs.leave:leave", "Report to a run's driver that this Ray node is going away."
+    ),
+    "attempts": CommandEntry(
+        "runs.attempts:attempts", "List the attempts of a pipeline, or show one."
+    ),
+    "failures": CommandEntry(
+        "runs.failures:failures", "Show why sources and rows failed, by stage and error."
+    ),
+    "init": CommandEntry("pipelines.init:init", "Write a first pipeline file for a KIND of input."),
+    "validate": CommandEntry(
+        "pipelines.manifest:validate", "Check FILES: YAML, fields, stages, parameters, packages."
+    ),
+    "plan": CommandEntry(
+        "pipelines.manifest:plan", "Show what a run of FILES would do, and run nothing."
+    ),
+    "describe": CommandEntry(
+        "pipelines.manifest:describe", "Print FILE with every default filled in."
+    ),
+    "render": CommandEntry(
+        "pipelines.render:render", "Print the objects of an attempt of FILE on Kubernetes."
+    ),
+    "stages": CommandEntry(
+        "pipelines.stages:stages", "List the stages, or show NAME with its parameters."
+    ),
+    "ledger": CommandEntry("data.ledgers.ledger:ledger", "Inspect a ledger, and repair it."),
+    "report": CommandEntry("runs.report:report", "Write an HTML page that shows the run of FILES."),
+    "card": CommandEntry("data.readers.card:card", "Write the data set's card next to its files."),
+    "push": CommandEntry(
+        "data.readers.push:push", "Deliver a complete run's files to their readers."
+    ),
+    "top": CommandEntry("runs.top:top", "Show the current state of a run, until q or Ctrl-C."),
+    "latest": CommandEntry(
+        "data.readers.latest:latest", "Print the folder of the latest publication."
+    ),
+    "dropped": CommandEntry(
+        "data.dropped:dropped", "Count the rows that stages marked, and show some."
+    ),
+    "tune": CommandEntry("data.tune:tune", "Count the rows that a filter's limits drop."),
+    "gather": CommandEntry(
+        "data.gather:gather", "Merge gathered statistics and publish the results."
+    ),
+    "kept": CommandEntry("runs.kept:kept", "Show and prune the outputs of stages with `keep`."),
+    "verify": CommandEntry("data.ledgers.verify:check", "Prove that output and ledger agree."),
+    "repair": CommandEntry(
+        "data.ledgers.repair:repair", "Reset missing or damaged results for the next run."
+    ),
+    "doctor": CommandEntry(
+        "pipelines.doctor:doctor", "Check machine, volume and ledgers, and print advice."
+    ),
+    "version": CommandEntry("pipelines.version:show_version", "Print the version."),
 }
 
 
@@ -55,9 +101,22 @@ class Commands(Program):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Return the loaded command, or None if the name is unknown."""
         if cmd_name in _ROOMS:
-            return load_command(f"strandline.cli.commands.{_ROOMS[cmd_name]}")
+            return load_command(f"strandline.cli.commands.{_ROOMS[cmd_name].target}")
         target = _list_pack_commands().get(cmd_name)
         return None if target is None else _load_pack_command(cmd_name, target)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the overview without loading commands that have a summary."""
+        summaries = list_summaries()
+        shown = {name: click.Command(name, help=text) for name, text in summaries.items()}
+        for name in _list_pack_commands().keys() - _ROOMS.keys() - summaries.keys():
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                shown[name] = command
+        names = [name for name in self.list_commands(ctx) if name in shown]
+        width = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, shown[name].get_short_help_str(width)) for name in names])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -70,6 +129,12 @@ class Commands(Program):
             msg = f"No such command {args[0]!r}.{hint}"
             raise click.UsageError(msg, ctx)
         return super().resolve_command(ctx, args)
+
+
+def list_summaries() -> dict[str, str]:
+    """Return the summaries of commands by name, from the table and from packs."""
+    own = {name: entry.summary for name, entry in _ROOMS.items() if entry.summary}
+    return own | _list_pack_summaries()
 
 
 def _is_known(name: str) -> bool:
@@ -94,6 +159,17 @@ def _list_pack_commands() -> dict[str, str]:
     # Reverse the packs: in a dict comprehension, the last value of a repeated key wins.
     packs = reversed([*load_packs().packs.values()])
     return {name: target for pack in packs for name, target in pack.commands.items()}
+
+
+def _list_pack_summaries() -> dict[str, str]:
+    """Return the summaries of the commands of packs by name."""
+    commands, packs = _list_pack_commands(), load_packs().packs.values()
+    return {
+        name: pack.summaries[name]
+        for name, target in commands.items()
+        for pack in packs
+        if name in pack.summaries and pack.commands.get(name) == target
+    }
 
 
 @click.group("strandline", cls=Commands, context_settings=HELP)

@@ -47,6 +47,8 @@ class Pack:
             `use: datatrove:URLFilter`. The function receives the name after the colon, and returns
             a stage class.
         commands: `module:command` by the name of a command of the `strandline` program.
+        summaries: first sentence of a command's help by its name, for `strandline --help`. Without
+            a summary, the overview loads the command.
         packages: packages that some of the stages need.
         page: URL of the documentation.
     """
@@ -54,6 +56,7 @@ class Pack:
     stages: Mapping[str, str]
     adapters: Mapping[str, str] = field(default_factory=dict)
     commands: Mapping[str, str] = field(default_factory=dict)
+    summaries: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[Dependency, ...] = ()
     page: str = ""
 
