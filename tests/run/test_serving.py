@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from strandline.run.supervise import status_server as serving
+from strandline.run.supervise.progress_reader import read_shown
 from strandline.run.supervise.status_server import (
     AttemptServer,
     leave_message,
-    read_shown,
     render_metrics,
 )
 from strandline_api.outcome.bounded_threads import MOST_CONNECTIONS

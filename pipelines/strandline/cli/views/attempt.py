@@ -17,7 +17,7 @@ from strandline.cli.views.format import (
     format_time,
 )
 from strandline.run.insight.records import AttemptRecord, read_progress
-from strandline.run.supervise.status_server import read_number, read_shown
+from strandline.run.supervise.progress_reader import read_number, read_shown
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.evidence import Evidence

@@ -17,7 +17,6 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
@@ -27,12 +26,11 @@ from strandline.run.supervise.notices import (
     NoticeError,
     read_pending,
 )
+from strandline.run.supervise.progress_reader import Document, read_shown
 from strandline_api.outcome.bounded_threads import BoundedThreads
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 from strandline_api.outcome.reader_token import HEADER, RELEASE_HEADER, is_reader
 from strandline_api.outcome.work_lost import WorkLost
-
-LARGEST = 1e18
 
 # How long the server stays up after the end of an attempt.
 HELD_SECONDS = 20.0
@@ -66,8 +64,6 @@ _PACES = {
 }
 _CLOSED = frozenset({"/progress", "/outcome"})
 _JSON, _TEXT = "application/json", "text/plain; version=0.0.4; charset=utf-8"
-
-Document = Mapping[str, Any]
 
 
 class _BoundedServer(BoundedThreads, HTTPServer):
@@ -228,23 +224,6 @@ def _open(port: int, handler: type[BaseHTTPRequestHandler]) -> _BoundedServer:
         if error.errno in {errno.EADDRINUSE, errno.EACCES}:
             raise
     return _BoundedServer(("0.0.0.0", port), handler)  # noqa: S104 - a pod is asked from outside
-
-
-def read_shown(path: Path, pid: int | None) -> Document | None:
-    """Return the latest report of the driver with a pid from a file.
-
-    Return None if there is no report.
-    """
-    try:
-        shown = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return shown if isinstance(shown, dict) and shown.get("pid") == pid else None
-
-
-def read_number(value: object) -> float:
-    """Return a value if it is a number of reasonable size, or else 0."""
-    return value if isinstance(value, int | float) and abs(value) < LARGEST else 0.0
 
 
 def leave_message(outcome: DriverOutcome, path: Path = LAST_MESSAGE) -> None:

@@ -20,7 +20,7 @@ from strandline.data.statistics.request_figures import (
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import WorkCost
 from strandline.plan.receipt import StageCounts
-from strandline.run.supervise.status_server import read_number
+from strandline.run.supervise.progress_reader import read_number
 from strandline_api.outcome.work_lost import WorkLost
 
 # Attributes of a stage's workers, with their public JSON keys.
