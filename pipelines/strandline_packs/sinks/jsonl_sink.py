@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from strandline.plan.stages.ends import SharingSink
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
+from strandline_packs.sinks.formats.compression import CompressionLevel, ZstdFrames
 from strandline_packs.sinks.json_values import format_lines
 
 
@@ -69,10 +70,11 @@ class JsonlSink(SharingSink):
             default=JsonlCompression.NONE,
             description="`gzip` makes `.jsonl.gz`, `zstd` `.jsonl.zst`.",
         )
+        compression_level: CompressionLevel = None
 
     params: Params
     suffix: str = ".jsonl"
-    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes"})
+    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes", "compression_level"})
 
     def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - see the base class
         super().__init__(params, **values)
@@ -105,15 +107,19 @@ class JsonlSink(SharingSink):
                 begin = rows.stop
 
     def _compress(self, file: BinaryIO) -> AbstractContextManager[BinaryIO]:
+        level = self.params.compression_level
         if self.params.compression is JsonlCompression.NONE:
             return nullcontext(file)
+        if self.params.compression is JsonlCompression.ZSTD and level is not None:
+            return cast("AbstractContextManager[BinaryIO]", ZstdFrames(file, level))
         if self.params.compression is JsonlCompression.ZSTD:
             return cast(
                 "AbstractContextManager[BinaryIO]",
                 pa.CompressedOutputStream(pa.PythonFile(_BorrowedFile(file), mode="w"), "zstd"),
             )
         # a fixed time and no name: the same rows give the same bytes
-        packed = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0)
+        level = _LEVEL if level is None else level
+        packed = gzip.GzipFile(filename="", mode="wb", compresslevel=level, fileobj=file, mtime=0)
         return cast("BinaryIO", packed)
 
     def _decompress(self, shared: BinaryIO) -> AbstractContextManager[Iterable[bytes]]:

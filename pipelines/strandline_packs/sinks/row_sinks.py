@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from enum import StrEnum
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
 from pydantic import Field
@@ -12,6 +12,7 @@ from pydantic import Field
 from strandline.data.tables.columns import check_names
 from strandline.plan.stages.ends import SinkStage
 from strandline.plan.task import Task
+from strandline_packs.sinks.formats.compression import CompressionLevel
 from strandline_packs.sinks.json_values import encode_value, list_rows
 from strandline_packs.sinks.jsonl_sink import SinkParams
 
@@ -62,12 +63,14 @@ class ArrowSink(SinkStage):
         compression: ArrowCompression = Field(
             default=ArrowCompression.NONE, description="Compression of the buffers."
         )
+        compression_level: CompressionLevel = None
         batch_rows: int = Field(
             default=65_536, ge=1, description="Maximum number of rows of a batch."
         )
 
     params: Params
     suffix: str = ".arrow"
+    added_params: ClassVar[frozenset[str]] = frozenset({"compression_level"})
 
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write the table in batches; equal tables give equal bytes, however chunked.
@@ -78,8 +81,11 @@ class ArrowSink(SinkStage):
         """
         check_names(task.table.schema)
         packing = self.params.compression
+        level = self.params.compression_level
         options = pa.ipc.IpcWriteOptions(
-            compression=None if packing is ArrowCompression.NONE else packing.value
+            compression=None
+            if packing is ArrowCompression.NONE
+            else pa.Codec(packing.value, compression_level=level)
         )
         table = task.table.combine_chunks()
         sink = pa.PythonFile(file, mode="w")

@@ -1,9 +1,12 @@
 """Sinks write the given rows, and only the rows determine the bytes."""
 
+import argparse
 import datetime as dt
 import gzip
+import inspect
 import io
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from stage_runs import Rows, StageRun
 from strandline.plan.task import Task
@@ -41,6 +45,7 @@ SINKS = [
     ("jsonl", {}),
     ("jsonl", {"compression": "gzip"}),
     ("jsonl", {"compression": "zstd"}),
+    ("jsonl", {"compression": "zstd", "compressionLevel": 19}),
 ]
 
 
@@ -102,6 +107,55 @@ def test_the_requested_compression_is_used(run: type[StageRun]) -> None:
         content = run("parquet", compression=name).written(pa.table({"n": [1]}))
         column = pq.read_metadata(io.BytesIO(content)).row_group(0).column(0)
         assert name.upper() == column.compression
+
+
+@pytest.mark.parametrize(
+    ("use", "compression"),
+    [
+        ("parquet", "zstd"),
+        ("parquet", "gzip"),
+        ("jsonl", "zstd"),
+        ("jsonl", "gzip"),
+        ("arrow", "zstd"),
+    ],
+)
+def test_a_higher_level_makes_a_smaller_file(
+    use: str, compression: str, run: type[StageRun]
+) -> None:
+    table = pa.table({"text": inspect.getsource(argparse).splitlines()})
+    sizes = [
+        len(run(use, compression=compression, compressionLevel=level).written(table))
+        for level in (1, 9)
+    ]
+    assert sizes[1] < sizes[0]
+
+
+def test_pages_have_level_3_by_default(run: type[StageRun]) -> None:
+    table = pa.table({"text": [f"{number * number} {number % 17}" for number in range(20_000)]})
+    default, *others = (
+        run("parquet", **level).written(table)
+        for level in ({}, {"compressionLevel": 3}, {"compressionLevel": 1})
+    )
+    assert default == others[0]
+    assert default != others[1]
+
+
+@pytest.mark.parametrize(
+    ("use", "values", "problem"),
+    [
+        ("parquet", {"compression": "snappy", "compressionLevel": 3}, "needs `compression: zstd`"),
+        ("jsonl", {"compressionLevel": 3}, "needs `compression: zstd` or `gzip`, not 'none'"),
+        ("arrow", {"compression": "lz4", "compressionLevel": 1}, "not 'lz4'; remove the level"),
+        ("jsonl", {"compression": "gzip", "compressionLevel": 10}, "must be at most 9 with"),
+        ("parquet", {"compressionLevel": 20}, "must be at most 19 with `compression: zstd`"),
+        ("parquet-partitions", {"by": "a", "compressionLevel": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_a_level_that_the_compression_lacks_is_refused(
+    use: str, values: dict[str, Any], problem: str, run: type[StageRun]
+) -> None:
+    with pytest.raises(ValidationError, match=re.escape(problem)):
+        run(use, **values)
 
 
 @pytest.mark.parametrize(("use", "values"), SINKS)
