@@ -49,6 +49,8 @@ def main() -> None:
     _start_ahead()
     from strandline.cli.app.commands import program  # noqa: PLC0415 - it takes a while to load
 
+    if sys.argv[1:2] == ["run"]:
+        _fork_driver()
     if not makes_attempts and signal.getsignal(signal.SIGINT) is _leave_quietly:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -83,7 +85,23 @@ def _skip_teardown() -> None:
     os._exit(code)
 
 
-def _start_ahead() -> None:
+def _fork_driver() -> None:
+    """Fork the driver of `run`. In the child, return once this process is to be the driver."""
+    # The modules that the command and its driver need. They start no thread.
+    from strandline.cli.commands.runs import run  # noqa: F401, PLC0415 - see above
+    from strandline.run.supervise.driver.spare_driver import fork_spare  # noqa: PLC0415 - see above
+
+    arguments = fork_spare(_load_spare)
+    if arguments is None:
+        return
+    # A driver in an interpreter of its own does not search modules beside this program.
+    script = os.path.dirname(os.path.realpath(sys.argv[0]))  # noqa: PTH120 - as for `getcwd`
+    sys.path[:] = [path for path in sys.path if path != script]
+    sys.argv[1:] = arguments
+    _start_ahead(is_fork=True)
+
+
+def _start_ahead(*, is_fork: bool = False) -> None:
     """Start what the parent knows that this driver will want, before all that a driver loads."""
     from strandline.run.supervise.variables import (  # noqa: PLC0415 - it loads nothing
         AHEAD,
@@ -97,19 +115,19 @@ def _start_ahead() -> None:
     ours = {name: os.environ.pop(name) for name in ALL if name in os.environ}
     try:
         if FORKS in ours:
-            _start_forks()
+            _start_forks(is_fork=is_fork)
         if AHEAD in ours:
             _start_ray(ours[AHEAD])
     finally:
         os.environ.update(ours)
 
 
-def _start_forks() -> None:
+def _start_forks(*, is_fork: bool) -> None:
     from strandline.engine.processes.fork_program import (  # noqa: PLC0415 - the first of all
         start_ahead,
     )
 
-    start_ahead()
+    start_ahead(is_fork=is_fork)
 
 
 def _start_ray(workers: str) -> None:
@@ -124,6 +142,17 @@ def _start_ray(workers: str) -> None:
     except SystemExit:  # Ray's answer to SIGTERM while it starts
         _leave()
     signal.signal(signal.SIGTERM, before)
+
+
+def _load_spare() -> None:
+    _load_driver()
+    import pyarrow as pa  # noqa: PLC0415 - see above
+
+    pa.array([])  # Arrow imports pandas with its first array, if installed, which is slow
+    from strandline.engine.processes import (  # noqa: PLC0415 - see above
+        engine,  # noqa: F401
+        fork_server,  # noqa: F401
+    )
 
 
 def _load_driver() -> None:

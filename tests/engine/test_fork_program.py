@@ -23,8 +23,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ForkProgram]]:
     programs: list[ForkProgram] = []
     start = ForkProgram.__init__
 
-    def note(self: ForkProgram) -> None:
-        start(self)
+    def note(self: ForkProgram, **options: bool) -> None:
+        start(self, **options)
         programs.append(self)
 
     monkeypatch.setattr(ForkProgram, "__init__", note)
@@ -46,7 +46,7 @@ def test_workers_get_variables_set_after_the_start(
     start_ahead()
     monkeypatch.setenv("OF_A_STAGE", "1")
     assert take_program() is started[1]
-    assert started[0].process.returncode == 0
+    assert started[0].process.poll() == 0
 
 
 def test_a_program_that_is_still_loading_ends_cleanly(
@@ -57,7 +57,7 @@ def test_a_program_that_is_still_loading_ends_cleanly(
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with ending_ahead():
         start_ahead()
-    assert started[0].process.returncode == 0
+    assert started[0].process.poll() == 0
 
 
 def test_a_dead_program_is_replaced(started: list[ForkProgram]) -> None:
@@ -65,7 +65,7 @@ def test_a_dead_program_is_replaced(started: list[ForkProgram]) -> None:
     started[0].process.kill()
     started[0].process.wait()
     assert take_program() is started[1]
-    assert started[0].process.returncode == -signal.SIGKILL
+    assert started[0].process.poll() == -signal.SIGKILL
 
 
 def test_an_unused_program_ends_cleanly() -> None:
@@ -73,4 +73,4 @@ def test_an_unused_program_ends_cleanly() -> None:
         start_ahead()
         program = ForkProgram()
         program.end()
-    assert program.process.returncode == 0
+    assert program.process.poll() == 0

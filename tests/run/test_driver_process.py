@@ -24,9 +24,9 @@ from strandline.run.supervise.driver import driver_process
 from strandline.run.supervise.driver.driver_process import (
     DriverLimits,
     DriverProcess,
-    make_command,
     wait_until,
 )
+from strandline.run.supervise.driver.retained_driver import make_command
 from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt
 from strandline.storage.errors import VolumeError

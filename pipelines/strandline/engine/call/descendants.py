@@ -37,6 +37,11 @@ def end_with_parent(parent: int) -> None:
         os._exit(1)
 
 
+def outlive_parent() -> None:
+    """Take back the request of `end_with_parent`."""
+    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, 0, 0, 0, 0)
+
+
 def list_children() -> dict[int, int]:
     """Return the children of this process with their sessions, including dead ones."""
     children = {}

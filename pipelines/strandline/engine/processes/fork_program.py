@@ -12,10 +12,12 @@ import os
 import socket
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
+from strandline.engine.call.forked_process import ChildProcess, ForkedProcess
 from strandline.storage.outputs.disk.own_handles import keep_own
 
 # Search for modules in the paths of this process, even if a program changed them. Loading takes
@@ -48,23 +50,22 @@ _END_SECONDS = 10.0  # for the program to end without a signal
 class ForkProgram:
     """A process that waits for instructions to fork workers, and ends with this process.
 
+    Args:
+        is_fork: fork this process, which shares its loaded modules. This process must run no thread
+            yet. Otherwise start a new interpreter.
+
     Attributes:
         control: socket to the process.
         process: the process itself.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_fork: bool = False) -> None:
         self._environment = dict(os.environ)
         self.control, theirs = socket.socketpair()
         keep_own(self.control.fileno())
         with theirs:
-            words = [str(theirs.fileno()), json.dumps(sys.path), str(os.getpid())]
-            self.process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-c", _PROGRAM, *words],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # only the driver handles a terminal's interrupt
-            )
+            start = _fork if is_fork else _start
+            self.process = start(theirs.fileno())
 
     def is_as_new(self) -> bool:
         """Return whether a program started now would be the same."""
@@ -83,13 +84,52 @@ class ForkProgram:
             self.process.wait()
 
 
+def _start(control: int) -> ChildProcess:
+    words = [str(control), json.dumps(sys.path), str(os.getpid())]
+    return subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-c", _PROGRAM, *words],
+        stdin=subprocess.DEVNULL,
+        pass_fds=[control],
+        start_new_session=True,  # only the driver handles a terminal's interrupt
+    )
+
+
+def _fork(control: int) -> ChildProcess:
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return ForkedProcess(pid)
+    code = 1
+    try:
+        os.setsid()  # see above
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        # Without the driver's other files: a copy of a pipe would hide the end of the driver.
+        os.closerange(3, control)
+        os.closerange(control + 1, os.sysconf("SC_OPEN_MAX"))
+        from strandline.engine.processes.fork_server import main  # noqa: PLC0415 - see above
+
+        main(control, parent)
+        code = 0
+    except BaseException:  # noqa: BLE001 - whatever it is, this process ends here
+        traceback.print_exc()
+    finally:
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
 _AHEAD: ContextVar[ForkProgram | None] = ContextVar("ahead", default=None)
 
 
-def start_ahead() -> None:
-    """Start the program for the next run, in case the run forks."""
+def start_ahead(*, is_fork: bool = False) -> None:
+    """Start the program for the next run, in case the run forks.
+
+    Args:
+        is_fork: see `ForkProgram`.
+    """
     _end_ahead()
-    _AHEAD.set(ForkProgram())
+    _AHEAD.set(ForkProgram(is_fork=is_fork))
 
 
 def take_program() -> ForkProgram:

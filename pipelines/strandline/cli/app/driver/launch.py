@@ -18,11 +18,17 @@ import click
 from strandline.cli.app.driver.driver_request import DriverRequest
 from strandline.cli.app.json_output import find_output
 from strandline.cli.app.signals import SIGNALS
-from strandline.run.attempt.engines import FORKED, SHARED, choose_engine, works_in_driver
+from strandline.run.attempt.engines import (
+    FORKED,
+    ON_ONE_MACHINE,
+    SHARED,
+    choose_engine,
+    works_in_driver,
+)
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.run.supervise.driver.driver_output import STDERR, STDOUT, find_retained
-from strandline.run.supervise.driver.driver_process import DriverLimits, DriverProcess, make_command
-from strandline.run.supervise.driver.retained_driver import RetainedDriver
+from strandline.run.supervise.driver.driver_process import DriverLimits, DriverProcess
+from strandline.run.supervise.driver.retained_driver import RetainedDriver, make_command
 from strandline.run.supervise.stop import Stop
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import hold_alone
@@ -117,6 +123,8 @@ def _make_driver(
     if engine == SHARED and not request.address and is_ours(spec):
         driver.ray = str(request.workers or "")
     driver.forks = engine == FORKED
+    # Ray starts ahead of the modules of a driver, which a spare process has loaded already.
+    driver.is_forkable = engine in ON_ONE_MACHINE
     driver.kept = find_retained((STDERR,) if output else (STDOUT, STDERR))
     return driver
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -31,6 +30,7 @@ from strandline.run.supervise.driver.retained_driver import (
     DriverStart,
     RetainedDriver,
     RunningDriver,
+    make_command,
 )
 from strandline.run.supervise.ending import DriverEnd, conclude, is_crash_of_ray
 from strandline.run.supervise.record_writing import write_record
@@ -85,6 +85,7 @@ class DriverProcess:
         others: passes a driver on from the previous and to the next pipeline, or None if every
             driver ends with its pipeline.
         ray, forks: see `DriverStart`; used only if the ledger does not exist, so work is left.
+        is_forkable: see `DriverStart`.
         pid: pid of the last driver, or None before the first.
         log_file: log of the last attempt, relative to the folder; empty without a log.
     """
@@ -100,6 +101,7 @@ class DriverProcess:
     others: RetainedDriver | None = None
     ray: str | None = None
     forks: bool = False
+    is_forkable: bool = False
     pid: int | None = field(default=None, init=False)
     log_file: str = field(default="", init=False)
     _asked: Evidence | None = field(default=None, init=False)
@@ -111,7 +113,6 @@ class DriverProcess:
             most_seconds: seconds left until the run's own deadline, or None without a deadline.
         """
         kills, log = MemoryKills.of_this_process(), self._begin_log()
-        killed = kills.count()
         self._asked = None
         try:
             with ending_orphans() as end_orphans:
@@ -123,7 +124,7 @@ class DriverProcess:
                             end_orphans()  # orphans may print until they end
                 finally:
                     reported = self._leave(driver)
-            fallen = kills.count() - killed
+            fallen = kills.count()
             words = kills.read_log()
         finally:
             kills.close()
@@ -167,7 +168,14 @@ class DriverProcess:
             is_new = not self.folder.ledger.exists()
             ray, forks = (self.ray, self.forks) if is_new else (None, False)
             start = DriverStart(
-                words, self.shares_terminal, self.stdout, self.kept, goes_on, ray, forks
+                words,
+                self.shares_terminal,
+                self.stdout,
+                self.kept,
+                goes_on,
+                ray,
+                forks,
+                self.is_forkable,
             )
             driver = RunningDriver.start(start, log)
             _protect(driver.process.pid)
@@ -255,12 +263,6 @@ def _describe_stop(number: int | None) -> Evidence:
         return Evidence(Cause.INTERRUPTED, "asked to stop", "signal")
     name = signal.Signals(number).name
     return Evidence(Cause.INTERRUPTED, f"asked to stop by {name}", "signal")
-
-
-def make_command(*arguments: str) -> list[str]:
-    """Return the command line of a driver."""
-    # `-P` keeps the current folder off the import path.
-    return [sys.executable, "-P", "-m", "strandline", "drive", *arguments]
 
 
 def _protect(driver: int) -> None:

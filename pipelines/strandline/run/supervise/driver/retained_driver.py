@@ -12,13 +12,16 @@ import os
 import select
 import socket
 import subprocess
-from collections.abc import Iterator, MutableMapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from strandline.engine.call.forked_process import ChildProcess
 from strandline.run.supervise.driver.driver_message import DriverMessage, LastMessage
 from strandline.run.supervise.driver.driver_output import STDERR, STDOUT, DriverOutput, open_output
+from strandline.run.supervise.driver.spare_driver import take_spare
 from strandline.run.supervise.variables import AHEAD, FORKS, LAST_WORDS, ORDERS, PARENT
 from strandline.storage.volume.driver_logs import DriverLog
 from strandline.storage.volume.locks import Process, identify_child
@@ -40,6 +43,7 @@ class DriverStart:
         goes_on: whether the driver may get another pipeline later.
         ray: CPUs of the local Ray to start ahead, empty for all CPUs, or None to start no Ray.
         forks: whether to start the process that forks workers ahead.
+        is_forkable: whether the driver may be the spare process of this command.
     """
 
     command: Sequence[str]
@@ -49,6 +53,7 @@ class DriverStart:
     goes_on: bool = False
     ray: str | None = None
     forks: bool = False
+    is_forkable: bool = False
 
 
 @dataclass(slots=True)
@@ -63,7 +68,7 @@ class RunningDriver:
         is_waiting: whether the driver has completed and waits for the next pipeline.
     """
 
-    process: subprocess.Popen[bytes]
+    process: ChildProcess
     identity: Process | None
     message: DriverMessage
     output: DriverOutput | None
@@ -90,16 +95,8 @@ class RunningDriver:
             environment[ORDERS] = str(its.fileno())
             inherited.append(its.fileno())
         sinks = output.sinks if output else {}
-        process = subprocess.Popen(  # noqa: S603 - our own program
-            start.command,
-            # In its own process group: otherwise the terminal's Ctrl-C would reach the driver, too,
-            # and count twice.
-            process_group=None if start.shares_terminal else 0,
-            env=environment,
-            pass_fds=inherited,
-            stdout=sinks.get(STDOUT, start.stdout),
-            stderr=sinks.get(STDERR),
-        )
+        streams = {STDOUT: sinks.get(STDOUT, start.stdout), STDERR: sinks.get(STDERR)}
+        process = _start_process(start, environment, inherited, streams)
         if output:
             output.close_sinks()
         if its is not None:
@@ -229,6 +226,41 @@ def find_orders(environment: MutableMapping[str, str]) -> Orders | None:
     """Return the socket to a parent that may have more than one pipeline, or None."""
     named = environment.pop(ORDERS, "")
     return Orders(socket.socket(fileno=int(named))) if named.isdigit() else None
+
+
+def _start_process(
+    start: DriverStart,
+    environment: Mapping[str, str],
+    inherited: Sequence[int],
+    streams: Mapping[int, int | None],
+) -> ChildProcess:
+    """Start the process of a driver: the spare process of this command, or a new interpreter."""
+    spare = take_spare()
+    if spare is not None and start.is_forkable and not start.shares_terminal:
+        files = {number: number for number in inherited}
+        files |= {number: file for number, file in streams.items() if file is not None}
+        arguments = start.command[len(make_command()) - 1 :]
+        process = spare.start(arguments, environment, files)
+        if process is not None:
+            return process
+    elif spare is not None:
+        spare.dismiss()
+    return subprocess.Popen(  # noqa: S603 - our own program
+        start.command,
+        # In its own process group: otherwise the terminal's Ctrl-C would reach the driver, too, and
+        # count twice.
+        process_group=None if start.shares_terminal else 0,
+        env=environment,
+        pass_fds=inherited,
+        stdout=streams[STDOUT],
+        stderr=streams[STDERR],
+    )
+
+
+def make_command(*arguments: str) -> list[str]:
+    """Return the command line of a driver."""
+    # `-P` keeps the current folder off the import path.
+    return [sys.executable, "-P", "-m", "strandline", "drive", *arguments]
 
 
 def _tell(
