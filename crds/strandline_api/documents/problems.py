@@ -1,7 +1,7 @@
 """Describes problems of a document in sentences for its author.
 
-Turns errors of any pydantic model into a path, a short sentence, and a likely suggestion. This
-module must not depend on any particular document.
+This module turns the errors of any pydantic model into a path, a short sentence, and a likely fix.
+It must not depend on any particular document.
 """
 
 import re
@@ -54,11 +54,12 @@ _STATEMENTS = {
     "too_short": "must have at least {min_length} entries",
     "unexpected_keyword_argument": "unknown field",
 }
-# The longest list of known names that is still helpful in a sentence.
+# Maximum number of known names to list in a message.
 _FEW = 12
-# Longer integers have more than 60 digits, and Python refuses to convert the longest to text.
+# Longer integers have more than 60 digits, and Python refuses to convert very long integers to
+# text.
 _LONG_BITS = 200
-# YAML reads unquoted text like `yes`, `1.10`, and `2026-11-21` as these types.
+# YAML parses unquoted text like `yes`, `1.10`, and `2026-11-21` as these types.
 _QUOTABLE = (bool, int, float, date, datetime)
 
 
@@ -82,14 +83,14 @@ class Problem:
 
 
 class SpecError(ValueError):
-    """A document is not a valid pipeline or attempt.
+    """Raised if a document is not a valid pipeline or attempt.
 
     Attributes:
         problems: all problems, at least one.
     """
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
-        """Store the problems. The message has a line for each problem."""
+        """Store the problems. The message has one line per problem."""
         super().__init__("\n".join(map(str, problems)))
         self.problems = problems
 
@@ -104,7 +105,7 @@ def problems_of(error: ValidationError, model: type[BaseModel], at: str) -> tupl
             the document itself.
 
     Returns:
-        One problem for each place, in pydantic's order; never empty.
+        One problem per path, in pydantic's order; never empty.
     """
     by_path: dict[str, list[Problem]] = {}
     for details in error.errors(include_url=False):
@@ -114,9 +115,9 @@ def problems_of(error: ValidationError, model: type[BaseModel], at: str) -> tupl
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Suggest the closest known word. If no word is close, list all words if they are few."""
+    """Suggest the closest known name. If no name is close, list all names, unless they are many."""
     names = list(known)
-    # Ignore the style of spelling: `min_words` and `min-words` mean `minWords`.
+    # Ignore hyphens, underscores, and case: `min_words` and `min-words` mean `minWords`.
     folded = {_folded(name): name for name in names}
     close = get_close_matches(_folded(word), folded, n=1, cutoff=0.6)
     if close:
@@ -125,7 +126,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def show(value: object) -> str:
-    """Format a value of a document for a sentence, in YAML's notation."""
+    """Format a value from a document for a message, in YAML notation."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, Mapping):
@@ -142,7 +143,7 @@ def show(value: object) -> str:
 def _problem_of(details: ErrorDetails, model: type[BaseModel], at: str) -> Problem:
     location, type_ = details["loc"], details["type"]
     if type_ in ("extra_forbidden", "unexpected_keyword_argument"):
-        # The last part is the unknown field itself, which no model contains.
+        # The last segment is the unknown field itself, so look up the location of its parent.
         return _unknown_field(find_location(model, at, location[:-1]), str(location[-1]))
     context = {name: _bare(value) for name, value in details.get("ctx", {}).items()}
     path = find_location(model, at, location).path
@@ -177,7 +178,7 @@ def _expectation(details: ErrorDetails, context: Mapping[str, Any]) -> str:
         return str(context["expected"])
     if type_ == "string_pattern_mismatch":
         return f"text that matches {context['pattern']}"
-    # Nearly all other messages of pydantic start this way, and the rest is readable.
+    # Nearly all other pydantic messages start this way. The others are readable unchanged.
     spoken = re.fullmatch(r"Input should be (.+)", details["msg"], flags=re.DOTALL)
     return spoken[1] if spoken else ""
 
@@ -195,7 +196,7 @@ def _suggestion(details: ErrorDetails, context: Mapping[str, Any]) -> str:
 
 
 def _united(problems: list[Problem]) -> Problem:
-    """Join the problems that the branches of a union report for the same value."""
+    """Merge the problems that the branches of a union report for the same value."""
     first = problems[0]
     # Splits `must be text, not 5` into `text` and `, not 5`.
     parts = [re.fullmatch(r"must be (.+?)(, not .+)", each.message) for each in problems]
@@ -207,7 +208,7 @@ def _united(problems: list[Problem]) -> Problem:
 
 
 def _bare(value: Any) -> Any:
-    """Write a bound that is a whole number as an integer: 0, not 0.0."""
+    """Convert a float bound with an integer value to an integer: 0, not 0.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
