@@ -101,8 +101,8 @@ def problems_of(error: ValidationError, model: type[BaseModel], at: str) -> tupl
     Args:
         error: the error from validating the model.
         model: the validated model.
-        at: path of the model's object in the document, such as `spec.stages[2].with`; "" for
-            the document itself.
+        at: path of the model's object in the document, such as `spec.stages[2].with`; "" for the
+            document itself.
 
     Returns:
         One problem per path, in pydantic's order; never empty.

@@ -61,8 +61,8 @@ def parse_memory(value: object) -> int:
         Bytes, rounded up to a whole number; at least 1.
 
     Raises:
-        ValueError: if the value is not a quantity, is zero, has a suffix for less than a byte
-            (as in `400m`), or is at least 8Ei.
+        ValueError: if the value is not a quantity, is zero, has a suffix for less than a byte (as
+            in `400m`), or is at least 8Ei.
     """
     amount = _parse_quantity(value, _MEMORY_LIKE)
     if amount == 0:

@@ -180,8 +180,7 @@ class EvidenceRecord(Record):
 
         Args:
             now: current time in seconds since the epoch. Used if the evidence has no time, or a
-                later
-                time, which comes from a wrong clock.
+                later time, which comes from a wrong clock.
         """
         time = evidence.time
         if time is None or (now is not None and time > now):

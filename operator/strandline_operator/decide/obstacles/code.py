@@ -20,8 +20,8 @@ def find_missing_code(facts: Pass) -> Block | None:
     Nothing is reported after an attempt was launched, because the attempt uses its own copy.
     """
     view, name = facts.view, facts.spec.code.config_map
-    # The operator reads the code only if an attempt may be created. Otherwise, it being absent
-    # means nothing.
+    # The operator reads the code only if an attempt may be created, so otherwise `view.code` is
+    # None even if the ConfigMap exists.
     if name is None or not may_launch(view.pipeline, facts.newest):
         return None
     # A pod that mounts a missing ConfigMap would never start.
