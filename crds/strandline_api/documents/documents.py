@@ -52,7 +52,10 @@ def _explain_other(document: object) -> Problem:
 
 
 def _find_unknown_kind(document: Mapping[Any, Any]) -> tuple[Problem, ...]:
-    """Return a problem if the kind is unknown. Otherwise every field would be reported as well."""
+    """Return the problem if kind or version is unknown.
+
+    Validation would otherwise report every field as well.
+    """
     kind = document.get("kind")
     if kind is not None and kind != PIPELINE.name:
         # The message already contains the only known kind, so suggest it only for a close

@@ -44,7 +44,7 @@ class PastAttempt:
 
     @property
     def made_progress(self) -> bool:
-        """Return True if the attempt finished 1% of the remaining sources, and at least one."""
+        """Return True if at least 1% of the remaining sources, and at least one, were finished."""
         # Negating twice rounds the quotient up.
         return self.finished >= max(1, -(-(self.remaining or 0) // 100))
 
@@ -187,7 +187,7 @@ def back_off(policy: RetryPolicy, number: int) -> float:
     if delay and policy.backoff == "exponential":
         try:
             delay *= float(policy.multiplier) ** (number - 1)
-        # The power of a late retry exceeds the range of floats, long after the limit applies.
+        # The power overflows for a late retry. The limit applied long before.
         except OverflowError:
             return limit
     return min(delay, limit)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 class Treatment(StrEnum):
     """How a cause is treated: which budget pays for another attempt, if any.
 
-    `WAITED` needs no budget: the attempt did not start, and attempts follow until there is room.
+    `WAITED` needs no budget: the attempt did not start, and attempts follow until there is
+    capacity.
     """
 
     DISRUPTION = "disruption"

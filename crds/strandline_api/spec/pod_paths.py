@@ -63,7 +63,7 @@ VARIABLE_PREFIXES: Final = ("STRANDLINE_", "RAY_")
 
 
 def digest_config(data: Mapping[str, str]) -> str:
-    """Return a digest that distinguishes an attempt's ConfigMap from a namesake."""
+    """Return a digest that distinguishes ConfigMaps of the same name by their content."""
     # The order of keys must not change the digest.
     text = json.dumps(dict(data), sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

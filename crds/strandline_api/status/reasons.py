@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class ConditionType(StrEnum):
-    """The subject of a condition."""
+    """Types of conditions."""
 
     SUCCEEDED = "Succeeded"
     STALLED = "Stalled"

@@ -99,7 +99,8 @@ class KubernetesApi:
         note: Note = lambda *_: None,
         clock: ServerClock | None = None,
     ) -> None:
-        # Each stream occupies a connection, and each watched namespace has five streams.
+        # Do not limit connections: each stream occupies one, and each watched namespace has five
+        # streams.
         configuration.connection_pool_maxsize = _NO_LIMIT
         self._client = ApiClient(configuration)
         self._client.user_agent = agent

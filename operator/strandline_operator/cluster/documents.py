@@ -148,7 +148,7 @@ def cut_line(line: bytes) -> bytes:
 def open_cutting_session(
     security: ssl.SSLContext, headers: Mapping[str, str]
 ) -> aiohttp.ClientSession:
-    """Open a session with truncated responses and without a limit on connections."""
+    """Open a session whose responses truncate deep JSON, and whose connections are unlimited."""
     connector = aiohttp.TCPConnector(limit=0, ssl=security)
     return aiohttp.ClientSession(
         connector=connector, headers=headers, response_class=CuttingResponse

@@ -11,7 +11,8 @@ from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.enums import Trigger
 from strandline_api.status.pipeline_status import PipelineStatus
 
-# Seconds by which synchronized clocks, such as those of two successive operators, never differ.
+# Minimum difference in seconds that proves a wrong clock. Synchronized clocks, such as those of two
+# successive operators, differ by less.
 LEAST_STEP = 60.0
 
 

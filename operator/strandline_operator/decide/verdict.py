@@ -87,7 +87,7 @@ class PassState:
 
     @property
     def attempts(self) -> tuple[AttemptObject, ...]:
-        """The attempts by number, with statuses that include the changes decided so far."""
+        """The attempts in order of number. Statuses include the changes decided so far."""
         changed = self.decided.attempts
         return tuple(
             replace(attempt, status=changed.get(attempt.meta.name, attempt.status))
@@ -145,7 +145,7 @@ def _make_plan(facts: Pass, decided: Verdict) -> PassPlan:
     pipeline = _find_pipeline_change(facts, decided)
     attempts = _find_attempt_changes(facts, decided)
     pause = max(facts.limits.resync, _REST_SECONDS if decided.is_at_rest else 0.0)
-    # Past times need no wake.
+    # Ignore times in the past.
     wakes = [time for time in decided.wakes if time is not None and time > facts.now]
     return PassPlan(
         pipeline=pipeline,

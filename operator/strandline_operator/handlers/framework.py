@@ -44,7 +44,7 @@ class NoMemory(kopf.DiffBaseStorage):
 
 
 class Backoffs:
-    """Retry delays that never run out, because kopf would end the operator if they did."""
+    """Endless retry delays. kopf would end the operator after the last delay."""
 
     def __iter__(self) -> Iterator[float]:
         """Yield delays in seconds, growing to half a minute."""

@@ -46,7 +46,7 @@ def _is_free(field: str) -> str:
     return " && ".join(f"!self.{field}.startsWith('{prefix}')" for prefix in VARIABLE_PREFIXES)
 
 
-# List the fields for a rule that counts the present fields, which CEL cannot count otherwise.
+# Fields that a rule checks individually, because CEL has no function to count present fields.
 _ORIGINS = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
 _ORIGIN_COUNT = " + ".join(f"(has(self.{name}) ? 1 : 0)" for name in _ORIGINS)
 

@@ -234,7 +234,8 @@ def _remove(scene: Scene, end_time: float) -> Iterator[Action]:
         if not cluster.meta.is_deleting:
             yield Delete(Resource.RAYCLUSTER, cluster.meta.name, cluster.meta.uid)
     for pod in scene.pods:
-        # A forced deletion is a new request, so send it even if the pod is already terminating.
+        # Force the deletion even if the pod is already terminating, because that ends the grace
+        # period.
         if is_forced or not pod.meta.is_deleting:
             grace = 0 if is_forced else None
             yield Delete(Resource.POD, pod.meta.name, pod.meta.uid, grace=grace)

@@ -253,7 +253,8 @@ def find_end(scene: Scene) -> Evidence | None:
     """Return the reason why an attempt failed, or None if it is running or completed."""
     rayjob, outcome = scene.rayjob, read_outcome(scene.status)
     is_deleted = _is_deleted(scene)
-    # Deleting the RayJob interrupts the driver, so then an interruption is not the driver's reason.
+    # Deleting the RayJob interrupts the driver, in which case the interruption is not the driver's
+    # own reason.
     if outcome is not None and not (is_deleted and outcome.cause in _BY_TEARDOWN):
         return outcome
     # A later deletion of the RayJob does not turn a completed attempt into a failed one.
@@ -354,7 +355,7 @@ def weigh(status: AttemptStatus) -> tuple[Evidence, ...]:
     if any(is_of(record, Role.HEAD) and record.cause in _OWN_LOSSES for record in records):
         records = tuple(record for record in records if not is_of(record, Role.WORKER))
     outcome = read_outcome(status)
-    # An interrupted driver reports no reason of its own, so then the deletion remains the cause.
+    # An interrupted driver reports no reason of its own, in which case the deletion is the cause.
     if outcome is not None and outcome.cause not in _BY_TEARDOWN:
         records = tuple(each for each in records if each.details.get("reason") != _DELETED)
     return tuple(record.evidence for record in records)

@@ -32,8 +32,8 @@ from strandline_operator.decide.scene import Scene, is_head
 from strandline_operator.model.objects import Pod
 from strandline_operator.render.pods.spot import HEAD, list_fallbacks, list_spot
 
-# Seconds of work after which pods count as placed. A node that is lost earlier has hardly advanced
-# the run.
+# Seconds of work after which a group's wait for spot nodes starts over. A node that is lost earlier
+# has hardly advanced the run.
 WORKED_SECONDS = 300.0
 _TAKEN = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 

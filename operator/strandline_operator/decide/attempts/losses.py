@@ -29,7 +29,7 @@ _HEAD_SLACK = 30.0
 BY_FORCE, DELETED, GONE = "PodDeletedByForce", "PodDeleted", "PodGone"
 _NAMELESS = frozenset({BY_FORCE, DELETED, GONE})
 DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
-# Losses of workers that are counted and reported.
+# Causes of worker losses that are counted and reported.
 _COUNTED = DISRUPTIONS | {Cause.OOM_KILLED}
 # How precisely each disruption names its origin. Reasons that are not listed are the most precise.
 _RANKS: dict[str, int] = {

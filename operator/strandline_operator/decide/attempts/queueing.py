@@ -71,7 +71,7 @@ def find_queue_obstacle(scene: Scene) -> Block | None:
     if rayjob is None:
         return None
     holder = find_holder(rayjob.meta)
-    # Only the scheduler's settings show that a queue can never admit an attempt.
+    # Report this first, because nothing else shows that a queue can never admit an attempt.
     misfit = holder.explain_misfit(rayjob, is_queued=scene.is_queued)
     if misfit:
         return Block(Reason.QUEUE_UNFIT, misfit)

@@ -32,7 +32,7 @@ from strandline_operator.model.objects import Pod
 # Seconds for which an exhausted quota is tolerated, because terminating pods may still use the
 # quota. KubeRay retries at least eight times in this period.
 _QUOTA_WAIT = 10.0
-PAST = 0.1  # tolerance in seconds for a time that must have passed
+PAST = 0.1  # seconds added to a deadline, so that it has passed for certain
 
 
 def find_stop(scene: Scene) -> Evidence | None:
@@ -105,7 +105,7 @@ def _describe_replaced(name: str, *, is_deleted: bool) -> Evidence:
 def _is_later(head: Pod, running_time: float) -> bool:
     """Return True if a head was created after the driver's start, or at an unknown time.
 
-    A head that was created earlier may be replaced.
+    Replacing a head that was created earlier is harmless.
     """
     return not head.meta.created or head.meta.created > running_time
 

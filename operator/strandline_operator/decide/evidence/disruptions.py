@@ -76,13 +76,13 @@ REJECTIONS = frozenset(
 )
 _OUT_OF = "OutOf"
 _BY_API = "EvictionByEvictionAPI"
-_BY_SCHEDULER = "Preemption"  # prefix of two conditions, current and former
+_BY_SCHEDULER = "Preemption"  # prefix of the current and the former condition
 _BY_TAINT, _BY_GC, _BY_KUBELET = (
     "DeletionByTaintManager",
     "DeletionByPodGC",
     "TerminationByKubelet",
 )
-# Written by containerd and the kubelet for a container that was lost in a restart.
+# Reason that containerd and the kubelet write for a container that was lost in a restart.
 LOST_CONTAINER = "ContainerStatusUnknown"
 _LOST_BY_RUNTIME, _LOST_CODE = "Unknown", 255
 _AGAIN = "Failed, then again Pending"

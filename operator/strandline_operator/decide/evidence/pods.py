@@ -137,7 +137,7 @@ def find_outcome(pod: Pod) -> DriverOutcome | None:
 def locate_kill(kill: Evidence, pods: Iterable[Pod]) -> Evidence:
     """Add details about the killed pod, found by address, to evidence of an out-of-memory kill."""
     match = _RAY_ADDRESS.search(kill.message)
-    # Only evidence from Ray lacks the pod.
+    # Only evidence from Ray does not name the pod.
     if kill.source != RAY or kill.cause is not Cause.OOM_KILLED or match is None:
         return kill
     pod_of_address = next((pod for pod in pods if pod.ip == match[1]), None)

@@ -185,7 +185,8 @@ def _find_end(case: _Check) -> PreflightFinding | None:
     pod = None if case.own is None else case.own.pod
     if pod is None:
         return None
-    # Ignore sidecars that the cluster injects: they may fail or never end, whatever the pipeline.
+    # Ignore sidecars that the cluster injects, because they may fail or never end regardless of the
+    # pipeline.
     checks = [each for each in pod.containers if each.name == CONTAINER]
     # Consider init containers only if the check has not ended: a restartable sidecar is an init
     # container that ends after the check.
@@ -198,8 +199,8 @@ def _find_end(case: _Check) -> PreflightFinding | None:
         is_passed = is_over or pod.phase == "Succeeded"
         return PreflightFinding(PreflightVerdict.PASSED) if is_passed else None
     outcome = find_outcome_line(failure.message)
-    # Only an outcome line shows an error in the pipeline. Without it, the image may lack the
-    # command.
+    # Only an outcome line proves an error in the pipeline. Without an outcome line, the image may
+    # be the problem, for example if it lacks the command.
     if outcome is not None and failure.exit_code == outcome.exit_code == ExitCode.BAD_SPEC:
         return PreflightFinding(PreflightVerdict.FAILED, outcome.message)
     lines = failure.message.strip().splitlines() or [failure.reason]

@@ -160,7 +160,7 @@ def dispatch(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _find_wait(facts: Pass, status: PipelineStatus, due: float) -> Verdict | None:
-    """Return the time of the next check if the due attempt must wait, or else None."""
+    """Return a verdict with the time of the next check, or None if the attempt need not wait."""
     is_first = status.retry_trigger is Trigger.RUN
     # The run became due in this pass, which has not read its predecessors yet.
     if is_first and facts.spec.predecessors and facts.view.others is None:

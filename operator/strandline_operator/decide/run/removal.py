@@ -42,7 +42,7 @@ def remove(facts: Pass, standing: PassState) -> Verdict:
         if not leftover.meta.is_deleting
     )
     wake = Verdict(wakes=(facts.now + facts.limits.settle,))
-    # Only without pods is it certain that nothing writes to the volume.
+    # Nothing writes to the volume once all pods are gone.
     if not pods:
         freed = Verdict(actions=(*actions, SetFinalizer(is_set=False)))
         return freed.then(report_deletion(facts, standing, "")).then(wake)

@@ -41,7 +41,7 @@ class ClaimMemory:
                 that uses the claim.
 
         Raises:
-            ApiError: reading failed for a reason other than a missing permission.
+            ApiError: if reading failed for a reason other than a missing permission.
         """
         key = (pipeline, name)
         entry = self._entries.find(key, now) if may_be_old else None

@@ -119,7 +119,8 @@ def _list_tokens(order: Order) -> list[tuple[str, str]]:
 def render_worker(order: Order, group: WorkerGroup) -> Template:
     """Render a worker pod of a group."""
     container = _container(WORKER_CONTAINER, order, group, group.name)
-    # The Secret is optional. Without it, the node of a terminating worker is simply lost.
+    # The Secret is optional. Without it, a terminating worker can't notify the driver, and the data
+    # on its node is lost.
     secret = {"name": order.name, "key": NOTICE_KEY, "optional": True}
     value = {"valueFrom": {"secretKeyRef": secret}}
     container["env"].append({"name": NOTICE_TOKEN_VARIABLE, **value})

@@ -36,13 +36,13 @@ class RoomKind(StrEnum):
 
 
 class RoomFinding(NamedTuple):
-    """What a pod without a node can expect, according to a scheduler or autoscaler.
+    """Prospects of a pod without a node, as reported by a scheduler or autoscaler.
 
     Attributes:
         kind: whether the pod can expect a node.
         speaker: the reporting program.
         words: the message of that program.
-        is_certain: for `NEVER_FITS`, whether the program knows all possible nodes.
+        is_certain: for `NEVER_FITS`, whether the program considers all possible nodes.
         is_guess: for `NO_ROOM`, whether the sizes of existing nodes are unknown.
     """
 

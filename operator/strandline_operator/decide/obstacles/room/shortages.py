@@ -81,7 +81,7 @@ def find_worker_shortage(scene: Scene) -> Block | None:
 
 
 def find_misfit(scene: Scene) -> tuple[Pod, RoomFinding] | None:
-    """Return a pod that fits no node, if the reporting program knows all possible nodes."""
+    """Return a pod that fits no node, if the reporting program considers all possible nodes."""
     return next(
         (
             (pod, finding)
@@ -105,7 +105,7 @@ def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
 def list_shortages(scene: Scene) -> list[tuple[Pod, RoomFinding | None]]:
     """Return the pods without a node that delay an attempt, head first, with their prospects.
 
-    The prospect is None if no report explains the wait.
+    The prospects are None if no report explains the wait.
     """
     pods = list_unplaced(scene.pods)
     # Once the driver is running, only groups without a running worker are delayed.
@@ -152,7 +152,7 @@ def find_wait_start(scene: Scene, pod: Pod) -> float:
 
 
 def _find_longest(scene: Scene, pod: Pod) -> float:
-    """Return the longest wait in seconds for a pod whose fit on any node is unknown."""
+    """Return the longest wait in seconds for a pod that may be too large for all nodes."""
     # After the operator raised the memory of a group, the pod may be larger than all nodes.
     is_raised = find_group(pod) in scene.attempt.spec.memory
     return _LONGEST_IF_RAISED if is_raised else _LONGEST_GUESS

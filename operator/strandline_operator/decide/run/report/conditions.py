@@ -109,7 +109,7 @@ def _show_kind(
     # A failed run needs a person's attention, which Stalled signals to tools.
     if summary.truth == "False":
         return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
-    # The run waits until a user edits one of the pipelines, or has inspected the held pods.
+    # The run waits for a user, who has to edit one of the pipelines, or to inspect the held pods.
     if summary.reason in {Reason.COMES_AFTER_ITSELF, Reason.HELD}:
         return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
     is_open = summary.truth == "Unknown"

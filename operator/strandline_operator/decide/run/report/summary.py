@@ -223,7 +223,7 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
         )
     state = _word_wait(facts, status, due)
     waiting = Reason.WAITING_TO_RETRY
-    # The retry sentence comes first, and the limit follows.
+    # Shorten the state to the sentence about the retry. A memory limit may follow it.
     forms = (state.partition("; ")[0], f"next attempt at {format_time(due)}")
     return ConditionSummary(PipelinePhase.WAITING, "Unknown", waiting, state, state, forms)
 
