@@ -1,8 +1,7 @@
-"""Writes the parts of the Helm chart that derive from the models and the schema of the values.
+"""Generates the parts of the Helm chart that derive from the API models and the values schema.
 
-The chart's copy of the definitions is a template, because Helm never upgrades definitions in a
-chart's `crds` folder. This module must not depend on the location of the chart, or on how its
-templates use a value.
+The chart contains the CRDs as templates, because Helm never upgrades CRDs in a chart's `crds`
+folder. This module must not depend on where the chart is, or on how its templates use a value.
 """
 
 import json
@@ -17,7 +16,8 @@ Node = dict[str, Any]
 POLICY = "retryPolicy"
 _IF = "{{- if .Values.crds.install }}\n"
 _END = "{{- end }}\n"
-# Helm keeps objects with this annotation on uninstall, and if an upgrade omits them.
+# Helm keeps objects with this annotation when the release is uninstalled, and when an upgrade no
+# longer contains them.
 _KEEP = "  annotations:\n    helm.sh/resource-policy: keep\n"
 _LABELS = '  labels:\n    {{- include "strandline.labels" . | nindent 4 }}\n'
 _KUBERNETES = ("x-kubernetes-int-or-string", "x-kubernetes-list-type", "nullable")
@@ -35,10 +35,10 @@ refused, so that a misspelt one is noticed.
 
 
 def render_template(definition: str) -> str:
-    """Turn a definition's YAML into a template of the chart.
+    """Turn a CRD's YAML into a template of the chart.
 
     Raises:
-        ValueError: if the definition lacks the line after which the metadata is inserted.
+        ValueError: if the YAML lacks the line after which the metadata is inserted.
     """
     before, name, after = definition.partition("\nmetadata:\n  name: ")
     if not name or "{{" in definition:
@@ -48,7 +48,7 @@ def render_template(definition: str) -> str:
 
 
 def render_schema(text: str, definition: Node) -> str:
-    """Insert the retry policy of pipelines into the schema of the values."""
+    """Insert the pipeline's retry policy into the values schema."""
     schema = json.loads(text)
     version = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     policy = _translate(version["properties"]["spec"]["properties"]["retry"])
@@ -57,12 +57,12 @@ def render_schema(text: str, definition: Node) -> str:
 
 
 def render_values(schema: Node) -> str:
-    """Render all values with their defaults, each below its description."""
+    """Render `values.yaml`: all values with their defaults, each below its description."""
     return _HEADER + "\n".join(_list_values(schema, ""))
 
 
 def render_readme(schema: Node) -> str:
-    """Render the page with all values."""
+    """Render the chart's README, which lists all values."""
     rows = "".join(f"| {' | '.join(row)} |\n" for row in _list_rows(schema, ""))
     policy = schema["definitions"][POLICY]
     fields = "".join(f"| {' | '.join(row)} |\n" for row in _list_rows(policy, ""))
@@ -74,7 +74,7 @@ def render_readme(schema: Node) -> str:
 
 
 def _translate(node: Mapping[str, Any]) -> Node:
-    """Convert a structural schema of Kubernetes to plain JSON schema, without unknown fields."""
+    """Convert a Kubernetes structural schema to plain JSON Schema that rejects unknown fields."""
     plain = {key: value for key, value in node.items() if key not in _KUBERNETES}
     if node.get("nullable"):
         plain["anyOf"] = [*node["anyOf"], {"type": "null"}]

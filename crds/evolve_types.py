@@ -1,6 +1,6 @@
-"""Mypy plugin that checks calls of `evolve`: field names of the model, and types of the values.
+"""Mypy plugin that checks calls of `evolve`: field names and value types must match the model.
 
-Python's signatures cannot express this, so a mypy hook gives each call its own signature. The
+Python's type hints cannot express this rule, so a mypy hook gives each call its own signature. The
 plugin is not shipped.
 """
 
@@ -29,14 +29,14 @@ class EvolvePlugin(Plugin):
 
 def _name_fields(context: FunctionSigContext) -> CallableType:
     signature = context.default_signature
-    # The plain signature already rejects a call without a model.
+    # The declared signature already rejects a call without a model.
     if not context.args[0]:
         return signature
     model = get_proper_type(context.api.get_expression_type(context.args[0][0]))
     if isinstance(model, TypeVarType):
         model = get_proper_type(model.upper_bound)
     fields = _list_fields(model.type) if isinstance(model, Instance) else {}
-    # The plain signature would accept any name.
+    # The declared signature would accept any name.
     if not fields:
         context.api.fail("evolve takes a model of one known class", context.context)
     return signature.copy_modified(
@@ -51,7 +51,7 @@ def _list_fields(model: TypeInfo) -> dict[str, Type]:
     for base in model.mro:
         for name in base.metadata.get(METADATA, {}).get("fields", {}):
             node = model[name].node
-            # An unknown type would accept any value.
+            # If the type were unknown, mypy would accept any value.
             assert isinstance(node, Var)
             assert node.type is not None
             fields[name] = node.type
@@ -59,6 +59,6 @@ def _list_fields(model: TypeInfo) -> dict[str, Type]:
 
 
 def plugin(version: str) -> type[Plugin]:
-    """Return the plugin class. Mypy calls this function by its name."""
+    """Return the plugin class. Mypy looks this function up under the name `plugin`."""
     del version
     return EvolvePlugin

@@ -1,4 +1,4 @@
-"""Writes the CustomResourceDefinitions and derived files, or checks the existing files."""
+"""Writes the CRDs and the files derived from them, or checks that existing files are current."""
 
 import argparse
 import json

@@ -46,12 +46,12 @@ _PAID_BY = {
 
 
 def render_reference(kinds: Iterable[Node]) -> str:
-    """Render the page with all fields of some definitions."""
+    """Render the reference page with all fields of the given CRDs."""
     return "\n".join([_INTRODUCTION, *(line for kind in kinds for line in _describe_kind(kind))])
 
 
 def render_failures(page: str) -> str:
-    """Replace the tables of a page, each between two comments that name the table.
+    """Replace the tables of a page. Two comments that name a table mark its start and end.
 
     Raises:
         KeyError: if the page names an unknown table.
@@ -110,7 +110,7 @@ def _describe_kind(definition: Node) -> Iterator[str]:
 
 
 def _describe_part(path: str, node: Node) -> Iterator[str]:
-    """Yield a table for the fields of a part, and a table for each field with fields of its own."""
+    """Yield a table of an object's fields, and another table for each field that is an object."""
     yield f"### `{path}`\n\n{node['description']}\n"
     yield _table(("field", "type", "default", "meaning"), _list_fields(node, deep=False))
     yield from _list_rules(node, deep=False)

@@ -1,6 +1,6 @@
-"""The contract between the cluster side and the data side of Strandline.
+"""The contract between the operator and the runtime of Strandline.
 
-Names, exit codes, causes, and the fields of the API live here. Both sides import this package,
-which imports neither of them. Modules are imported individually: a worker that needs the causes
-need not load the models of a manifest.
+This package defines names, exit codes, causes, and the fields of the API. Operator and runtime
+import this package, which imports neither. Modules are imported individually: a worker that needs
+the causes need not load the models of a manifest.
 """

@@ -1,8 +1,8 @@
-"""Base of all API objects: spelling of fields, and strictness.
+"""Base class of all API objects, which defines the spelling of fields and strict validation.
 
 A file means the same on a laptop as on a cluster, so these models are as strict as the API server:
-no unknown fields, no text in place of a number, and null means "not given". This module must not
-depend on any particular field.
+they reject unknown fields and text in place of a number, and treat null as "not given". This module
+must not depend on any particular field.
 """
 
 import re
@@ -28,7 +28,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 class ApiModel(BaseModel):
-    """Base of all objects: camelCase in YAML, snake_case in Python, frozen, no extra fields."""
+    """Base of all API objects: camelCase in YAML, snake_case in Python, immutable, strict."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -70,13 +70,13 @@ def evolve(model: AnyModel, **changes: object) -> AnyModel:
 
 
 def validated_by(*rules: tuple[str, str]) -> ConfigDict:
-    """Return a configuration with CEL rules for the API server, each with its error message."""
+    """Return a model configuration with CEL rules for the API server, with their error messages."""
     extensions: JsonValue = [{"rule": rule, "message": message} for rule, message in rules]
     return ConfigDict(json_schema_extra={"x-kubernetes-validations": extensions})
 
 
 def keyed_by(name: str) -> dict[str, JsonValue]:
-    """Return schema keys that make the entries of a list unique by the field `name`."""
+    """Return schema keys that require unique values of the field `name` in a list."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [name]}
 
 
@@ -84,13 +84,13 @@ def keyed_by(name: str) -> dict[str, JsonValue]:
 class Matching:
     """Rejects text that does not match a pattern, and adds the pattern to the schema.
 
-    Used in `Annotated[str, Matching(…)]`. Pydantic expands it according to the protocol
+    Use it as `Annotated[str, Matching(…)]`. Pydantic expands it through the protocol
     `annotated_types.GroupedMetadata`.
 
     Attributes:
-        pattern: regular expression without anchors, with the same meaning in Python and Go.
-        like: description of the text, for the message "must be …, not …".
-        longest: greatest length in characters.
+        pattern: regular expression without anchors that means the same in Python and Go.
+        like: description of valid text, for the message "must be …, not …".
+        longest: maximum length in characters.
     """
 
     pattern: str
@@ -99,7 +99,7 @@ class Matching:
     __is_annotated_types_grouped_metadata__: ClassVar[Literal[True]] = True
 
     def __iter__(self) -> Iterator[object]:
-        """Yield the check and the schema."""
+        """Yield the validator and the schema keys."""
         yield AfterValidator(self.check)
         yield WithJsonSchema(
             {"type": "string", "pattern": f"^({self.pattern})$", "maxLength": self.longest}
@@ -113,15 +113,16 @@ class Matching:
         """
         if len(text) > self.longest:
             raise ValueError(f"must have at most {self.longest} characters, not {len(text)}")
-        # Match the whole text: `$` in Python also matches before a line break at the end.
+        # Match the whole text: in Python, `$` also matches before a line break at the end.
         if re.fullmatch(self.pattern, text) is None:
             raise ValueError(f"must be {self.like}, not {shorten(text)}")
         return text
 
 
 def distinct(values: tuple[T, ...]) -> tuple[T, ...]:
-    """Reject a list with duplicate values, because the list represents a set."""
-    # Compare by equality, because entries need not be hashable. Lists of specs are short.
+    """Reject a list with duplicate values, for fields that represent a set."""
+    # Compare by equality, because entries may be unhashable. Lists in specs are short, so the
+    # quadratic search is fast enough.
     repeated = next((value for at, value in enumerate(values) if value in values[:at]), None)
     if repeated is not None:
         raise ValueError(f"must not contain {shorten(str(repeated))} twice")

@@ -1,8 +1,8 @@
 """Computes names of objects from the pipeline's name and the attempt's number.
 
 A process that restarts after a crash finds its earlier objects by computing the same names, so
-these functions never change. Two pipelines never get the same name: a shortened or altered name
-contains a digest of the full name, and so does a name that only looks altered. This module must not
+these functions must never change. Two pipelines never get the same name: if a name was shortened or
+altered, or looks as if it was, the result contains a digest of the full name. This module must not
 depend on the purpose of the objects.
 """
 
@@ -18,7 +18,7 @@ CATEGORY = "curation"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The names under which the API server serves a kind."""
+    """The names of a Kubernetes kind: for manifests, URLs, and kubectl."""
 
     name: str
     list_name: str
@@ -28,7 +28,7 @@ class Kind:
 
     @property
     def resource(self) -> str:
-        """The plural with the group, which is also the name of the CRD object."""
+        """Plural and group, which is also the name of the CRD object."""
         return f"{self.plural}.{GROUP}"
 
 
@@ -48,9 +48,9 @@ ATTEMPT = Kind(
 )
 
 
-# Kubernetes allows no longer names of objects.
+# Kubernetes rejects longer object names.
 MAX_OBJECT_NAME = 253
-# KubeRay appends to the name of a RayJob, and rejects longer names.
+# KubeRay appends a suffix to RayJob names, and rejects longer names.
 MAX_RAYJOB_NAME = 47
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -60,7 +60,7 @@ _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 # pipelines share a name.
 _DIGEST_LIKE = re.compile(r".*-x[0-9a-f]{16}", re.DOTALL)
 _CLAIM = "ledger"
-# Names of a pipeline's attempts have the same prefix up to this many digits.
+# Reserve space for this many digits, so that the names of a pipeline's attempts share a prefix.
 _USUAL_DIGITS = 6
 
 
@@ -85,7 +85,7 @@ def name_rayjob(pipeline: str, number: int) -> str:
 
 
 def name_code(pipeline: str, number: int) -> str:
-    """Return the name of the ConfigMap with an attempt's code: `corpus-3-code`.
+    """Return the name of the ConfigMap with the code for an attempt: `corpus-3-code`.
 
     Raises:
         ValueError: if the number is negative.
@@ -94,17 +94,17 @@ def name_code(pipeline: str, number: int) -> str:
 
 
 def name_claim(pipeline: str) -> str:
-    """Return the name of the claim with a pipeline's ledger: `corpus-ledger`."""
+    """Return the name of the claim that stores a pipeline's ledger: `corpus-ledger`."""
     return _join(pipeline, _CLAIM, SUBDOMAIN, MAX_OBJECT_NAME)
 
 
 def name_preflight(pipeline: str) -> str:
-    """Return the name of the preflight Job of a pipeline: `corpus-preflight`, a valid label."""
+    """Return the name of a pipeline's preflight Job: `corpus-preflight`, also valid as a label."""
     return _join(pipeline, "preflight", _LABEL, MAX_LABEL)
 
 
 def name_network(pipeline: str, digest: str) -> str:
-    """Return the name of the NetworkPolicy for a pipeline's check and commands.
+    """Return the name of the NetworkPolicy for a pipeline's preflight and command pods.
 
     An example is `corpus-network-1f…`.
 
@@ -115,7 +115,7 @@ def name_network(pipeline: str, digest: str) -> str:
 
 
 def fit_name(pipeline: str, longest: int, shape: re.Pattern[str] = SUBDOMAIN) -> str:
-    """Return a name unchanged if it is short and valid, or else a name with a digest of it.
+    """Return a name unchanged if it is short and valid. Otherwise, return a name with its digest.
 
     Args:
         pipeline: any name.
@@ -137,44 +137,46 @@ def _format_number(number: int) -> str:
 
 
 def _join(pipeline: str, end: str, shape: re.Pattern[str], longest: int) -> str:
-    # The subtracted 1 is the hyphen.
+    # Subtract 1 for the hyphen.
     left = longest - 1 - max(len(end), _USUAL_DIGITS)
     return f"{fit_name(pipeline, left, shape)}-{end}"
 
 
 def _digest(pipeline: str, left: int) -> str:
     """Return a label of at most `left` characters that ends with a digest of the name."""
-    # Any text must have a name here: a document with an invalid name is rejected elsewhere.
+    # Every text needs a name here, even if it is invalid: other code rejects documents with invalid
+    # names.
     encoded = pipeline.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
     readable = re.sub(r"[^a-z0-9]+", "-", pipeline.lower()).strip("-")
     # Names of RayJobs must start with a letter.
     if not readable[:1].isalpha():
         readable = f"p-{readable}"
-    # The subtracted 2 is the separator `-x`, and the cut may leave a hyphen at the end.
+    # Subtract 2 for the separator `-x`. Truncation may leave a hyphen at the end.
     return f"{readable[: left - len(digest) - 2].rstrip('-')}-x{digest}"
 
 
 PIPELINE_UID_LABEL = f"{GROUP}/pipeline-uid"
 PIPELINE_LABEL = f"{GROUP}/pipeline"
 ATTEMPT_LABEL = f"{GROUP}/attempt"
-# Labels of pods: the role (`head`, `worker`, or `submitter`), and the name of the worker group.
+# Pod labels: the role (`head`, `worker`, or `submitter`), and the name of the worker group.
 ROLE_LABEL = f"{GROUP}/role"
 GROUP_LABEL = f"{GROUP}/group"
-# Variables in the containers of an attempt: its number, and, if the operator reports lineage, the
-# pipeline's uid. Operator and driver derive the same run IDs from them.
+# Environment variables of an attempt's containers: the attempt's number, and the pipeline's uid if
+# the operator reports lineage. Operator and driver derive the same run IDs from them.
 ATTEMPT_VARIABLE = "STRANDLINE_ATTEMPT"
 LINEAGE_VARIABLE = "STRANDLINE_LINEAGE_UID"
-# Label of the preflight Job and its pod: a token for the checked spec and image. These pods must
-# not have the other labels, by which an operator finds pods of attempts.
+# Label of the preflight Job and its pod. The value identifies the checked spec and image. These
+# pods must not have the labels that the operator uses to find pods of attempts.
 PREFLIGHT_LABEL = f"{GROUP}/preflight"
-# Label of pods of checks and commands whose egress is restricted. The policy selects pods by it.
+# Label of preflight and command pods with restricted egress. The NetworkPolicy selects pods by this
+# label.
 NETWORK_LABEL = f"{GROUP}/network"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "strandline"
 
-# A new value is a single request: to start an attempt now, to start an attempt that repairs missing
-# or damaged files, or to end the run.
+# Request annotations. A new value is one request: to start an attempt now, to start an attempt that
+# repairs missing or damaged files, or to end the run.
 RETRY_ANNOTATION = f"{GROUP}/retry"
 REPAIR_ANNOTATION = f"{GROUP}/repair"
 CANCEL_ANNOTATION = f"{GROUP}/cancel"
@@ -183,31 +185,32 @@ CANCEL_ANNOTATION = f"{GROUP}/cancel"
 LICENSE_ANNOTATION = f"{GROUP}/license"
 TITLE_ANNOTATION = f"{GROUP}/pretty-name"
 
-# Marks documents for drivers: an API server has checked them, so unknown fields are not mistakes.
+# Marks documents for drivers: the API server has validated them, so unknown fields are not
+# mistakes.
 STORED_ANNOTATION = f"{GROUP}/stored"
 
-# Keeps a pipeline until its pods are gone.
+# Finalizer that keeps a pipeline until its pods are gone.
 FINALIZER = f"{GROUP}/teardown"
 
-# Kubernetes allows no longer values of labels.
+# Kubernetes rejects longer label values.
 MAX_LABEL = 63
 
 
 def format_label_value(pipeline: str) -> str:
-    """Return the label value for a pipeline: its name, or 63 characters with a digest."""
+    """Return the label value for a pipeline: its name, or up to 63 characters with a digest."""
     return fit_name(pipeline, MAX_LABEL)
 
 
 def select_all() -> str:
-    """Return the selector of all objects that belong to any pipeline."""
+    """Return the label selector for the objects of all pipelines."""
     return PIPELINE_UID_LABEL
 
 
 def select_pipeline(uid: str) -> str:
-    """Return the selector of the objects that belong to the pipeline with a uid."""
+    """Return the label selector for the objects of the pipeline with this uid."""
     return f"{PIPELINE_UID_LABEL}={uid}"
 
 
 def select_namesakes(pipeline: str, uid: str) -> str:
-    """Return the selector of the objects of other pipelines with the same name but another uid."""
+    """Return the label selector for objects of pipelines with this name but another uid."""
     return f"{PIPELINE_LABEL}={format_label_value(pipeline)},{PIPELINE_UID_LABEL}!={uid}"

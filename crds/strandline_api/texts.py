@@ -1,9 +1,9 @@
-"""Makes text from other programs fit for storing and showing.
+"""Makes text from other programs safe to store and show.
 
 Logs, file names, and other programs may contain anything. Text in a status must be valid Unicode,
-of bounded length, and free of apparent secrets. Secrets are found by their form only: this module
-can't know whether a secret is in use, or find a secret without a typical form. It must not depend
-on the subject of a text.
+of bounded length, and free of apparent secrets. This module recognizes secrets only by their form:
+it can't determine whether a secret is in use, or find a secret without a typical form. It must not
+depend on the subject of a text.
 """
 
 import re
@@ -20,13 +20,14 @@ class RedactionRule(NamedTuple):
 
     Attributes:
         name: name of the kind, for counters.
-        regex: finds candidates; a group `value` limits the replaced part.
+        regex: matches candidates. A group `value` limits the replacement to that group.
         replacement: the new text.
-        holds: returns whether a candidate is to be replaced.
-        hints: texts of which every match contains at least one, to skip useless searches; empty to
-            search always.
-        choices: replacements to choose from in place of `replacement`, by the found text.
-        end: pattern of the end. If an end is near, everything up to it is replaced too.
+        holds: function that returns True if a candidate is to be replaced.
+        hints: strings of which every match contains at least one, to skip useless searches; empty
+            to search always.
+        choices: replacements used instead of `replacement`; the found text determines the choice.
+        end: pattern of the end of the text to replace. If a match of `end` follows soon, everything
+            up to it is replaced too.
     """
 
     name: str
@@ -46,18 +47,18 @@ class RedactionRule(NamedTuple):
 
 
 def _ignore(name: str) -> None:
-    """Count nothing."""
+    """Ignore the replacement: the default counter."""
 
 
 def redact(
     text: str, kinds: Iterable[RedactionRule], count: Callable[[str], None] = _ignore
 ) -> str:
-    """Replace all matches in a text, repeatedly until no match is left.
+    """Replace all matches in a text, and repeat until no match remains.
 
     Args:
         text: any text.
         kinds: the rules, applied in order.
-        count: called with the name of the rule for each replacement.
+        count: function called with the rule's name for each replacement.
     """
     chosen = tuple(kinds)
     while True:
@@ -91,8 +92,8 @@ def _replace_to_end(
 ) -> str:
     """Replace matches of a rule up to the next end, if the end is near and no `<` precedes it.
 
-    Find all ends first: searching for an end from each match would take a second for a text of 64
-    KiB that contains only beginnings.
+    Find all ends first: searching for an end from each match would take a second for 64 KiB of text
+    that contains only beginnings.
     """
     ends = [(found.start(), found.end()) for found in end.finditer(text)]
     parts, at, next_end = [], 0, 0
@@ -101,7 +102,7 @@ def _replace_to_end(
         if match.start() < at:
             continue
         head, stop = match.start() + len(match["head"]), match.end()
-        # Matches are in ascending order, so an end before this match serves no later match.
+        # Matches are in ascending order, so no later match needs an end before this match.
         while next_end < len(ends) and ends[next_end][0] < head:
             next_end += 1
         if next_end < len(ends):
@@ -114,11 +115,11 @@ def _replace_to_end(
     return "".join([*parts, text[at:]])
 
 
-_NEAR = 20_000  # characters of a key, including interspersed text
+_NEAR = 20_000  # maximum length of a key in characters, including interspersed text
 # Matches `RSA PRIVATE KEY-----` and `PGP PRIVATE KEY BLOCK-----`.
 _KEY = r"(?:[A-Z]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 # Tokens of AWS, GitHub, GitLab, Slack, Google, Stripe, OpenAI, Hugging Face, and PyPI, and JSON Web
-# Tokens. Greatest lengths limit the time for hostile text.
+# Tokens. Maximum lengths bound the time spent on hostile text.
 _TOKENS = (
     r"(?:AKIA|ASIA)[0-9A-Z]{16}",
     r"gh[pousr]_[A-Za-z0-9]{36,255}",
@@ -133,7 +134,7 @@ _TOKENS = (
     r"eyJ[A-Za-z0-9_-]{8,4000}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,4000}",
 )
 _TOKEN_HINTS = ("AKIA", "ASIA", "gh", "glpat-", "xox", "AIza", "k_", "sk-", "hf_", "pypi-", "eyJ")
-# Hints are compared with case, so first letters are left out: `assw` is in `password` and
+# Hints are case-sensitive, so they omit the first letter: `assw` occurs in `password` and
 # `Password`.
 _WORD_HINTS = ("assw", "ASSW", "ecret", "ECRET", "key", "Key", "KEY", "oken", "OKEN")
 _WORDS = r"(?:password|passwd|secret|api_?key|access_?key|access_?token|auth_?token|client_?secret)"
@@ -143,7 +144,7 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-# Secrets of a known form, the most certain first. Code that reads a password from elsewhere does
+# Secrets of a known form, the most certain first. Code that reads a password from elsewhere must
 # not match.
 SECRETS = (
     RedactionRule(
@@ -181,7 +182,7 @@ SECRETS = (
     ),
 )
 
-# Logs show secrets in more forms than code: values without quotes, headers, whole URLs.
+# Logs contain secrets in more forms than code does: values without quotes, headers, whole URLs.
 _VALUE = r"(?P<value>[^\s\"'<>{},;&\\]{5,512})"
 _QUOTE = r"\\?[\"']?"
 _NAMES = (
@@ -194,23 +195,23 @@ _HEADERS = r"(?:authorization|cookie|x-(?:api-key|auth[a-z-]{0,20}|[a-z-]{0,20}t
 
 
 def _is_no_word(text: str) -> bool:
-    # Plain words are prose, as in `password: required`.
+    # A value of letters only is prose, as in `password: required`.
     return not text.strip(".:!)").isalpha()
 
 
 def _is_encoded(text: str) -> bool:
-    """Return True if a text has digits, or capitals after the first letter."""
+    """Return True if a text has digits, or capital letters after the first letter."""
     return _has_digit(text) or not text[1:].islower()
 
 
 def _is_no_call(text: str) -> bool:
-    """Return True if a text is a value, not a call or an index in the code of a traceback."""
+    """Return True if a text is a value, not a call or an index expression in a traceback's code."""
     return _has_digit(text) and not {"(", "["} & set(text)
 
 
 _SECRETS_OF_LOGS = (
     *SECRETS,
-    # The rest of a key that started before the first line of the excerpt.
+    # Rest of a key that began before the first line of the excerpt.
     RedactionRule(
         "end of a private key",
         re.compile(rf"(?m)^(?:[A-Za-z0-9+/=]{{16,80}}\s{{1,4}}){{1,200}}-----END {_KEY}"),
@@ -246,7 +247,7 @@ _SECRETS_OF_LOGS = (
         _is_encoded,
         hints=("asic", "ASIC", "earer", "EARER"),
     ),
-    # Values of options, variables, and queries, whatever their form.
+    # Values of options, variables, and query parameters, regardless of their form.
     RedactionRule(
         "assigned secret",
         re.compile(rf"(?i){_NAMES}{_QUOTE}={_QUOTE}{_VALUE}"),
@@ -277,7 +278,8 @@ _SECRETS_OF_LOGS = (
 )
 
 
-# An operator reads many sentences in each pass, and most contain no hint of any rule.
+# Most sentences contain no hint of any rule, so check all hints with a single search first. An
+# operator scrubs many sentences in each pass.
 _ANY_HINT = re.compile(
     "|".join(sorted({re.escape(hint) for kind in _SECRETS_OF_LOGS for hint in kind.hints}))
 )
@@ -294,7 +296,7 @@ def repair(text: str) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Return True if a text can be encoded as UTF-8; names of files may be invalid."""
+    """Return True if a text can be encoded as UTF-8. File names may contain invalid characters."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -309,8 +311,8 @@ def cut(text: str, longest: int) -> str:
 
 
 def fitting(longest: int) -> Callable[[object], object]:
-    """Return a function that scrubs and truncates texts, and returns other values unchanged.
+    """Return a validator that scrubs and truncates text, and returns other values unchanged.
 
-    Scrub first, because half of a secret would not be recognized.
+    Scrub before truncating, because a truncated secret would not be recognized.
     """
     return lambda value: cut(scrub(value), longest) if isinstance(value, str) else value

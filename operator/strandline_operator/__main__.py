@@ -1,6 +1,7 @@
-"""The operator as a process: settings, signal handling, and exit codes.
+"""Runs the operator as a process: settings, signal handling, and exit codes.
 
-0: stopped on request. 64: invalid settings, or no cluster. 1: any other error.
+Exit codes: 0 if stopped on request, 64 for invalid settings or a missing cluster, 1 for any other
+error.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the operator until it is stopped, render a file, or prepare the uninstallation."""
+    """Run the operator until it is stopped, or run the command to render or uninstall."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == [RENDER]:
         sys.exit(manifests.main(words[1:], program=f"{PROGRAM} {RENDER}"))

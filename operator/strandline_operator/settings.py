@@ -1,6 +1,6 @@
-"""Settings of this installation: flags, then environment variables, then defaults.
+"""Reads the settings of this installation: flags, then environment variables, then defaults.
 
-Each invalid value is reported in one sentence. The module must not depend on the purpose of values.
+Each invalid value is reported in one sentence. This module must not depend on how values are used.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.network import AttemptNetwork
 
 PREFIX = "STRANDLINE_"
-# Kubernetes sets variables for each service; `STRANDLINE_METRICS_PORT` could be such a variable.
+# Beginnings of values that Kubernetes sets for services. A service `strandline-metrics` would set
+# `STRANDLINE_METRICS_PORT`.
 _SERVICE_LINKS = ("tcp://", "udp://", "sctp://")
 _LIMITS = Limits()
 
 
 class SettingsError(ValueError):
-    """Invalid settings; the message has one line per problem."""
+    """Raised if settings are invalid. The message has one line per problem."""
 
 
 def _read_seconds(value: object) -> object:
@@ -77,7 +78,7 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class Settings(BaseModel):
-    """All settings; a duration is '30s', '5m' or a number of seconds."""
+    """All settings. A duration is text such as '30s' or '5m', or a number of seconds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -186,13 +187,13 @@ class Settings(BaseModel):
 
     @property
     def limits(self) -> Limits:
-        """The settings that affect decisions."""
+        """The settings that decisions depend on."""
         names = (field.name for field in fields(Limits) if field.name in type(self).model_fields)
         return Limits(**{name: getattr(self, name) for name in names})
 
     @property
     def watched_namespaces(self) -> tuple[str | None, ...]:
-        """Namespaces to watch; a single None stands for all."""
+        """The namespaces to watch. A single None means all namespaces."""
         return self.namespaces or (None,)
 
     @model_validator(mode="after")
@@ -223,14 +224,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def read_settings(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
-    """Return the settings from flags and environment variables; flags take precedence.
+    """Return the settings from flags and environment variables. Flags take precedence.
 
     Args:
-        flags: values by name of the setting; None if a flag was not given.
+        flags: values by setting name, or None for flags that were not given.
         environment: environment variables of the process.
 
     Raises:
-        SettingsError: a value is invalid.
+        SettingsError: if a value is invalid.
     """
     names = Settings.model_fields
     set_here = {name: environment.get(format_variable(name), "") for name in names}
@@ -248,12 +249,12 @@ def read_settings(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
 
 
 def format_flag(name: str) -> str:
-    """Return the flag of a setting: `--log-level`."""
+    """Return the flag of a setting, such as `--log-level`."""
     return f"--{name.replace('_', '-')}"
 
 
 def format_variable(name: str) -> str:
-    """Return the environment variable of a setting: `STRANDLINE_LOG_LEVEL`."""
+    """Return the environment variable of a setting, such as `STRANDLINE_LOG_LEVEL`."""
     return f"{PREFIX}{name.upper()}"
 
 

@@ -1,7 +1,6 @@
 """Checks how deeply a document is nested.
 
-Code that reads the document later would hit the recursion limit. This check reports the place
-instead.
+Without this check, later code would hit the recursion limit without an error that names the path.
 """
 
 from collections.abc import Mapping
@@ -10,22 +9,22 @@ from itertools import islice
 from strandline_api.documents.problems import Problem, SpecError
 
 MOST_LEVELS = 64
-_SHOWN = 6  # parts of a path in a message
+_SHOWN = 6  # path segments shown in a message
 
 
 def check_depth(spec: object) -> None:
     """Check that a spec is nested at most `MOST_LEVELS` levels deep.
 
     Raises:
-        SpecError: if the spec is nested deeper. The error names the beginning of the path.
+        SpecError: if the spec is nested deeper. The error contains the first segments of the path.
     """
     # Use an explicit stack, because recursion would fail on deep documents.
     waiting: list[tuple[object, tuple[object, ...], frozenset[int]]] = [(spec, (), frozenset())]
     levels: dict[int, int] = {}
     while waiting:
         value, path, above = waiting.pop()
-        # Visit a value that YAML aliases repeat only once, or again at a deeper level. A value that
-        # contains itself is not a problem of depth.
+        # YAML aliases can repeat a value. Visit such a value again only at a deeper level. A value
+        # that contains itself is not this check's concern.
         is_known = levels.get(id(value), -1) >= len(path) or id(value) in above
         if is_known or not isinstance(value, Mapping | list | tuple):
             continue
@@ -34,7 +33,7 @@ def check_depth(spec: object) -> None:
             raise SpecError((_describe(path),))
         items = value.items() if isinstance(value, Mapping) else enumerate(value)
         within = above | {id(value)}
-        # Carry the path along, because the message names the place.
+        # Keep the path of each value for the error message.
         waiting.extend((each, (*path, name), within) for name, each in items)
 
 

@@ -18,7 +18,7 @@ from strandline_api.status.records import FORGIVING
 
 
 def parse_pipeline(document: object) -> CurationPipeline:
-    """Check a document and turn it into a pipeline.
+    """Validate a document and turn it into a pipeline.
 
     Args:
         document: a document as returned by a YAML or JSON parser.
@@ -36,7 +36,7 @@ def parse_pipeline(document: object) -> CurationPipeline:
         raise SpecError(found)
     check_depth(document.get("spec"))
     try:
-        # The context affects only the status, which an operator of another version may have
+        # The lenient context affects only the status, which an operator of another version may have
         # written.
         return CurationPipeline.model_validate(
             dict(document), by_alias=True, by_name=False, context=FORGIVING
@@ -53,10 +53,14 @@ def _explain_other(document: object) -> Problem:
 
 
 def _find_unknown_kind(document: Mapping[Any, Any]) -> tuple[Problem, ...]:
-    """Return the problem of a document of another kind, whose fields would all be problems."""
+    """Return the problem if kind or version is unknown.
+
+    Validation would otherwise report every field as well.
+    """
     kind = document.get("kind")
     if kind is not None and kind != PIPELINE.name:
-        # A list of known names would repeat the only kind, which the message already contains.
+        # The message already contains the only known kind, so suggest it only for a close
+        # misspelling.
         suggestion = did_you_mean(str(kind), [PIPELINE.name])
         message = f"must be '{PIPELINE.name}', not {show(kind)}"
         return (Problem("kind", message, suggestion if suggestion.startswith("did") else ""),)

@@ -1,8 +1,8 @@
 """Converts a location inside a pydantic model to the path in the user's file.
 
 Pydantic's locations include union branches and validators, which mean nothing to a user. This
-module walks the model along the location and leaves them out. It must not depend on the text of
-error messages.
+module follows the location through the model and leaves those parts out. It must not depend on the
+text of error messages.
 """
 
 import re
@@ -22,31 +22,31 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True, slots=True)
 class SchemaLocation:
-    """A path, and the types allowed there."""
+    """A path in a document, and the types that the model allows there."""
 
     path: str
     types: tuple[Any, ...] = field(default=())
 
     def enter(self, part: int | str) -> "SchemaLocation":
         """Follow one step of a pydantic location. Keep the path if the step only selects a type."""
-        # Pydantic adds this part after the name of an invalid key.
+        # Pydantic adds this segment after the name of an invalid key.
         if part == "[key]":
             return self
-        # In a union, pydantic adds the branch before the next field.
+        # In a union, pydantic inserts the selected branch before the next field.
         if len(self.types) > 1:
             return SchemaLocation(self.path, _picked(self.types, str(part)))
-        # Below a free object, no type is known, and the path is extended all the same.
+        # Below a free-form object, no type is known. Still extend the path.
         inner = self.types[0] if self.types else None
         return SchemaLocation(joined(self.path, part), _alternatives(_inside(inner, part)))
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The field names allowed here, or empty if any name is allowed."""
+        """The field names allowed at this path, or empty if any name is allowed."""
         return tuple(name for type_ in self.types for name in field_names(type_))
 
 
 def find_location(model: type[BaseModel], at: str, location: Sequence[int | str]) -> SchemaLocation:
-    """Follow a pydantic location from a model at the path `at`."""
+    """Return the location in a document, given a model at the path `at` and a pydantic location."""
     found = SchemaLocation(at, (model,))
     for part in location:
         found = found.enter(part)
@@ -89,14 +89,15 @@ def _inside(type_: Any, part: int | str) -> Any:
         return None
     if issubclass(origin, Mapping):
         return arguments[1]
-    # `tuple[int, str]` has a type for every position, `tuple[int, ...]` the same type for all.
+    # `tuple[int, str]` has a type for each position; `tuple[int, ...]` has the same type for all
+    # positions.
     if issubclass(origin, tuple) and arguments[-1] is not ... and isinstance(part, int):
         return arguments[part] if part < len(arguments) else None
     return arguments[0]
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    """Return the members of a union without None, and without annotations."""
+    """Return the types in a union, without None and without `Annotated` metadata."""
     if annotation is JsonValue:
         return _JSON_TYPES
     origin = get_origin(annotation)
@@ -115,12 +116,12 @@ def _picked(candidates: tuple[Any, ...], tag: str) -> tuple[Any, ...]:
 
 def _names(type_: Any, tag: str) -> bool:
     name = getattr(type_, "__name__", str(type_))
-    # Pydantic writes a generic branch with arguments, as in `list[str]`.
+    # Pydantic writes a generic branch with its type arguments, as in `list[str]`.
     return tag in (name, str(type_)) or tag.startswith(f"{name}[") or _is_tagged(type_, tag)
 
 
 def _is_tagged(type_: Any, tag: str) -> bool:
-    """Return True if a field of the model allows only this tag, as in a discriminated union."""
+    """Return True if a field of the model accepts only this tag, as in a discriminated union."""
     if not _is_model(type_):
         return False
     literals = (info.annotation for info in type_.model_fields.values())

@@ -13,7 +13,8 @@ from strandline_api.notation.excerpts import shorten
 
 # The longest list of known names that is still helpful in a sentence.
 _FEW = 12
-# Longer integers have more than 60 digits, and Python refuses to convert the longest to text.
+# Longer integers have more than 60 digits, and Python refuses to convert very long integers to
+# text.
 _LONG_BITS = 200
 
 
@@ -37,22 +38,22 @@ class Problem:
 
 
 class SpecError(ValueError):
-    """A document is not a valid pipeline or attempt.
+    """Raised if a document is not a valid pipeline or attempt.
 
     Attributes:
         problems: all problems, at least one.
     """
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
-        """Store the problems. The message has a line for each problem."""
+        """Store the problems. The message has one line per problem."""
         super().__init__("\n".join(map(str, problems)))
         self.problems = problems
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Suggest the closest known word. If no word is close, list all words if they are few."""
+    """Suggest the closest known name. If no name is close, list all names, unless they are many."""
     names = list(known)
-    # Ignore the style of spelling: `min_words` and `min-words` mean `minWords`.
+    # Ignore hyphens, underscores, and case: `min_words` and `min-words` mean `minWords`.
     folded = {_folded(name): name for name in names}
     close = get_close_matches(_folded(word), folded, n=1, cutoff=0.6)
     if close:
@@ -61,7 +62,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def show(value: object) -> str:
-    """Format a value of a document for a sentence, in YAML's notation."""
+    """Format a value from a document for a message, in YAML notation."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, Mapping):

@@ -1,11 +1,10 @@
 """Reads and forwards pipelines that a cluster has stored, despite version differences.
 
-The API server has checked a stored document against its definitions, and may have added defaults of
-fields that this version does not have. So unknown fields are left out and reported, whereas a file
-written by a person is rejected because of them. A document forwarded to a driver is marked as
-stored, and contains only fields that differ from their defaults: an older driver sees a new field
-only if a user sets it. This module must not depend on the programs that store, read, or run
-pipelines.
+The API server has validated a stored document against its CRD, and may have added defaults for
+fields that this version does not have. Unknown fields are therefore left out and reported; in a
+user's file, they are errors. A document forwarded to a driver is marked as stored and contains only
+fields that differ from their defaults, so an older driver sees a new field only if a user sets it.
+This module must not depend on the programs that store, read, or run pipelines.
 """
 
 import copy
@@ -23,8 +22,8 @@ from strandline_api.documents.problems import SpecError
 from strandline_api.names import LICENSE_ANNOTATION, STORED_ANNOTATION, TITLE_ANNOTATION
 from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
 
-# Fields that no driver reads: only the operator handles pods and the sequence of attempts. So an
-# image of any age can run a pipeline with these fields.
+# Fields that drivers do not read, because only the operator handles pods and further attempts.
+# Leaving these fields out allows images of any release to run the pipeline.
 OPERATORS_OWN: Final = frozenset(
     {
         "after",
@@ -43,7 +42,7 @@ OPERATORS_OWN: Final = frozenset(
 _SHOWN = 8
 # Characters that are valid in JSON strings, but that YAML rejects or treats as line breaks.
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-# Matches strings first, to skip them, and then numbers that YAML would read as text: 1e-07.
+# Matches strings first, to skip them, and then numbers like 1e-07, which YAML would read as text.
 _POINTLESS = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\d.])\d+(?=e[-+]\d)')
 
 
@@ -58,7 +57,8 @@ def parse_stored_pipeline(document: object) -> StoredPipeline:
     """Read a pipeline from an API server. Ignore and report fields of other versions.
 
     Raises:
-        SpecError: if anything else is wrong, including an unknown value in a known field.
+        SpecError: if the document has any other problem, including an unknown value in a known
+            field.
     """
     try:
         # Most documents have no unknown fields, so search for unknown fields only after an error.
@@ -85,10 +85,10 @@ def omit_unknown(document: object, model: type[BaseModel]) -> tuple[Any, tuple[s
         model: a model that rejects unknown fields.
 
     Returns:
-        The document, copied if a field was left out, and the paths of these fields.
+        The document, copied if fields were left out, and the paths of the omitted fields.
     """
     omitted: list[str] = []
-    # Repeat, because other errors can hide unknown fields until some are removed.
+    # Repeat the search: validation may report some unknown fields only after others are removed.
     while found := _find_unknown(document, model):
         document = copy.deepcopy(document)
         for location in found:
@@ -98,7 +98,7 @@ def omit_unknown(document: object, model: type[BaseModel]) -> tuple[Any, tuple[s
 
 
 def describe_unknown(reader: str, unknown: Sequence[str]) -> str:
-    """Describe the fields that a reader, such as 'this operator', ignores, in one sentence."""
+    """Describe in one sentence the fields that a reader, such as 'this operator', ignores."""
     shown = ", ".join(unknown[:_SHOWN])
     more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
     return f"{reader} does not know and ignores {shown}{more}"
@@ -109,7 +109,7 @@ def forward_document(document: Mapping[str, Any], spec: PipelineSpec) -> dict[st
 
     Args:
         document: the stored pipeline.
-        spec: the spec parsed from that document.
+        spec: the spec parsed from `document`.
 
     Returns:
         A new document that is marked as stored, with the fields that differ from their defaults.
@@ -130,7 +130,7 @@ def forward_document(document: Mapping[str, Any], spec: PipelineSpec) -> dict[st
 
 
 def _choose_annotations(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Return the annotations that a driver needs for the data set's card."""
+    """Return the annotations that a driver needs to render the data set's card."""
     annotations = metadata.get("annotations") or {}
     return {
         name: annotations[name]
@@ -140,10 +140,10 @@ def _choose_annotations(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def render_document(document: Mapping[str, Any]) -> str:
-    """Render a document as JSON that means the same to a YAML parser.
+    """Render a document as JSON that a YAML parser reads as the same document.
 
-    Characters beyond 16 bits stay unescaped: JSON writes them as two escapes, and YAML would read
-    two characters.
+    Characters above U+FFFF are not escaped: JSON escapes them as two surrogates, which YAML would
+    read as two characters.
     """
     text = json.dumps(document, indent=1, ensure_ascii=False)
     text = _POINTLESS.sub(lambda it: it[0] if it[0][0] == '"' else f"{it[0]}.0", text)

@@ -1,4 +1,4 @@
-"""The rules for what follows the end of an attempt, shared by laptop and cluster.
+"""Rules for further attempts after an attempt has ended, shared by laptop and cluster.
 
 This package is pure: it must not depend on clocks, processes, or Kubernetes objects.
 """

@@ -1,8 +1,9 @@
 """Computes how much memory pods get after they ran out of memory.
 
-Memory grows with each kill, and stays raised for all later attempts, however these end. The limit
-is the policy's or, without one, the memory that pods can get from nodes. This module must not
-depend on the detection of kills, or on the workload and the nodes of pods.
+Each out-of-memory kill raises the memory, which stays raised for all later attempts of the run. The
+policy's `maxMemory` limits the growth. If it is unset, the limit is the largest amount that a node
+can provide. This module must not depend on how kills are detected, or on the workload and the nodes
+of pods.
 """
 
 import math
@@ -25,19 +26,19 @@ def grow_memory(
     raised: Mapping[str, int] = _NOTHING,
     bounds: Mapping[str, int] = _NOTHING,
 ) -> dict[str, int]:
-    """Compute the memory of each group of pods after kills.
+    """Compute the memory of each pod group after out-of-memory kills.
 
     Args:
         policy: factor and limit of the growth.
         requested: bytes requested in the spec, by `head` or the name of a worker group.
-        killed: for each kill, the group of the killed process. Groups missing from the spec are
-            ignored.
-        raised: bytes reached through earlier kills.
-        bounds: bytes beyond which no node has room, used if the policy has no limit. Bounds stop
-            growth but never lower memory: a pod that had more before could get it.
+        killed: the group of the killed process, one entry per kill. Groups missing from the spec
+            are ignored.
+        raised: bytes reached through earlier kills, by group.
+        bounds: the most bytes that a node can provide, by group; used if the policy has no limit.
+            Bounds stop growth but never lower memory: a pod may keep an amount that it once got.
 
     Returns:
-        Bytes for the groups of `requested`, multiplied by the factor for each kill, rounded up to
+        Bytes for the groups of `requested`, multiplied by the factor once per kill, rounded up to
         whole MiB, at most `maxMemory`, and at least the requested bytes.
     """
     return {
@@ -45,7 +46,7 @@ def grow_memory(
             policy,
             had,
             kills=sum(group == name for group in killed),
-            # A limit below the request must not reduce the memory of a pod.
+            # A limit below the request must not reduce a pod's memory.
             limit=max(requested[name], policy.max_memory_bytes)
             if policy.max_memory_bytes is not None
             else max(had, bounds.get(name, MAX_BYTES)),
@@ -69,7 +70,7 @@ def hold_memory(
 
 
 def _grow(policy: OomPolicy, memory: int, *, kills: int, limit: int) -> int:
-    # Parse the text of the number: the float 1.1 is slightly more than 1.1 and would cost another
+    # Convert through text: the float 1.1 is slightly more than 1.1, and rounding up would add a
     # MiB.
     factor = Fraction(str(policy.memory_factor))
     for _ in range(kills):

@@ -1,4 +1,4 @@
-"""The retry law: whether another attempt follows a failed attempt, and when.
+"""The retry law: decides whether and when another attempt follows an ended attempt.
 
 A laptop and a cluster share the law, so it is a function of the policy, the history, and a given
 time. This module must not depend on clocks, on how a cause was determined, or on how attempts
@@ -27,10 +27,10 @@ class PastAttempt:
     Attributes:
         number: number of the attempt, for messages.
         cause: why the attempt ended badly, or None if it completed.
-        ended: time of the end, in seconds since the epoch.
+        ended: end time, in seconds since the epoch.
         finished: sources newly finished by the attempt, as counted by the ledger.
         remaining: unfinished sources at the start, or None if unknown.
-        is_manual: whether a user started the attempt outside the law, which costs no retry.
+        is_manual: whether a user started the attempt. Such an attempt uses no retry.
         resets: whether a user started the attempt with full budgets, as for a new run.
     """
 
@@ -44,21 +44,21 @@ class PastAttempt:
 
     @property
     def made_progress(self) -> bool:
-        """Return True if the attempt finished 1% of the remaining sources, and at least one."""
-        # The two minus signs round the quotient up.
+        """Return True if at least 1% of the remaining sources, and at least one, were finished."""
+        # Negating twice rounds the quotient up.
         return self.finished >= max(1, -(-(self.remaining or 0) // 100))
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Counts of a run that outlive the records of its attempts.
+    """Counts of a run that are kept after the records of its attempts are deleted.
 
     Attributes:
-        attempts: attempts so far, except for attempts that only waited for room.
-        retries: retries since the last progress, without disruptions.
+        attempts: attempts so far, except those that only waited for capacity.
+        retries: retries since the last progress, not counting retries after disruptions.
         disruptions: retries after disruptions since the last progress.
         cause: why the last attempt ended badly, or None if it completed or there was no attempt.
-        waits: consecutive attempts up to the last one that only waited for room.
+        waits: number of consecutive attempts, up to the last, that only waited for capacity.
     """
 
     attempts: int = 0
@@ -73,14 +73,14 @@ class RetryAt:
     """The decision that another attempt follows.
 
     Attributes:
-        time: start of the attempt, in seconds since the epoch; a time in the past means now.
+        time: start of the attempt, in seconds since the epoch; a past time means now.
         cause: why the last attempt ended.
         number: number of this retry in its budget since the last progress, from 1; for a wait, the
             number of consecutive waits.
         of: retries that the budget allows, or 0 for a wait, which needs no budget.
-        budget: the budget that pays for the retry; never `Treatment.NEVER`.
+        budget: the budget that this retry uses; never `Treatment.NEVER`.
         delay: seconds from the end of the last attempt, including jitter.
-        why: one sentence.
+        why: explanation in one sentence.
     """
 
     time: float
@@ -97,8 +97,9 @@ class GiveUp:
     """The decision that no attempt follows.
 
     Attributes:
-        why: one sentence.
-        is_exhausted: whether a budget is used up, as opposed to a cause or policy without retries.
+        why: explanation in one sentence.
+        is_exhausted: True if a budget is used up; False if the cause or the policy excludes
+            retries.
     """
 
     why: str
@@ -114,15 +115,16 @@ def decide(
     drawn: float = 0.0,
     since: Spent | None = None,
 ) -> RetryAt | GiveUp:
-    """Decide what follows the last attempt of a history.
+    """Decide whether another attempt follows the last attempt of a history, and when.
 
     Args:
         policy: the policy, with the defaults of all layers merged in (`merge_policies`).
-        history: attempts of one run in the order of their ends, at least one.
-        now: seconds since the epoch. A later end, from another machine's clock, counts as now.
-        uid: ID of the pipeline or the ledger, which spreads deterministic jitter.
-        drawn: number from [0, 1) for random jitter. Draw it once, and keep the decision.
-        since: what attempts before `history` have used up, or None without such attempts.
+        history: attempts of one run, ordered by end time, at least one.
+        now: current time, in seconds since the epoch. An end time after `now`, from another
+            machine's clock, counts as `now`.
+        uid: ID of the pipeline or the ledger, the input of deterministic jitter.
+        drawn: random number from [0, 1) for random jitter. Draw it once, and store the decision.
+        since: counts of the attempts before `history`, or None if there were no such attempts.
 
     Raises:
         ValueError: if the history is empty, or `drawn` is out of bounds.
@@ -139,14 +141,14 @@ def decide(
     if shortage := _find_shortage(policy, budget, spent):
         return GiveUp(f"{ending}, {shortage}", is_exhausted=True)
     is_wait = budget is Treatment.WAITED
-    # The counts contain the last wait, but not the retry that this function decides about.
+    # The last wait is already counted, but a retry is not, because this function decides about it.
     number = spent.waits if is_wait else _used(spent, budget) + 1
     of = 0 if is_wait else _size_of(policy, budget)
     delay = add_jitter(policy, back_off(policy, number), uid=uid, number=number, drawn=drawn)
     kind = "retry after a disruption" if budget is Treatment.DISRUPTION else "retry"
     which = f"another {kind}" if is_wait else f"{kind} {number} of {of}"
     return RetryAt(
-        # An end in the future, from a wrong clock, must not delay the retry.
+        # An end time in the future, from a wrong clock, must not delay the retry.
         time=min(last.ended, now) + delay,
         cause=last.cause,
         number=number,
@@ -158,11 +160,11 @@ def decide(
 
 
 def count_spent(policy: RetryPolicy, history: Sequence[PastAttempt], since: Spent) -> Spent:
-    """Count what a run has used up, starting from the counts of earlier attempts.
+    """Add the attempts of a history to the counts of earlier attempts.
 
-    An attempt after a bad end is a retry, paid by the budget of that end. Progress resets both
-    counts before the attempt's own end counts. An attempt that only waited for room does not count,
-    and neither does the next attempt.
+    An attempt after a bad end is a retry, and the cause of that end determines which budget it
+    uses. An attempt that made progress resets both retry counts. An attempt that only waited for
+    capacity does not count, and the attempt after it is not a retry.
     """
     spent = since
     for attempt in history:
@@ -178,23 +180,24 @@ def back_off(policy: RetryPolicy, number: int) -> float:
         number: number of the retry in its budget, from 1.
 
     Returns:
-        Seconds, at most `maxDelay` and at most 24 hours. Never shorter for a later retry.
+        Seconds, at most `maxDelay` and at most 24 hours. The wait of a later retry is never
+        shorter.
     """
     delay, limit = policy.delay_seconds, policy.max_delay_seconds
     if delay and policy.backoff == "exponential":
         try:
             delay *= float(policy.multiplier) ** (number - 1)
-        # A late retry exceeds the range of floats, long after the limit was reached.
+        # The power overflows for a late retry. The limit applied long before.
         except OverflowError:
             return limit
     return min(delay, limit)
 
 
 def add_jitter(policy: RetryPolicy, base: float, *, uid: str, number: int, drawn: float) -> float:
-    """Extend a wait by jitter, so that many retries do not start at once.
+    """Extend a wait by jitter, so that many retries do not start simultaneously.
 
-    The largest jitter is `jitterRatio` times the wait. Deterministic jitter is SHA-1 of
-    `uid/number`, read as a big-endian number, modulo the largest jitter in whole milliseconds.
+    The largest jitter is `jitterRatio` times the wait. Deterministic jitter is the SHA-1 digest of
+    `uid/number`, read as a big-endian integer, modulo the largest jitter in whole milliseconds.
     Random jitter is `drawn` times the largest jitter.
 
     Raises:
@@ -221,8 +224,8 @@ def merge_policies(*layers: RetryPolicy) -> RetryPolicy:
     The fields of `disruptions` are merged in the same way. Fields that no layer sets have the
     product's defaults.
     """
-    # Begin with the last layer, so that the first layer wins. Defaults that a layer did not set
-    # would hide values of later layers.
+    # Start with the last layer, so that earlier layers overwrite it. Skip defaults that a layer did
+    # not set, because they would hide values of later layers.
     given = {
         name: getattr(layer, name) for layer in reversed(layers) for name in layer.model_fields_set
     }
@@ -252,7 +255,7 @@ def describe_due(retry: RetryAt, clock_text: str) -> str:
 
 
 def _spend(policy: RetryPolicy, spent: Spent, attempt: PastAttempt) -> Spent:
-    # Attempts by hand, first attempts, and attempts after a completed attempt use no budget.
+    # Manual attempts, first attempts, and attempts after a completed attempt use no budget.
     budget = None if attempt.is_manual or spent.cause is None else spent.cause.treatment
     if attempt.resets or (policy.reset_on_progress and attempt.made_progress):
         spent = replace(spent, retries=0, disruptions=0, waits=0)
@@ -268,12 +271,12 @@ def _spend(policy: RetryPolicy, spent: Spent, attempt: PastAttempt) -> Spent:
 
 
 def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
-    """Describe why this cause is never retried under the policy, or return an empty string."""
+    """Explain why the policy never retries this cause, or return an empty string."""
     if cause.treatment is Treatment.NEVER:
         return "which is never retried"
     if cause not in policy.eligible_causes:
         return "which is missing from eligibleCauses"
-    # The attempt did not start, so limits on attempts or retries do not apply.
+    # The attempt did not start, so limits on attempts and retries do not apply.
     if cause.treatment is Treatment.WAITED:
         return ""
     if not _size_of(policy, cause.treatment):
@@ -282,7 +285,7 @@ def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
 
 
 def _find_shortage(policy: RetryPolicy, budget: Treatment, spent: Spent) -> str:
-    """Describe what is used up, or return an empty string."""
+    """Describe the exhausted budget, or return an empty string."""
     if budget is Treatment.WAITED:
         return ""
     of = _size_of(policy, budget)
@@ -303,9 +306,9 @@ def _used(spent: Spent, budget: Treatment) -> int:
 
 
 def _describe_retry(retry: RetryAt) -> str:
-    """Describe a retry by its number in its budget. Disruptions are counted separately.
+    """Describe a retry by its number in its budget. Disruptions have a separate count.
 
-    The attempt's number would differ after every reset of a budget.
+    The attempt's number is not used, because it does not start over when a budget is reset.
     """
     if retry.budget is Treatment.DISRUPTION:
         return f"disruption {retry.number} of {retry.of}, retry"

@@ -1,7 +1,7 @@
-"""Amounts in YAML: memory, cores, and durations.
+"""Parses and formats amounts in YAML: memory, cores, and durations.
 
-A field keeps the text that its author wrote; code computes the number where needed. This module
-must not depend on the field of an amount.
+A field keeps the text that its author wrote; code that needs a number parses the text. This module
+must not depend on which field contains an amount.
 """
 
 import math
@@ -40,9 +40,9 @@ _NUMBER = r"[0-9]{1,19}(\.[0-9]{1,9})?"
 _QUANTITY_PATTERN = rf"^{_NUMBER}([eE][0-9]{{1,2}}|[numkMGTPE]|[KMGTPE]i)?$"
 # Matches `90`, `30s`, and `1h30m`.
 _DURATION_PATTERN = rf"^({_NUMBER}|({_NUMBER}(ms|s|m|h|d)){{1,8}})$"
-# Only splits an amount: `_QUANTITY_PATTERN` decides which suffixes are valid.
+# Splits an amount into number and suffix. `_QUANTITY_PATTERN` decides which suffixes are valid.
 _QUANTITY_PARTS = re.compile(rf"({_NUMBER})(?:[eE]([0-9]{{1,2}})|([a-zA-Z]{{0,2}}))")
-# Length of the longest text that the patterns accept, for code that depends on it.
+# Maximum length of text that the patterns accept.
 _MAX_TEXT = 256
 _DURATION_PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
 
@@ -61,8 +61,8 @@ def parse_memory(value: object) -> int:
         Bytes, rounded up to a whole number; at least 1.
 
     Raises:
-        ValueError: if the value is not a quantity, is zero, counts parts of a byte, or is at least
-            8Ei.
+        ValueError: if the value is not a quantity, is zero, has a suffix for less than a byte (as
+            in `400m`), or is at least 8Ei.
     """
     amount = _parse_quantity(value, _MEMORY_LIKE)
     if amount == 0:
@@ -119,7 +119,7 @@ def parse_duration(value: object) -> float:
         if re.fullmatch(_DURATION_PATTERN, value) is None:
             raise ValueError(f"{_DURATION_LIKE}, not {shorten(value)}")
         parts = _DURATION_PART.findall(value)
-        # The pattern has checked the text, so the parts cover the whole text.
+        # The pattern has validated the text, so no part of the text is lost here.
         seconds = sum(
             (Fraction(number) * _UNIT_SECONDS[unit] for number, _, unit in parts),
             start=Fraction(0) if parts else Fraction(value),
@@ -142,10 +142,10 @@ def _parse_quantity(value: object, like: str) -> Fraction:
 
 
 def _count(value: object, like: str) -> Fraction:
-    """Read a bare number. Return zero for text, which the caller's pattern checks."""
+    """Return the value of a bare number. Return zero for text, which the caller validates."""
     if isinstance(value, str):
         return Fraction(0)
-    # YAML has `.inf` and `.nan`, and in Python `true` is an integer. No amount has these values.
+    # YAML has `.inf` and `.nan`, and Python's `True` is an integer. Reject them as amounts.
     endless = isinstance(value, float) and not math.isfinite(value)
     if endless or isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{like}, not {shorten(value)}")
@@ -155,7 +155,7 @@ def _count(value: object, like: str) -> Fraction:
 
 
 def _respelling(text: str) -> str:
-    """Suggest the Kubernetes notation for a common mistake: `2GB`, `2 Gi`, `2gib`."""
+    """Suggest the Kubernetes notation for a common mistake, such as `2GB`, `2 Gi`, or `2gib`."""
     match = re.fullmatch(rf"({_NUMBER})\s*([kKmMgGtTpP])(i?)[bB]?", text.strip())
     if match is None:
         return ""
@@ -182,7 +182,7 @@ def _keep_positive_duration(value: object) -> int | str:
 
 
 def _kept(value: object, like: str) -> int | str:
-    """Reject a fraction without a unit, as the API server does in int-or-string fields."""
+    """Reject a fractional number without a unit, as the API server does in int-or-string fields."""
     if isinstance(value, int | str):
         return value
     raise ValueError(f"{like}, not {value!r}")

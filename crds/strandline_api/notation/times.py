@@ -1,7 +1,7 @@
-"""Times: RFC 3339 in UTC for people and Kubernetes, seconds internally.
+"""Converts times between RFC 3339 text in UTC and seconds since the epoch.
 
-The retry law adds and compares seconds since the epoch. A status outlives the process that wrote
-it, so a time that is read must equal the time that was written. This module must not read a clock.
+The retry law adds and compares times in seconds. A status outlives the process that wrote it, so
+parsing a formatted time must return the same time. This module must not read a clock.
 """
 
 import re
@@ -56,11 +56,11 @@ def _read(value: object) -> object:
         return value
     if not _EARLIEST <= seconds <= _LATEST:
         raise ValueError("must be a time in the years 1 to 9999")
-    # Round as in writing, so that reading returns the same value.
+    # Round as `format_time` does, so that parsing returns the same value.
     return round(seconds * 1000) / 1000
 
 
-# A field of this type contains seconds since the epoch, to the millisecond, and is written as text.
+# Field type: seconds since the epoch, rounded to milliseconds in memory, and RFC 3339 text in YAML.
 Time = Annotated[
     float,
     BeforeValidator(_read),

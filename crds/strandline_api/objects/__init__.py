@@ -1,4 +1,4 @@
-"""The two kinds, each with metadata, spec, and status.
+"""The two API kinds, `CurationPipeline` and `CurationAttempt`, with metadata, spec, and status.
 
-This package must not depend on the writers of these parts.
+This package must not depend on the programs that write specs or statuses.
 """

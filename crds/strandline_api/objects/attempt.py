@@ -1,7 +1,7 @@
 """The `CurationAttempt`: one execution of a pipeline, created and reported by the operator.
 
-Its spec never changes. Its status keeps observations after pods and logs are gone. This module must
-not depend on how an attempt runs.
+The spec never changes. The status preserves observations after pods and logs are deleted. This
+module must not depend on how an attempt runs.
 """
 
 from typing import Annotated, ClassVar, Literal, Self
@@ -126,7 +126,7 @@ class AttemptSpec(Record):
 
     @property
     def memory_bytes(self) -> dict[str, int]:
-        """Raised memory in bytes, by group."""
+        """Raised memory in bytes, by pod group."""
         return {group: parse_memory(amount) for group, amount in self.memory.items()}
 
 
@@ -179,8 +179,8 @@ class EvidenceRecord(Record):
         """Return the record of evidence for a status.
 
         Args:
-            now: seconds since the epoch, for evidence without a time of its own. A time after
-                `now` is replaced, because it comes from a wrong clock.
+            now: current time in seconds since the epoch. Used if the evidence has no time, or a
+                later time, which comes from a wrong clock.
         """
         time = evidence.time
         if time is None or (now is not None and time > now):
@@ -189,7 +189,7 @@ class EvidenceRecord(Record):
 
     @property
     def evidence(self) -> Evidence:
-        """The record as `Evidence`, for the choice of the cause."""
+        """The record as `Evidence`, from which the cause is chosen."""
         return Evidence(self.cause, self.message, self.source, dict(self.details), self.time)
 
 
@@ -365,7 +365,7 @@ class AttemptStatus(Record):
 
     @property
     def observations(self) -> tuple[Evidence, ...]:
-        """The evidence as `Evidence` objects, for the choice of the cause."""
+        """The evidence as `Evidence` objects, from which the cause is chosen."""
         return tuple(record.evidence for record in self.evidence)
 
     def find_condition(self, type_: str) -> Condition | None:
@@ -374,7 +374,7 @@ class AttemptStatus(Record):
 
 
 def parse_attempt_status(document: object) -> AttemptStatus:
-    """Read the status of an attempt, whichever version wrote it. Never raises."""
+    """Read an attempt's status, written by any version of the operator. Never raises."""
     return AttemptStatus.parse(document)
 
 

@@ -1,7 +1,7 @@
 """The `CurationPipeline`: a document that means the same on a laptop and on a cluster.
 
-This module combines the parts. It must not depend on how a document was read, or on how the
-pipeline runs.
+This module combines metadata, spec, and status. It must not depend on how a document was read, or
+on how the pipeline runs.
 """
 
 from typing import Annotated, Final, Literal, Self
@@ -53,7 +53,7 @@ _TWO_RUNS = (
 def _refuse_others(engine: object) -> object:
     if engine == REMOVED_ENGINE:
         raise PydanticCustomError("engine_removed", ENGINE_REMOVED)
-    # A cluster can't run these engines, so a file that names one would mean different things.
+    # A cluster can't run these engines, so a file with such an engine could not run everywhere.
     if engine in ("inline", "processes"):
         raise PydanticCustomError(
             "engine_of_one_machine",
@@ -64,8 +64,8 @@ def _refuse_others(engine: object) -> object:
     return engine
 
 
-# The definition keeps the removed value: an API server checks every update of a stored object, and
-# an object of an earlier release must stay readable and deletable.
+# The CRD keeps the removed value: an API server validates every update of a stored object, and
+# objects from earlier releases must remain readable and deletable.
 Engine = Annotated[
     Literal["ray"],
     BeforeValidator(_refuse_others),
@@ -249,13 +249,13 @@ class PipelineSpec(ApiModel):
 
     @property
     def items(self) -> dict[str, SourceWork]:
-        """Source, stages, and sink in this order, by path below `spec`."""
+        """Source, stages, and sink in this order. Keys are paths below `spec`."""
         stages = {f"stages[{index}]": stage for index, stage in enumerate(self.stages)}
         return {"source": self.source, **stages, "sink": self.sink}
 
     @property
     def references(self) -> tuple[tuple[str, Reference], ...]:
-        """References to other pipelines in parameters, each with its path below `spec`."""
+        """References to other pipelines in parameters, with their paths below `spec`."""
         return tuple(
             found
             for path, item in self.items.items()
@@ -264,17 +264,17 @@ class PipelineSpec(ApiModel):
 
     @property
     def predecessors(self) -> dict[str, str | None]:
-        """The runs that must have succeeded before, by pipeline. None means the latest run."""
+        """The run that each preceding pipeline must have completed. None means the latest run."""
         read = [(reference.pipeline, reference.run) for _, reference in self.references]
         named = [*read, *((each.name, each.run_id) for each in self.after)]
-        # If one reference to a pipeline names a run, that run counts for all references to it.
+        # If one reference to a pipeline names a run, all references to that pipeline mean that run.
         runs = {name: run for name, run in named if run}
         return {name: runs.get(name) for name, _ in named}
 
     @property
     def output_location(self) -> str | None:
-        """Folder or URL of the outputs if the sink or `storage.output` names one, or else None."""
-        # Parameters may have any type here: only the sink itself checks types.
+        """Folder or URL of the outputs, or None if neither sink nor `storage.output` names it."""
+        # Parameters may have any type here: only the sink validates types.
         path = self.sink.with_.get("path")
         return path if isinstance(path, str) else self.storage.output.url
 
@@ -285,7 +285,7 @@ class PipelineSpec(ApiModel):
 
     @property
     def hold_on_failure_seconds(self) -> float | None:
-        """Seconds for which pods of a failed run are kept, or None to delete them at once."""
+        """Seconds for which pods of a failed run are kept, or None to delete them immediately."""
         return None if self.hold_on_failure is None else parse_duration(self.hold_on_failure)
 
     @model_validator(mode="after")
@@ -295,7 +295,7 @@ class PipelineSpec(ApiModel):
                 "no_bound",
                 "'keep: auto' needs 'keepAtMost'; set it to the largest total size to keep, such "
                 "as 200Gi",
-                # The path of the problem is the path of this object, extended by `below`.
+                # The problem's path is this object's path, extended by `below`.
                 {"below": "keepAtMost"},
             )
         return self
@@ -359,7 +359,7 @@ class CurationPipeline(ApiModel):
     def _refuse_two_runs(self) -> Self:
         runs = {each.name: each.run_id for each in self.spec.after if each.run_id}
         for path, reference in self.spec.references:
-            # A reference without a run accepts the run that another reference names.
+            # A reference without a run means the run that another reference names.
             if not reference.run:
                 continue
             known = runs.setdefault(reference.pipeline, reference.run)

@@ -1,6 +1,6 @@
-"""The engine of earlier releases, and the message for pipelines that still name it.
+"""An engine that earlier releases supported, and the error message for pipelines that still use it.
 
-The command line loads this module with its options, so it must not load any model.
+The command line imports this module to declare options, so it must not import any model.
 """
 
 from typing import Final

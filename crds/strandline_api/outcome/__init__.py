@@ -1,4 +1,4 @@
-"""Why an attempt ended: causes, evidence, exit codes, and a driver's last line.
+"""Reports of why an attempt ended: causes, evidence, exit codes, and the driver's outcome line.
 
-This package must not depend on the consequences of an end.
+This package must not depend on what follows the end of an attempt.
 """

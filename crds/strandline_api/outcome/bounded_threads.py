@@ -1,6 +1,6 @@
-"""A server mixin with a thread for each connection, and a limit on connections.
+"""A server mixin that handles each connection in a thread, and limits the number of connections.
 
-Idle connections can neither block other requests nor exhaust memory.
+The limit prevents idle connections from blocking other requests or exhausting memory.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ MOST_CONNECTIONS = 32
 
 
 class BoundedThreads(ThreadingMixIn, BaseServer):
-    """Closes the oldest connection to make room for a new one."""
+    """Handles connections in threads, and closes the oldest connection if there are too many."""
 
-    # An idle connection must not delay the end of the process.
+    # An idle connection must not delay the exit of the process.
     daemon_threads = True
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - the server's
@@ -36,8 +36,8 @@ class BoundedThreads(ThreadingMixIn, BaseServer):
                 with suppress(OSError):
                     # The thread of the connection wakes up and closes the socket itself.
                     oldest.shutdown(socket.SHUT_RDWR)
-            # Add the connection before its thread starts, which may end at once and remove the
-            # entry.
+            # Add the connection before its thread starts: the thread may end immediately and remove
+            # the entry.
             self._open[id(request)] = request
         super().process_request(request, client_address)
 

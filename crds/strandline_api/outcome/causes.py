@@ -1,6 +1,6 @@
-"""Why an attempt ended badly: a fixed list of causes, and how each is treated.
+"""Causes: a fixed list of reasons why an attempt ended badly, and the treatment of each.
 
-Status, events, and metrics contain these words unchanged. This module must not depend on how a
+Status, events, and metrics contain these values unchanged. This module must not depend on how a
 cause is determined, or on the time of a retry.
 """
 
@@ -11,7 +11,8 @@ from typing import NamedTuple
 class Treatment(StrEnum):
     """How a cause is treated: which budget pays for another attempt, if any.
 
-    `WAITED` needs no budget: the attempt did not start, and attempts follow until there is room.
+    `WAITED` needs no budget: the attempt did not start, and attempts follow until there is
+    capacity.
     """
 
     DISRUPTION = "disruption"
@@ -68,7 +69,7 @@ class Cause(StrEnum):
 
 
 class _Row(NamedTuple):
-    """The treatment of a cause, its meaning, and advice."""
+    """The treatment, meaning, and advice of a cause."""
 
     treatment: Treatment
     meaning: str
@@ -272,14 +273,14 @@ _ROWS = {
         "Raise the deadline, or find out what is slow. Then retry by hand.",
     ),
 }
-# A cause without a row would be in no set and would be retried forever.
+# A cause without a row would have no treatment.
 if missing := set(Cause) - _ROWS.keys():
     msg = f"causes without a row: {sorted(missing)}"
     raise AssertionError(msg)
 _FROM_OUTSIDE = {Treatment.DISRUPTION, Treatment.WAITED}
 _DISRUPTIONS = {cause for cause, row in _ROWS.items() if row.treatment in _FROM_OUTSIDE}
-# Ends that no source or stage can have caused.
+# Causes that no source or stage can be responsible for.
 BLAMELESS = frozenset({*_DISRUPTIONS, Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED})
 
-# The default of `retry.eligibleCauses`, in the order of the list above.
+# The default of `retry.eligibleCauses`, in the order of the `Cause` members.
 RETRYABLE_CAUSES = tuple(cause for cause in Cause if cause.treatment is not Treatment.NEVER)

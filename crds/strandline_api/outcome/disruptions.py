@@ -1,7 +1,7 @@
-"""Disruptions: why a pod lost its node. A fixed list, more detailed than the list of causes.
+"""Disruptions: a fixed list of reasons why a pod lost its node, more detailed than the causes.
 
-A cause determines the budget; a disruption explains what took the node and what to do about it. It
-is the `reason` in the evidence. This module must not depend on the detection of disruptions.
+A cause determines the budget; a disruption explains what took the node and what to do about it. The
+value is the `reason` in the evidence. This module must not depend on how disruptions are detected.
 """
 
 from enum import StrEnum
@@ -34,7 +34,7 @@ class Disruption(StrEnum):
 
     @property
     def cause(self) -> Cause:
-        """Return the cause of an attempt that ends because of the disruption."""
+        """Return the cause of an attempt that ended because of the disruption."""
         return _ROWS[self][0]
 
     @property
@@ -44,7 +44,7 @@ class Disruption(StrEnum):
 
     @property
     def marks(self) -> str:
-        """Describe the marks that identify the disruption, for people."""
+        """Describe, for people, the marks on a pod or node that identify the disruption."""
         return _ROWS[self][2]
 
     @property
@@ -58,7 +58,7 @@ class Disruption(StrEnum):
         return self.sentence.format(node=name, what=what or _UNNAMED.get(self, ""))
 
 
-# Default details, if no object names the program or the scarce resource.
+# Details to show if no object names the program or the scarce resource.
 _UNNAMED = {
     Disruption.NODE_SCALED_DOWN: "an autoscaler",
     Disruption.NODE_SHORTAGE: "something",

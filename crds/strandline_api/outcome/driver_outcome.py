@@ -1,6 +1,6 @@
-"""The outcome line: the last line that an attempt prints, and how to find it in a log.
+"""The outcome line, which is the last line that an attempt prints, and a search for it in a log.
 
-The line must fit into a container's termination message (4 kB), and survive a log that was
+The line must fit into a container's termination message (4 kB), and must be found in a log that was
 truncated or that other programs wrote into. This module must not depend on the program that prints
 the line, or on decisions based on it.
 """
@@ -19,14 +19,13 @@ from strandline_api.outcome.work_lost import WorkLost
 from strandline_api.texts import CUT, repair
 
 MARK = "strandline-outcome:"
-# Kubernetes keeps 4096 bytes of a termination message; the rest is a reserve.
+# Kubernetes keeps 4096 bytes of a termination message. The difference is a safety margin.
 MAX_LINE_BYTES = 3500
-# Bytes of the message that are kept while evidence is dropped, because people read the message
-# first.
+# Bytes of the message to keep while evidence is dropped, because people read the message first.
 _MESSAGE_BYTES = 1000
-# More items than a line can hold, however short they are.
+# Upper limit of items that can fit into a line, however short each item is.
 _MAX_EVIDENCE = 80
-# Other versions may write longer lines, but a hostile log must not cost time.
+# Other versions may write longer lines, but the limit bounds the time spent on a hostile log.
 _MAX_READ = 4 * MAX_LINE_BYTES
 _CHARACTER_BYTES = 12  # maximum per character in ASCII JSON: a surrogate pair
 
@@ -45,7 +44,7 @@ _Seen = Annotated[Evidence, PlainValidator(_read_evidence), PlainSerializer(Evid
 
 
 class _OutcomePart(ApiModel):
-    """Base that ignores fields of later versions."""
+    """Base class of the parts of an outcome. Ignores fields of later versions."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -122,9 +121,9 @@ class DriverOutcome(_OutcomePart):
     )
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to JSON values with the contract's names, in camelCase.
+        """Convert to JSON values with camelCase names.
 
-        Work is left out if the engine does not measure it, and `redone` if the run replaces no
+        Work is omitted if the engine does not measure it, and `redone` if the run replaces no
         sources.
         """
         unmeasured = {"work_seconds": True, "work_lost": True} if not self.work_seconds else {}
@@ -133,7 +132,7 @@ class DriverOutcome(_OutcomePart):
 
 
 def name_outcome(code: int) -> str:
-    """Return the name of an exit code for the outcome line: that of the `ExitCode`, or KILLED."""
+    """Return the name of an exit code for the outcome line: an `ExitCode` name, or KILLED."""
     if find_signal(code) is not None:
         return "KILLED"
     return next((known.name for known in ExitCode if known == code), "APPLICATION_ERROR")
@@ -142,7 +141,8 @@ def name_outcome(code: int) -> str:
 def format_outcome_line(outcome: DriverOutcome) -> str:
     """Format an outcome as a line of ASCII, at most 3,500 bytes, without a line break.
 
-    To fit, the end of a long message is dropped first, then evidence from the last.
+    If the line is too long, a long message is truncated first, and then evidence is dropped,
+    starting with the last item.
     """
     wanted = min(_MESSAGE_BYTES, _size(outcome.message))
     count = min(len(outcome.evidence), _MAX_EVIDENCE)
@@ -152,18 +152,18 @@ def format_outcome_line(outcome: DriverOutcome) -> str:
 
 
 def find_outcome_line(text: str) -> DriverOutcome | None:
-    """Find the last readable outcome line in a log of any kind.
+    """Find the last readable outcome line in any log.
 
-    Other text on the same line is ignored (Ray puts `(pid=…)` in front of workers' lines), and so
-    are truncated lines and unknown fields.
+    The search ignores truncated lines, unknown fields, and other text on the same line, such as the
+    `(pid=…)` that Ray puts in front of workers' lines.
 
     Returns:
-        The outcome, or None without such a line. Never raises, whatever the text.
+        The outcome, or None if the log has no readable outcome line. Never raises.
     """
     end = len(text)
     while (start := text.rfind(MARK, 0, end)) >= 0:
         begin = start + len(MARK)
-        # A log may end in the middle of a line, so try earlier lines after an unreadable line.
+        # A log may end in the middle of a line. If a line is unreadable, try earlier lines.
         found = _read(text[begin : begin + _MAX_READ].partition("\n")[0].lstrip())
         if found is not None:
             return found
@@ -186,22 +186,25 @@ def _format_line(outcome: DriverOutcome, count: int, message: str) -> str:
 
 
 def _count_left(outcome: DriverOutcome, count: int) -> int:
-    """Return the bytes left for the message beside this much evidence. May be negative."""
+    """Return the bytes available for the message if `count` items of evidence are kept.
+
+    The result can be negative.
+    """
     return MAX_LINE_BYTES - len(_format_line(outcome, count, ""))
 
 
 def _cut(message: str, left: int) -> str:
     if _size(message) <= left:
         return message
-    # A character takes at least a byte, so a longer part can never fit.
+    # Every character takes at least a byte, so a longer prefix can never fit.
     kept = message[:left]
     while (excess := _size(kept) + len(CUT) - left) > 0:
-        # Remove only as many characters as must go in any case, and measure again.
+        # Remove the fewest characters that can free the excess bytes, and measure again.
         kept = kept[: -math.ceil(excess / _CHARACTER_BYTES)]
     return kept + CUT
 
 
 def _size(text: str) -> int:
-    """Return the bytes of a text inside a JSON string."""
-    # The two quotes do not count.
+    """Return the size in bytes of a text inside a JSON string."""
+    # Subtract the two quotes.
     return len(json.dumps(text)) - 2

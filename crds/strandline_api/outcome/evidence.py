@@ -1,8 +1,8 @@
 """Evidence about an attempt's end, and the choice of the cause.
 
-An observer (the supervisor on a laptop, the operator on a cluster) provides its observations. Only
-this module chooses between several observations. It must not depend on how observations are made,
-or on the consequences of a cause.
+An observer (the supervisor on a laptop, the operator on a cluster) provides the evidence. Only this
+module chooses a cause from several pieces of evidence. It must not depend on how observations are
+made, or on what follows from a cause.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,10 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 Detail = str | int
 
-# The first matching cause names the end. A person's decision ranks before events, causes that are
-# never retried rank before others, and certain facts rank before mere observations: a pod's own
-# reason before the driver's "interrupted", and a stall before the kill that ended it.
+# The attempt's cause is the first of these for which there is evidence. A person's decision ranks
+# before events, causes that are never retried rank before others, and certain facts rank before
+# inferences: a pod's own reason before the driver's "interrupted", and a stall before the kill that
+# ended it.
 PRECEDENCE: tuple[Cause, ...] = (
     Cause.USER_CANCELLED,
     Cause.DEADLINE_EXCEEDED,
@@ -61,10 +62,10 @@ _EXIT_CAUSES = {
     ExitCode.VOLUME_UNUSABLE: Cause.VOLUME_UNUSABLE,
     ExitCode.INTERRUPTED: Cause.INTERRUPTED,
 }
-# Signals raised by the program's own fault, as opposed to those sent to kill it.
+# Signals that a program's own fault raises. Other signals are sent from outside to end the program.
 _FAULTS = frozenset({"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"})
-# Shells add 128 to the number of the signal that ended a process. Linux has 64 signals, so greater
-# codes, like 255, are plain exit codes.
+# Shells add 128 to the number of the signal that ended a process. Linux has 64 signals, so codes
+# above 192, like 255, are plain exit codes.
 _SIGNAL_BASE = 128
 _GREATEST_SIGNAL = 64
 
@@ -101,7 +102,7 @@ class Evidence:
 
     @classmethod
     def from_json(cls, written: object) -> Self:
-        """Read evidence of any version. An unknown cause becomes `Unknown`, missing text empty."""
+        """Read evidence of any version. Unknown causes become `Unknown`; missing text, empty."""
         fields = written if isinstance(written, Mapping) else {}
         details = fields.get("details")
         return cls(
@@ -113,15 +114,15 @@ class Evidence:
 
 
 def name_cause(evidence: Iterable[Evidence]) -> Evidence:
-    """Choose the evidence that names the cause: the first in `PRECEDENCE`, then the first given.
+    """Choose the evidence that determines the cause: first by `PRECEDENCE`, then by given order.
 
-    A user's stop ranks before a deadline, and a deadline before exit codes that no retry can help.
-    Then come disruptions, out-of-memory kills, other kills, failed submissions, and application
-    errors. Without evidence, the cause is Unknown.
+    A user's stop ranks before a deadline, and a deadline before exit codes that are never retried.
+    Disruptions, out-of-memory kills, other kills, failed submissions, and application errors
+    follow. Without evidence, the cause is Unknown.
     """
     nothing = Evidence(Cause.UNKNOWN, "no evidence explains why the attempt ended", "")
-    # `min` returns the first of equal items, so the order of the evidence decides between equal
-    # causes.
+    # `min` returns the first of equal items, so for equal causes, the order of the evidence
+    # decides.
     return min(evidence, key=lambda seen: PRECEDENCE.index(seen.cause), default=nothing)
 
 
@@ -130,11 +131,12 @@ def read_exit(code: int) -> Evidence | None:
 
     Args:
         code: exit code of a shell or a container (128 + the signal's number if a signal ended the
-            process), or Python's `Popen.returncode` (the signal's number, negative).
+            process), or Python's `Popen.returncode` (the negative signal number).
 
     Returns:
-        None for 0, which is not a bad end. A code outside of the contract is an ApplicationError.
-        `details` contains `exitCode`, never negative, and `signal`, if there was a signal.
+        The evidence, or None for code 0, which is not a bad end. A code that `ExitCode` does not
+        define is an ApplicationError. `details` contains `exitCode`, never negative, and `signal`
+        if a signal ended the process.
     """
     if code == ExitCode.COMPLETE:
         return None
@@ -187,9 +189,9 @@ def _read_text(value: object) -> str:
 
 
 def _read_details(written: Mapping[object, object]) -> dict[str, Detail]:
-    """Keep facts as text or whole numbers. Leave out lists and objects of later versions."""
+    """Keep details that are text or whole numbers. Omit lists and objects of later versions."""
     return {
-        # A status holds text and whole numbers, so floats and `True` become text.
+        # A status stores only text and whole numbers, so convert floats and `True` to text.
         name: value if isinstance(value, str) or type(value) is int else str(value)
         for name, value in written.items()
         if isinstance(name, str) and isinstance(value, str | int | float)

@@ -1,14 +1,14 @@
-"""Exit codes: how a driver process reports its end in one number.
+"""Exit codes by which a driver process reports its end.
 
-The runtime exits with these codes and the operator reads them, so they are part of the contract and
-never change their meaning. This module must not depend on the programs that exit or read the code.
+The runtime exits with these codes and the operator reads them, so their meaning is part of the
+contract and never changes. This module must not depend on the programs that exit or read the code.
 """
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Exit codes of every `strandline` command. 137 and 143 (killed) come from the system."""
+    """Exit codes of every `strandline` command. The system adds 137 and 143 for kills."""
 
     COMPLETE = 0
     APPLICATION_ERROR = 1
@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """Meaning of the code for the run, as a sentence."""
+        """Meaning of the code for the run, in one sentence."""
         return _MEANINGS[self]
 
     @property

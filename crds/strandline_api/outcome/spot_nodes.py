@@ -1,7 +1,7 @@
 """Recognizes spot nodes, and pods that request them.
 
-Clouds and tools have their own labels, and some have taints of the same name. This module must not
-depend on the consequences of spot capacity.
+Clouds and tools use different labels, and some also use a taint with the label's name. This module
+must not depend on what follows from spot capacity.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,13 +20,13 @@ SPOT_LABELS: Mapping[str, frozenset[str]] = MappingProxyType(
         "kubernetes.azure.com/scalesetpriority": _SPOT,
     }
 )
-# Effects of a toleration that matter; empty means all effects. A taint with PreferNoSchedule keeps
-# no pod away, so a toleration of that effect shows no intent.
+# Toleration effects that show a request for spot nodes; an empty effect means all effects. A
+# PreferNoSchedule taint keeps no pod away, so tolerating that effect shows no intent.
 _KEEPING_AWAY = frozenset({"", "NoSchedule", "NoExecute"})
 
 
 def is_spot(labels: Mapping[str, object]) -> bool:
-    """Return True if the labels of a node, or those in a selector, mean spot capacity."""
+    """Return True if the labels of a node, or of a node selector, mean spot capacity."""
     return any(_is_meant(name, labels.get(name)) for name in SPOT_LABELS)
 
 
@@ -38,7 +38,7 @@ def asks_for_spot(pod_spec: Mapping[str, object]) -> bool:
     if is_spot(_mapping(pod_spec.get("nodeSelector"))):
         return True
     terms = list(_list_terms(pod_spec))
-    # One matching term is enough to place a pod, so all terms must require spot.
+    # A pod can be placed by any one term, so all terms must require spot nodes.
     if terms and all(any(map(_requires_spot, _mappings(term))) for term in terms):
         return True
     return any(map(_tolerates_spot, _mappings(pod_spec.get("tolerations"))))

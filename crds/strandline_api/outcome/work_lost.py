@@ -1,4 +1,4 @@
-"""Work that an attempt lost: seconds of work to repeat, by cause."""
+"""Seconds of work that an attempt lost and a later attempt has to repeat, by cause."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ class WorkLost(ApiModel):
 
     @property
     def seconds(self) -> float:
-        """The sum of all losses."""
+        """Sum of all losses in seconds."""
         return self.node + self.memory + self.kill + self.timeout + self.stop
 
     def to_json(self) -> dict[str, float]:
@@ -37,5 +37,5 @@ class WorkLost(ApiModel):
         return WorkLost(**{name: each + more[name] for name, each in self.model_dump().items()})
 
     def find_share(self, worked: float) -> float:
-        """Return the lost share of all work, given the total seconds of work."""
+        """Return lost work as a share of all work, given the total seconds of work."""
         return min(1.0, self.seconds / worked) if worked > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Converts the models to Kubernetes' own schema, and to the definitions of both kinds.
+"""Converts the models to Kubernetes structural schemas, and to the CRDs of both kinds.
 
 This package must not depend on the meaning of fields.
 """

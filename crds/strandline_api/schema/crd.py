@@ -1,6 +1,6 @@
-"""The CustomResourceDefinitions of both kinds, as dictionaries.
+"""Builds the CRDs of both kinds as dictionaries.
 
-Adds columns, selectable fields, and rules to the schemas. This module must not depend on how a
+This module adds columns, selectable fields, and rules to the schemas. It must not depend on how a
 dictionary is written to a file.
 """
 
@@ -25,7 +25,7 @@ class Column(NamedTuple):
     description: str
 
 
-# A future time must be text: a date column shows it as invalid.
+# Columns with future times must be text: kubectl shows a future date in a date column as invalid.
 PIPELINE_COLUMNS = (
     Column("Phase", "string", ".status.phase", "Current phase."),
     Column("Attempt", "integer", ".status.attempt", "Number of the latest attempt."),
@@ -75,7 +75,7 @@ ATTEMPT_FIELDS = (
     ".status.phase",
     ".status.cause",
 )
-# Attempts are found by name, so an attempt with another attempt's name would be taken for it.
+# The operator finds attempts by name, so the name of an attempt must match its number.
 # (`endsWith('-' + ...)` would be clearer, but exceeds the API server's cost limit.)
 _NUMBERED = {
     "rule": (
@@ -95,7 +95,7 @@ def pipeline_definition() -> Schema:
     """Return the CRD of `CurationPipeline`: a new dictionary in the usual order of keys."""
     columns = _columns(PIPELINE_COLUMNS, PIPELINE_WIDE_COLUMNS)
     schema = _object_schema(CurationPipeline) | {"x-kubernetes-validations": [dict(_NO_CIRCLE)]}
-    # Without a status, tools that read one consider a new pipeline ready.
+    # Without this default, tools that read the status would consider a new pipeline ready.
     schema["properties"]["status"]["default"] = dict(UNSEEN)
     return _definition(PIPELINE, schema, columns, PIPELINE_FIELDS)
 
@@ -144,7 +144,7 @@ def _names(kind: Kind) -> dict[str, Any]:
 
 
 def _columns(narrow: Sequence[Column], wide: Sequence[Column]) -> list[dict[str, Any]]:
-    """Render the columns. The API server drops a priority of 0, so leave it out."""
+    """Render the columns. Omit a priority of 0, because the API server drops it."""
     return [*map(_column, narrow), *({**_column(column), "priority": 1} for column in wide)]
 
 

@@ -1,8 +1,8 @@
-"""Inserts defaults into a schema, and decides where they are stored.
+"""Inserts defaults into a schema, and decides which defaults the API server stores.
 
-The API server writes stored defaults into objects. GitOps tools compare lists as a whole, so a
-default inside a list would look like a permanent edit. There, the program fills in the default when
-it reads the object. This module must not depend on any particular field.
+The API server writes the schema's defaults into objects. GitOps tools compare whole lists, so a
+default inside a list would look like a permanent edit. Therefore, the program fills in defaults
+inside lists when it reads the object. This module must not depend on any particular field.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ Schema = dict[str, Any]
 
 
 def insert_defaults(schema: Mapping[str, Any]) -> Schema:
-    """Copy a structural schema with all defaults described, and stored where that is harmless.
+    """Copy a structural schema, describe all defaults, and drop the defaults inside lists.
 
     Descriptions name the defaults, because `kubectl explain` does not show them. Optional objects
-    with inner defaults get an empty object as a default; otherwise their inner defaults would not
-    be filled in.
+    with inner defaults get an empty object as a default; otherwise the API server would not fill in
+    the inner defaults.
     """
     return _insert(schema, is_listed=False)
 

@@ -1,7 +1,7 @@
 """Converts a pydantic model to the structural schema that a CustomResourceDefinition needs.
 
-The API server accepts a small dialect of JSON schema and drops or rejects the rest. So a key that
-is not in the list below is an error here, before the result is installed. This module must not
+The API server accepts a small dialect of JSON Schema and drops or rejects all other keys. A key
+outside of the lists below is an error here, before the CRD is installed. This module must not
 depend on any particular model.
 """
 
@@ -47,30 +47,31 @@ _REFERENCE = "#/$defs/"
 
 
 class UnstructuralError(ValueError):
-    """A model has no structural schema."""
+    """Raised if a model has no structural schema."""
 
 
 def structural_schema(model: type[BaseModel]) -> Schema:
     """Convert a model to a structural schema.
 
-    References are inlined, null branches and titles dropped, and constants become enums with one
-    value.
+    References are inlined, null branches and titles are dropped, and constants become enums with
+    one value.
 
     Args:
-        model: any model that marks its free objects; it must not contain itself.
+        model: any model that marks its free-form objects; it must not contain itself.
 
     Returns:
-        A new dictionary of plain values, without shared parts.
+        A new dictionary of plain values. No two nodes share an object.
 
     Raises:
-        UnstructuralError: if a key or a union has no structural form. The message has its path.
+        UnstructuralError: if a key or a union has no structural form. The message contains the
+            path.
     """
     raw = model.model_json_schema(by_alias=True, mode="validation")
     return _converted(raw, raw.get("$defs", {}), model.__name__)
 
 
 def nodes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each node of a structural schema with its path, `spec.stages[].use`, parents first."""
+    """Yield each node of a schema with a path like `spec.stages[].use`, parents first."""
     yield path, schema
     for name, child in schema.get("properties", {}).items():
         yield from nodes(child, f"{path}.{name}" if path else name)
@@ -95,15 +96,15 @@ def _converted(raw: Schema, definitions: Schema, path: str) -> Schema:
 
 
 def _resolved(raw: Schema, definitions: Schema, path: str, depth: int = 0) -> Schema:
-    """Replace a reference with its target. Keys beside the reference win."""
+    """Replace a reference with its target. Keys next to the reference take precedence."""
     if "$ref" not in raw:
         return dict(raw)
-    # Without a cycle, a chain of references visits each definition at most once.
+    # A chain of references without a cycle visits each model at most once.
     if depth > len(definitions) or path.count(".") > len(definitions) + 1:
         raise UnstructuralError(f"{path}: contains itself")
     beside = {key: value for key, value in raw.items() if key != "$ref"}
-    # Copy the definition: conversion changes nodes in place, and other fields refer to the same
-    # definition.
+    # Copy the target: conversion changes nodes in place, and other fields may reference the same
+    # target.
     target = deepcopy(definitions[raw["$ref"].removeprefix(_REFERENCE)])
     return _resolved(target, definitions, path, depth + 1) | beside
 
@@ -122,7 +123,7 @@ def _without_null(node: Schema, definitions: Schema, path: str) -> Schema:
 def _plain(node: Schema) -> Schema:
     """Drop keys that the API server does not accept, and convert the others to its dialect."""
     kept = {key: value for key, value in node.items() if key not in ("title", "$defs")}
-    # The API server drops unknown fields without this key, and rejects the key next to
+    # The API server drops unknown fields even if this key is absent, and rejects the key next to
     # `properties`.
     if kept.get("additionalProperties") is False:
         del kept["additionalProperties"]

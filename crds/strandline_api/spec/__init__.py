@@ -1,4 +1,4 @@
-"""The spec that users write: the pipeline's fields, their defaults, and their constraints.
+"""The spec that users write: a pipeline's fields with defaults and constraints.
 
 This package must not depend on the state of a run.
 """

@@ -1,4 +1,4 @@
-"""Users' own code: the sources of modules in `use`, in addition to the image.
+"""Users' own code: where to get modules named in `use` that the image does not have.
 
 Code never changes during a run: a ConfigMap is copied for each attempt, an archive has a digest,
 and a package has a version. This module must not depend on how code is fetched or mounted.
@@ -21,14 +21,14 @@ _DIGEST_PATTERN = r"[0-9a-f]{64}"
 # A URL of any scheme, or a path in the pods, such as a path on a mounted volume.
 _PATH_PATTERN = r"([a-zA-Z][a-zA-Z0-9+.-]*:/)?/\S+"
 _PATH_FORMAT = "a URL such as 'https://…' or 's3://…', or an absolute path"
-# Exactly one version, because pods that start later could get another. The name starts with a
-# letter or digit, so pip can't mistake it for an option.
+# Require an exact version, because pods that start later could otherwise get another version. The
+# name must start with a letter or digit, so that pip can't mistake it for an option.
 _NAME_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
 _PACKAGE_PATTERN = (
     rf"{_NAME_PATTERN}(\[{_NAME_PATTERN}(,{_NAME_PATTERN})*\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*"
 )
 _PACKAGE_LIKE = "a name and its one version, such as 'langdetect==1.0.9'"
-# Every part begins with a letter, a digit, or `_`, so `..` and absolute paths do not match.
+# Every path segment begins with a letter, a digit, or `_`, so `..` and absolute paths do not match.
 _FOLDER_PATTERN = r"[A-Za-z0-9_][^/\\]*(/[A-Za-z0-9_][^/\\]*)*"
 _FOLDER_LIKE = "a folder inside the archive, such as 'corpus-1.2/src'"
 _MOST_PACKAGES = 64
@@ -37,7 +37,7 @@ NO_PACKAGES = "'index' and 'wheels' configure where 'packages' come from; list '
 _PathOrUrl = Annotated[str, Matching(_PATH_PATTERN, _PATH_FORMAT, longest=2048)]
 Package = Annotated[str, Matching(_PACKAGE_PATTERN, _PACKAGE_LIKE)]
 
-# The variable with the folder of users' code, and the names of its subfolders.
+# The environment variable with the path of users' code, and the names of its subfolders.
 CODE_VARIABLE = "STRANDLINE_CODE"
 FILES, FETCHED = "files", "fetched"
 ARCHIVE, PACKAGES = "archive", "packages"
@@ -135,12 +135,12 @@ class Code(ApiModel):
 
 
 def list_code_folders(code: Code) -> list[str]:
-    """Return the folders from which modules are imported, in order, below the code's folder."""
+    """Return the folders to import modules from, in search order, relative to the code folder."""
     folders = [] if code.config_map is None else [FILES]
     if code.archive is not None:
         parts = [FETCHED, ARCHIVE, *([code.archive.path] if code.archive.path else [])]
         folders.append("/".join(parts))
-    # Packages come last, so that files of the author win over modules of the same name.
+    # Packages come last, so the user's files override installed modules with the same name.
     return [*folders, f"{FETCHED}/{PACKAGES}"] if code.packages else folders
 
 

@@ -1,7 +1,8 @@
-"""Defaults of a namespace for its pipelines: an image, a queue, a location.
+"""Defaults of a namespace for its pipelines, such as the image, the queue, and the output location.
 
-Nothing checks the defaults before an operator reads them, so they are as strict as a pipeline. This
-module must not depend on where defaults are stored, or on how they are merged below a spec.
+No other program validates the defaults before the operator reads them, so validation is as strict
+as for a pipeline. This module must not depend on where defaults are stored, or on how they are
+merged into a spec.
 """
 
 from typing import Annotated, Self

@@ -1,7 +1,7 @@
 """Names in the generated pods of a Ray cluster: containers, paths, and volumes.
 
-The operator renders pods with these names. A user who adds an object with a reserved name gets an
-error before any pod exists. This module must not depend on the format of a pod.
+The operator renders pods with these names. If a user's object has a reserved name, validation fails
+before any pod exists. This module must not depend on the format of a pod.
 """
 
 import json
@@ -19,14 +19,14 @@ CONTAINERS: Final = (HEAD_CONTAINER, WORKER_CONTAINER, SUBMITTER_CONTAINER)
 VOLUME: Final = "/var/lib/strandline"
 OUTPUT: Final = "/var/lib/strandline-output"
 CONFIG: Final = "/etc/strandline"
-# Keys of the ConfigMap mounted at `CONFIG`: the pipeline; the head's pod template, from which later
-# commands get their volumes, variables, and user; and the labels and annotations for pods of these
-# commands.
+# Keys of the ConfigMap mounted at `CONFIG`: the pipeline; the head's pod template, which provides
+# volumes, variables, and the user for pods of later commands; and labels and annotations for these
+# pods.
 MANIFEST: Final = "pipeline.yaml"
 HEAD_TEMPLATE: Final = "head.json"
 COMMAND_METADATA: Final = "command-metadata.json"
 CODE: Final = "/var/lib/strandline-code"
-# Claims of other pipelines, read-only, each in a folder with its name.
+# Parent folder of other pipelines' claims. Each claim is mounted read-only in a folder of its name.
 INPUTS: Final = "/var/lib/strandline-inputs"
 INPUT_VOLUME_PREFIX: Final = "strandline-input-"
 # No other volume may be mounted at or below these paths.
@@ -37,7 +37,7 @@ CODE_FILES_VOLUME: Final = "code-files"
 CODE_FETCHED_VOLUME: Final = "code-fetched"
 AUTOSCALER_TOKEN_VOLUME: Final = "autoscaler-token"  # noqa: S105 - a name
 AUTOSCALER_SCRATCH_VOLUME: Final = "autoscaler-temporary"
-# The last two are KubeRay's.
+# KubeRay adds the last two volumes.
 VOLUME_NAMES: Final = (
     "ledger",
     "temporary",
@@ -51,8 +51,8 @@ VOLUME_NAMES: Final = (
     "ray-logs",
     "shared-mem",
 )
-# Labels and annotations that control a mesh's sidecar injection, and values that disable it. A
-# sidecar may never end, and only pods of the mesh could reach the head.
+# Labels and annotations that control a service mesh's sidecar injection, and the values that
+# disable it. A sidecar may never exit, and only pods in the mesh could reach the head.
 ISTIO_KEYS: Final = ("sidecar.istio.io/inject", "istio.io/rev")
 LINKERD_KEYS: Final = ("linkerd.io/inject",)
 MESH_KEYS: Final = ISTIO_KEYS + LINKERD_KEYS
@@ -63,7 +63,7 @@ VARIABLE_PREFIXES: Final = ("STRANDLINE_", "RAY_")
 
 
 def digest_config(data: Mapping[str, str]) -> str:
-    """Return a digest that distinguishes an attempt's ConfigMap from another of the same name."""
+    """Return a digest that distinguishes ConfigMaps of the same name by their content."""
     # The order of keys must not change the digest.
     text = json.dumps(dict(data), sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

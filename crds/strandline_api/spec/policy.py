@@ -1,6 +1,6 @@
-"""How a pipeline behaves when something fails, and what it keeps.
+"""Policies of a pipeline: reactions to failures, and what to keep.
 
-This module defines the meaning of the fields, and gives numbers in base units. It must not depend
+This module defines the meaning of the fields, and returns numbers in base units. It must not depend
 on the retry law, or on how the cause of an end is determined.
 """
 
@@ -39,8 +39,8 @@ _PERCENT_PATTERN = r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$"
 
 
 def _leave_defaults_to_the_cluster(schema: dict[str, Any]) -> None:
-    # A default in the CRD would be stored in every spec, so the namespace's default could never
-    # win.
+    # The API server would store a default from the CRD in every spec, so the namespace's default
+    # would never apply.
     for field in schema["properties"].values():
         field.pop("default", None)
 
@@ -86,10 +86,10 @@ Tolerance = Annotated[
 
 
 def count_tolerated(tolerance: int | str, total: int) -> int:
-    """Return how many of `total` a tolerance allows. Round percentages down."""
+    """Return how many of `total` items a tolerance allows. Percentages are rounded down."""
     if isinstance(tolerance, int):
         return tolerance
-    # A float could be slightly less than a whole result and would be rounded down by 1.
+    # A float could be slightly less than a whole number and would be rounded down by 1.
     return math.floor(Fraction(tolerance.removesuffix("%")) * total / 100)
 
 
@@ -116,7 +116,7 @@ class RetryPolicy(ApiModel):
     """
 
     model_config = ConfigDict(json_schema_extra=_leave_defaults_to_the_cluster)
-    # Null means the greatest possible wait; an absent field has a smaller default.
+    # Null means the longest possible wait, but an absent field has a shorter default.
     meaningful_nulls: ClassVar[frozenset[str]] = frozenset({"maxDelay", "max_delay"})
 
     max_retries: int = Field(
@@ -207,7 +207,7 @@ class RetryPolicy(ApiModel):
 
     @property
     def delay_seconds(self) -> float:
-        """Wait before the first retry in seconds, without jitter."""
+        """Seconds to wait before the first retry, without jitter."""
         return parse_duration(self.delay)
 
     @property
@@ -235,7 +235,7 @@ class Quarantine(ApiModel):
     )
 
     def tolerated(self, total: int) -> int:
-        """Return how many of `total` sources may be quarantined. Round percentages down."""
+        """Return how many of `total` sources may be quarantined. Percentages are rounded down."""
         return count_tolerated(self.tolerate, total)
 
 
@@ -260,7 +260,7 @@ class OomPolicy(ApiModel):
 
     @property
     def max_memory_bytes(self) -> int | None:
-        """Limit of the growth in bytes, or None without a limit."""
+        """Maximum memory in bytes, or None for no limit."""
         return None if self.max_memory is None else parse_memory(self.max_memory)
 
 
@@ -385,20 +385,20 @@ class Deadlines(ApiModel):
 
     @property
     def attempt_seconds(self) -> float | None:
-        """Longest time of one attempt in seconds, or None without a limit."""
+        """Maximum duration of an attempt in seconds, or None for no limit."""
         return None if self.attempt is None else parse_duration(self.attempt)
 
     @property
     def pre_running_seconds(self) -> float | None:
-        """Longest time until the driver runs in seconds, or None to use the operator's setting."""
+        """Maximum seconds until the driver runs, or None to use the operator's setting."""
         return None if self.pre_running is None else parse_duration(self.pre_running)
 
     @property
     def run_seconds(self) -> float | None:
-        """Longest time of a run with all attempts in seconds, or None without a limit."""
+        """Maximum duration of a run with all attempts in seconds, or None for no limit."""
         return None if self.run is None else parse_duration(self.run)
 
     @property
     def stall_seconds(self) -> float:
-        """Longest time without a sign of life, in seconds."""
+        """Maximum seconds without a sign of life from the driver."""
         return parse_duration(self.stall)

@@ -1,7 +1,8 @@
-"""The predecessors of a pipeline, and its references to their outputs.
+"""The predecessors of a pipeline, and references to their outputs.
 
-A reference is a parameter value, `{pipeline: NAME}`, that stands for a folder or URL of another
-pipeline. This module must not depend on the location of outputs, or on the waiting pipelines.
+A reference is a parameter value, `{pipeline: NAME}`, that is replaced with a folder or URL of
+another pipeline. This module must not depend on the location of outputs, or on the pipelines that
+wait.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,9 +44,9 @@ class Reference(NamedTuple):
     """A reference to data of another pipeline.
 
     Attributes:
-        pipeline: name of that pipeline.
-        files: glob below its output, or empty for the whole output.
-        artifact: path below the artifacts of its latest publication, or empty to read the output.
+        pipeline: name of the other pipeline.
+        files: glob below the pipeline's output, or empty for the whole output.
+        artifact: path below the artifacts of the latest publication, or empty to read the output.
         run: the run that must have succeeded, or empty for the latest run.
     """
 
@@ -65,7 +66,7 @@ def parse_reference(value: object) -> Reference | None:
     if not isinstance(value, Mapping) or not {"pipeline"} <= value.keys() <= _KEYS:
         return None
     is_text = all(isinstance(text, str) and text for text in value.values())
-    # A reference leads into the output or to an artifact, not to both.
+    # A reference points into the output or to an artifact, not to both.
     is_either = not {"files", "artifact"} <= value.keys()
     fields = {("run" if name == _RUN else name): text for name, text in value.items()}
     return Reference(**fields) if is_text and is_either else None
@@ -85,10 +86,10 @@ def find_references(value: object, path: str) -> Iterator[tuple[str, Reference]]
 
 
 def replace_references(value: Any, locate: Callable[[Reference], str]) -> Any:  # noqa: ANN401 - JSON
-    """Return parameters with a folder, file, or URL in place of each reference.
+    """Return parameters in which each reference is replaced with a folder, file, or URL.
 
     Args:
-        locate: returns the location of a reference.
+        locate: function that returns the location of a reference.
     """
     found = parse_reference(value)
     if found is not None:
@@ -101,17 +102,17 @@ def replace_references(value: Any, locate: Callable[[Reference], str]) -> Any:  
 
 
 def join_location(root: str, reference: Reference) -> str:
-    """Return the location of a reference.
+    """Return the folder, file, or URL to which a reference points.
 
     Args:
         root: folder or URL of the output, or of the artifacts if the reference names an artifact.
     """
-    # A folder's name ends with a slash, so sources list all files in the folder.
+    # Without a file or artifact, the result ends with a slash, which sources read as a folder.
     return f"{root.rstrip('/')}/{reference.artifact or reference.files}"
 
 
 def find_circle(name: str, before: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """Return the names on a path from a pipeline back to itself, or empty without a cycle.
+    """Return the names on a cycle from a pipeline back to itself, or empty if there is no cycle.
 
     Args:
         before: the predecessors of each pipeline, by name.
@@ -123,7 +124,7 @@ def find_circle(name: str, before: Mapping[str, Iterable[str]]) -> tuple[str, ..
         for other in before.get(trail[-1], ()):
             if other == name:
                 return (*trail, name)
-            # Circles without this pipeline must not trap the search.
+            # Skip visited pipelines, because a cycle without this pipeline would never end.
             if other not in seen:
                 seen.add(other)
                 trails.append((*trail, other))

@@ -1,7 +1,7 @@
 """Requirements that a run has to meet before readers see its results.
 
-The list is closed and typed, so the API server checks it when a user applies the pipeline. This
-module must not depend on how anything is measured, or on which stages exist.
+The set of requirements is fixed and typed, so the API server can validate it when a user applies
+the pipeline. This module must not depend on how anything is measured, or on which stages exist.
 """
 
 from enum import StrEnum
@@ -18,7 +18,7 @@ MAX_EXPECTATIONS = 64
 
 
 class ColumnKind(StrEnum):
-    """The kind of a column, in terms of Arrow's families of types."""
+    """The type of a column, named after Arrow's type families."""
 
     ANY = "any"
     BINARY = "binary"
@@ -46,12 +46,12 @@ class MeasureName(StrEnum):
 
     @property
     def is_of_column(self) -> bool:
-        """Return True if the measure belongs to a column."""
+        """Return True if the measure describes a column."""
         return self in _OF_COLUMNS
 
     @property
     def is_share(self) -> bool:
-        """Return True if the value is between 0 and 1."""
+        """Return True if the measure is a share, with a value between 0 and 1."""
         return self in _SHARES
 
 
@@ -74,7 +74,7 @@ _ORDERED = (
 )
 _BOUNDED = ("has(self.min) || has(self.max)", "needs 'min' or 'max', or both")
 
-# Strict models accept only members of an enumeration, but documents contain text.
+# In strict mode, pydantic accepts only enum members, but documents contain text.
 _ColumnKind = Annotated[
     ColumnKind,
     Field(strict=False),
@@ -151,7 +151,7 @@ class Expectation(ApiModel):
 class Requirements(ApiModel):
     """Requirements for publishing a run to readers. All fields are optional."""
 
-    # No default is stored, because a stored default would enable the gate everywhere.
+    # The CRD stores no default, because a stored default would enable the check for all pipelines.
     verified: bool | None = Field(
         default=None,
         description=(

@@ -1,6 +1,6 @@
 """The Ray cluster of a pipeline: its pods, their sizes, and the queue that admits them.
 
-A run on a laptop reads the same fields and ignores these. This module must not depend on how a Ray
+A run on a laptop parses the same fields and ignores them. This module must not depend on how a Ray
 cluster is created.
 """
 
@@ -106,7 +106,7 @@ class WorkerGroup(RayNode):
     @field_validator("name")
     @classmethod
     def _check_name(cls, name: str) -> str:
-        # Memory and spot state are stored by group name, and the head's under 'head'.
+        # The head's memory and spot state are stored under the group name 'head'.
         if name == "head":
             raise ValueError(_HEADS_NAME)
         return name
@@ -121,7 +121,7 @@ class WorkerGroup(RayNode):
         return self
 
 
-# Kubernetes allows no greater user or group ID.
+# Kubernetes rejects greater user and group IDs.
 _Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
@@ -242,7 +242,7 @@ class RayCluster(ApiModel):
             "groups are merged over it."
         ),
     )
-    # No defaults are stored for these KubeRay fields either, because some versions lack them.
+    # The CRD stores no defaults for these KubeRay fields, because some KubeRay versions lack them.
     auth_options: FreeObject = Field(
         default_factory=dict,
         description=(
@@ -321,7 +321,7 @@ class RayCluster(ApiModel):
         return self
 
     def _list_templates(self) -> Iterator[tuple[str, Mapping[str, JsonValue], tuple[str, ...]]]:
-        """Yield each pod template with its path and the generated containers it may change."""
+        """Yield each pod template with its path and the generated containers that it may change."""
         # In the other mode, KubeRay creates the submitter's container itself.
         submitter = (SUBMITTER_CONTAINER,) if self.submission_mode == "K8sJobMode" else ()
         everywhere = (HEAD_CONTAINER, WORKER_CONTAINER, *submitter)

@@ -26,7 +26,7 @@ _ZONE_PATTERN = r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*"
 _ZONE_LIKE = "a time zone of the IANA database, such as 'Europe/Berlin'"
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
-# Name, smallest and largest value, and words of each field.
+# Each field's name, smallest and largest value, and names of values.
 _FIELDS: Final = (
     ("minute", 0, 59, ()),
     ("hour", 0, 23, ()),
@@ -39,21 +39,22 @@ _FIELDS: Final = (
 
 def _check_cron(text: str) -> str:
     fields = zip(_FIELDS, text.split(), strict=True)
-    # Equal schedules get equal texts.
+    # Normalize the text, so that equal schedules have equal text.
     return " ".join(
         ",".join(_check_part(rule, part) for part in field.split(",")) for rule, field in fields
     )
 
 
 def _check_part(rule: tuple[str, int, int, tuple[str, ...]], part: str) -> str:
-    """Return a part of a field, such as `*/5` or `MON-FRI`; a range to Sunday ends with 7."""
+    """Return a part of a field, such as `*/5` or `MON-FRI`. A range up to Sunday ends with 7."""
     name, least, greatest, words = rule
     span, slash, step = part.partition("/")
     bounds = [_read(word, least, words) for word in span.split("-")] if span != "*" else []
     if any(bound is None or not least <= bound <= greatest for bound in bounds):
         raise ValueError(f"{part!r} is not a valid {name}, which is {least} to {greatest}")
     known = [bound for bound in bounds if bound is not None]
-    # In FRI-SUN, Sunday is the last day of the week. The cron library knows only 7 as the last day.
+    # In FRI-SUN, Sunday is the last day of the week. The cron library accepts only 7 for the last
+    # day.
     if words is _DAYS and len(known) > 1 and known[0] > known[-1] == 0:
         known[-1] = greatest
         span = f"{span.rpartition('-')[0]}-{greatest}"
@@ -73,9 +74,9 @@ def _read(word: str, least: int, words: tuple[str, ...]) -> int | None:
 def _check_zone(name: str) -> str:
     try:
         zoneinfo.ZoneInfo(name)
-    # In some releases of Python, the name of a folder like `Europe` raises an OSError.
+    # In some Python releases, the name of a folder like `Europe` raises an OSError.
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        # A machine without the time zone database can't check names, and runs no schedules.
+        # Without the time zone database, a machine can't check names, and runs no schedules.
         if zoneinfo.available_timezones():
             raise ValueError(
                 f"unknown time zone {name!r}; write a name such as 'Europe/Berlin'"
@@ -111,7 +112,7 @@ class RunSchedule(ApiModel):
 
     @property
     def rule(self) -> str:
-        """Expression and time zone in one text."""
+        """Cron expression and time zone in one text."""
         return f"{self.cron} {self.zone}"
 
     @property

@@ -1,6 +1,6 @@
 """Storage of a pipeline on a cluster: claims and locations.
 
-A run on a laptop reads the same fields and ignores these. This module must not depend on how a
+A run on a laptop parses the same fields and ignores them. This module must not depend on how a
 claim is created.
 """
 
@@ -61,7 +61,7 @@ class LedgerStorage(ApiModel):
 
     @property
     def claim_size(self) -> str:
-        """Size of the claim to create, in the user's notation: `20Gi`."""
+        """Size of the claim to create, as the user wrote it, such as `20Gi`."""
         return DEFAULT_CLAIM_SIZE if self.size is None else str(self.size)
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """The work of a pipeline: source, stages, and sink.
 
-This module defines the meaning of the fields. It must not depend on the registered names, or on
-their parameters.
+This module defines the meaning of the fields. It must not depend on which stages are registered, or
+on the parameters of a stage.
 """
 
 import re
@@ -107,8 +107,7 @@ class WorkerBounds(ApiModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_bare_number(cls, data: object) -> object:
-        # A CRD can't express "a number or an object", and a laptop must reject what a cluster
-        # rejects.
+        # A CRD can't express "a number or an object", so reject a plain number on a laptop too.
         if isinstance(data, int) and not isinstance(data, bool):
             raise PydanticCustomError(
                 "bare_number",
@@ -165,7 +164,7 @@ class SourceWork(ApiModel):
 
     @property
     def name(self) -> str:
-        """The given name, or else a name from `use`: a lowercase label of 1 to 63 characters."""
+        """The given name, or else a name derived from `use`: a label of 1 to 63 characters."""
         return self.given_name or default_name(self.use)
 
 
@@ -245,12 +244,12 @@ class StageWork(SinkWork):
 
 
 def default_name(use: str) -> str:
-    """Derive an item's name from `use`: `min-words` stays, `my.stages:MinWords` is `min-words`."""
+    """Derive an item's name from `use`: `min-words` is kept, `my:MinWords` gives `min-words`."""
     if ":" not in use:
         return use
     # Splits `HTTPCleaner2` into `HTTP`, `Cleaner`, and `2`.
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", re.split(r"[.:]", use)[-1])
-    # A cut may leave a hyphen at the end, and a class like `_` has no words.
+    # Truncation may leave a hyphen at the end, and a class like `_` has no words.
     return "-".join(words).lower()[:63].rstrip("-") or "unnamed"
 
 
@@ -258,10 +257,10 @@ def name_conflicts(items: dict[str, SourceWork]) -> dict[str, Any]:
     """Find the first item with the name of an earlier item.
 
     Args:
-        items: the items in pipeline order, by their path, such as `stages[0]`.
+        items: the items in pipeline order, by path, such as `stages[0]`.
 
     Returns:
-        `name`, `first`, and `second` (paths), or empty without a conflict.
+        `name`, and the paths of both items as `first` and `second`; empty without a conflict.
     """
     seen: dict[str, str] = {}
     for path, item in items.items():

@@ -1,4 +1,4 @@
 """The stored status of a run: phases, conditions, reasons, and records.
 
-This package must not depend on how any of them is decided.
+This package must not depend on how a status is decided.
 """

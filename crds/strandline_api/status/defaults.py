@@ -1,8 +1,8 @@
-"""The namespace's defaults as a pipeline last found them, and the output location they gave it.
+"""The namespace defaults that a pipeline last found, and the output location that they gave.
 
-The status keeps this record. An operator that starts while the defaults are missing waits for them,
-and defaults that are added or changed later do not move existing outputs. This module must not
-depend on where defaults are stored.
+The status keeps this record for two purposes: an operator that starts while the defaults are
+missing waits for them, and defaults that are added or changed later do not move existing outputs.
+This module must not depend on where defaults are stored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline_api.api_model import evolve
 from strandline_api.notation.times import Time
 from strandline_api.status.records import Name, Record
 
-# A ConfigMap that is replaced by deleting it reappears within this time.
+# A ConfigMap that is replaced by deletion and creation reappears within this time, in seconds.
 DEFAULTS_WAIT_SECONDS = 300.0
 _MAX_URL = 2048
 
@@ -66,7 +66,7 @@ class DefaultsRecord(Record):
         return bool(self.digest)
 
     def note(self, digest: str, now: float) -> Self:
-        """Return the record after another lookup of the defaults.
+        """Return the record after the operator has looked up the defaults again.
 
         Args:
             digest: digest of the defaults, or empty if their ConfigMap is missing.
@@ -79,10 +79,10 @@ class DefaultsRecord(Record):
         if self.is_awaited(now):
             since = now if self.missing_since is None else self.missing_since
             return evolve(self, missing_since=since)
-        # The wait is over, so the namespace counts as a namespace without defaults.
+        # The wait is over, so treat the namespace as one without defaults.
         return evolve(self, digest="", missing_since=None)
 
     def is_awaited(self, now: float) -> bool:
-        """Return True if missing defaults may still return."""
+        """Return True if missing defaults may still reappear."""
         since = now if self.missing_since is None else self.missing_since
         return self.is_known and now - since < DEFAULTS_WAIT_SECONDS

@@ -1,7 +1,7 @@
-"""Enumerations of a status: phases, triggers, causes.
+"""Enumerations of a status: phases, triggers, and lineage states.
 
-They are text in the schema, because an operator may be newer than the installed definition. This
-module must not depend on the users of these values.
+The CRD's schema accepts any text for them, because an operator may be newer than the installed CRD.
+This module must not depend on the users of these values.
 """
 
 from enum import StrEnum
@@ -74,7 +74,7 @@ TriggerField = Annotated[Trigger, read_value(Trigger, Trigger.RETRY), _OPEN]
 
 
 def join_values(values: type[StrEnum]) -> str:
-    """List all values in a sentence: `One of Run, Retry or Manual.`."""
+    """List all values in a sentence, such as `One of Run, Retry or Manual`."""
     *others, last = (value.value for value in values)
     return f"One of {', '.join(others)} or {last}."
 

@@ -1,7 +1,7 @@
 """Event reasons. Their spelling is part of the API and never changes.
 
-Alerts and scripts compare these words, so the meaning of a word never changes. This module must not
-depend on when an event is created.
+Alerts and scripts compare these words, so the meaning of each word must not change either. This
+module must not depend on when an event is created.
 """
 
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Tokens of the annotation requests that were handled.
+"""Records which annotation requests the operator has handled.
 
 This module must not depend on the source of a request, or on the response to it.
 """
@@ -20,7 +20,7 @@ def _shorten(token: str) -> str:
     text = texts.repair(token)
     if len(text) <= _MAX_TOKEN:
         return text
-    # A digest instead of a prefix: two long requests may begin alike.
+    # Use a digest, because the prefixes of two long requests may be equal.
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
@@ -51,7 +51,7 @@ class HandledTokens(Record):
 
     @classmethod
     def from_annotations(cls, annotations: Mapping[str, str]) -> Self:
-        """Read the current requests of a pipeline. A value that was not handled yet is new.
+        """Read a pipeline's current request annotations, to compare them with handled requests.
 
         An empty value requests nothing. A long value is stored as a digest.
         """

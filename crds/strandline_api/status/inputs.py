@@ -1,4 +1,4 @@
-"""Other pipelines that a run reads, in their state at the start of the run.
+"""Records the state of other pipelines that a run reads, as of the start of the run.
 
 The status keeps these records, so retries read the same data, and a later run can detect newer
 data. This module must not depend on the location of outputs, or on which pipeline waits for which.
@@ -13,7 +13,7 @@ from pydantic import Field
 from strandline_api.api_model import keyed_by
 from strandline_api.status.records import Count, Name, Record, keep_first
 
-# Pipelines in `after`, plus pipelines that are only read.
+# Maximum number of pipelines in `after` and in parameters.
 MAX_INPUTS = 64
 _MAX_LOCATION = 2048
 
@@ -52,7 +52,7 @@ class InputRecord(Record):
     )
 
     def is_newer(self, former: InputRecord) -> bool:
-        """Return True if this input is newer than a former record of the same pipeline."""
+        """Return True if this input differs from a former record, and so is newer."""
         return (self.uid, self.run, self.generation, self.published) != (
             former.uid,
             former.run,
@@ -65,7 +65,7 @@ Inputs = Annotated[tuple[InputRecord, ...], Field(max_length=MAX_INPUTS), keep_f
 
 
 def list_inputs(description: str) -> Any:  # noqa: ANN401 - as pydantic's Field
-    """Declare the field of inputs in a spec or status; a pipeline is listed at most once."""
+    """Declare a field of inputs for a spec or status. Each pipeline occurs at most once."""
     return Field(
         default=(),
         json_schema_extra=keyed_by("pipeline"),

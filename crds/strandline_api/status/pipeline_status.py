@@ -1,7 +1,7 @@
-"""The status of a pipeline, and the parts it shares with an attempt's status.
+"""The status of a pipeline, and the types that it shares with an attempt's status.
 
 The status contains enough for a new operator to continue after its predecessor was killed. This
-module defines observations. It must not depend on the observer, or on how a pass uses the
+module defines observations. It must not depend on the observer, or on how a reconcile pass uses the
 observations.
 """
 
@@ -122,14 +122,17 @@ class ProgressCounts(Record):
 
 
 def format_progress(known: Mapping[str, Any]) -> str:
-    """Format `120/1000`, including sources of earlier attempts, or `120/?` without a total."""
+    """Format progress as `120/1000`, or as `120/?` if the total is unknown.
+
+    The first number includes sources that earlier attempts finished.
+    """
     total = known.get("total")
     done = known.get("finished", 0) + known.get("skipped", 0)
     return f"{done}/{'?' if total is None else total}"
 
 
 def _format_text(given: object, info: ValidationInfo) -> str:
-    del given  # derive the text from the counts, whatever the input has
+    del given  # derive the text from the counts, and ignore the input
     return format_progress(info.data)
 
 
@@ -163,7 +166,7 @@ Conditions = Annotated[
 
 
 def list_conditions(description: str) -> Any:  # noqa: ANN401 - as pydantic's Field
-    """Declare the field of conditions in a status; a type is listed at most once."""
+    """Declare a status field of conditions. Each condition type occurs at most once."""
     return Field(default=(), json_schema_extra=keyed_by("type"), description=description)
 
 
@@ -399,17 +402,17 @@ class PipelineStatus(Record):
 
     @property
     def answered_run(self) -> str:
-        """The `runId` in the spec that was handled last."""
+        """The last `runId` of the spec that the operator handled."""
         return self.requested_run or self.run
 
     @property
     def is_seen(self) -> bool:
-        """Return True if the operator has written this status."""
+        """Return True if an operator has written this status."""
         return self.observed_generation is not None and self.observed_generation >= 0
 
     @property
     def spent(self) -> Spent:
-        """Resources that the run has used up, for the retry law."""
+        """Counts that the run has used up, in the form that the retry law uses."""
         return Spent() if self.retries is None else self.retries.spent
 
     def find_condition(self, type_: str) -> Condition | None:
@@ -418,9 +421,9 @@ class PipelineStatus(Record):
 
 
 def parse_status(document: object) -> PipelineStatus:
-    """Read the status of a pipeline, whichever version wrote it.
+    """Read a pipeline's status, written by any version of the operator.
 
-    Unknown fields, unknown values, and values of the wrong type count as not given. An unknown
-    cause becomes `Unknown`. Never raises, whatever the document.
+    Unknown fields, unknown values, and values of the wrong type count as missing. An unknown cause
+    becomes `Unknown`. Never raises.
     """
     return PipelineStatus.parse(document)

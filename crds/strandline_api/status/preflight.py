@@ -1,7 +1,7 @@
 """The result of a pipeline's preflight check of stages and parameters.
 
-The status keeps the result, so the same pipeline with the same image is checked only once. This
-module must not depend on how the check works.
+The status keeps the result, so the same pipeline is checked only once per image. This module must
+not depend on how the check works.
 """
 
 from __future__ import annotations

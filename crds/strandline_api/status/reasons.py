@@ -1,15 +1,15 @@
 """Condition types and reasons. Their spelling is part of the API and never changes.
 
-Alerts and scripts compare these words, so the meaning of a word never changes. A condition of a
-failure has the cause as its reason; the reasons here cover everything else. This module must not
-depend on when a condition is set.
+Alerts and scripts compare these words, so the meaning of each word must not change either. A
+condition about a failure has the cause as its reason; this module lists all other reasons. It must
+not depend on when a condition is set.
 """
 
 from enum import StrEnum
 
 
 class ConditionType(StrEnum):
-    """The subject of a condition."""
+    """Types of conditions."""
 
     SUCCEEDED = "Succeeded"
     STALLED = "Stalled"
@@ -23,7 +23,7 @@ class ConditionType(StrEnum):
 
     @property
     def meaning(self) -> str:
-        """One or two sentences for people: meaning of the condition, and when it is present."""
+        """One or two sentences for people: what the condition means, and when it is present."""
         return _CONDITIONS[self]
 
 
@@ -108,7 +108,7 @@ class Reason(StrEnum):
         return _REASONS[self][1]
 
     def describe(self, detail: str = "") -> str:
-        """Join the meaning and a detail into a sentence without its period."""
+        """Join the meaning and a detail into a sentence without a final period."""
         meaning = self.meaning.rstrip(".")
         return f"{meaning}: {detail.rstrip('.')}" if detail else meaning
 

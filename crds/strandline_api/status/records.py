@@ -1,8 +1,9 @@
-"""Base of the records that an operator writes: strict in construction, lenient in parsing.
+"""Base class of the records that an operator writes: constructing is strict, parsing is lenient.
 
-An older or newer operator may have written a record, and a pass must not fail because of that:
-unreadable parts count as not given. Enumerations are open in the schema, so an operator with a new
-value works with an older definition. This module must not depend on any particular field.
+An older or newer operator may have written a record, and a reconcile pass must not fail because of
+that, so unreadable parts count as missing. The CRD's schema accepts any text for enumerations, so
+an operator with a new value works with an older CRD. This module must not depend on any particular
+field.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,15 +31,15 @@ W = TypeVar("W", bound=StrEnum)
 
 MAX_COUNT = 2**63 - 1
 MAX_SENTENCE = 1024
-MAX_SUMMARY = 60  # characters of a column that fits into a terminal
+MAX_SUMMARY = 60  # width of a table column in a terminal, in characters
 
-# Context in which models are lenient: `model_validate(..., context=FORGIVING)`.
+# Validation context that makes models lenient: `model_validate(..., context=FORGIVING)`.
 FORGIVING: Final = {"forgiving": True}
 
 
 def _fit_for_a_status(schema: dict[str, Any], model: type["Record"]) -> None:
     for field in schema["properties"].values():
-        # The API server would store a default as if an operator had reported the value.
+        # The API server would store the default as if an operator had reported that value.
         field.pop("default", None)
     # Operators of other versions may leave out any field that is not in `always`.
     schema.pop("required", None)
@@ -54,19 +55,19 @@ class Record(ApiModel):
     """A record that an operator writes and operators of other versions read.
 
     Constructing a record with an invalid value is an error, but `parse` accepts anything. Both
-    truncate texts and lists that are too long, so the API server never rejects them, and remove
+    truncate texts and lists that are too long, so that the API server accepts them, and remove
     secrets from sentences.
     """
 
     model_config = ConfigDict(extra="ignore", json_schema_extra=_fit_for_a_status)
-    # Fields, by their names in YAML, that are written even if they are empty.
+    # Fields, by YAML name, that are written even if they are empty.
     always: ClassVar[frozenset[str]] = frozenset()
-    # CEL rules for the API server, each with the message for a violation.
+    # CEL rules for the API server, each with an error message.
     rules: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @classmethod
     def parse(cls, document: object) -> Self:
-        """Read a record of any version. Unreadable parts count as not given.
+        """Read a record of any version. Unreadable parts count as missing.
 
         Raises:
             ValidationError: if a field without a default is missing or invalid. Models with
@@ -85,7 +86,7 @@ class Record(ApiModel):
         """Copy the record with changed fields, which are validated and truncated as usual."""
         if update is None:
             return super().model_copy(deep=deep)
-        # Most updates in a pass change nothing, and a change would validate all fields.
+        # Skip validation if nothing changes, as in most updates during a reconcile pass.
         if not deep and all(_has(self, name, value) for name, value in update.items()):
             return self
         return type(self)(**{**dict(self), **update})
@@ -108,14 +109,14 @@ class Record(ApiModel):
         written: dict[str, Any] = handler(self)
         for name, field in type(self).model_fields.items():
             if field.alias not in self.always and _is_empty(getattr(self, name)):
-                # The keys are names or aliases, depending on the caller.
+                # Depending on the caller, keys are field names or aliases.
                 written.pop(name, None)
                 written.pop(str(field.alias), None)
         return written
 
 
 def _has(record: Record, name: str, value: object) -> bool:
-    """Return True if a field has this value and type: 1 is not 1.0, nor text an enum member."""
+    """Return True if a field has this value and the same type. For example, 1 is not 1.0."""
     former = getattr(record, name, ...)
     return type(former) is type(value) and former == value
 
@@ -131,7 +132,7 @@ def keep_last(longest: int) -> WrapValidator:
 
 
 def read_value(enum: type[W], unknown: W | None = None) -> BeforeValidator:
-    """Return a validator that converts text to an enum member; `unknown` replaces other values."""
+    """Return a validator that converts text to an enum member. Invalid text becomes `unknown`."""
     known = {member.value: member for member in enum}
 
     def read(value: object) -> object:
@@ -146,7 +147,7 @@ def read_value(enum: type[W], unknown: W | None = None) -> BeforeValidator:
 
 
 def _is_empty(value: object) -> bool:
-    """Return True if a value may be left out. A record without fields is not empty."""
+    """Return True if a value may be omitted. A record is never empty, even without fields."""
     return value is None or (isinstance(value, str | tuple | dict) and not value)
 
 
@@ -162,7 +163,7 @@ def _bounding(
         if parts is None:
             return handler(value)
         parts = parts[kept]
-        # Check entries separately, so that an unreadable entry does not discard the whole list.
+        # Validate entries separately, so that an unreadable entry does not discard the whole list.
         if _is_forgiving(info):
             parts = [part for part in parts if _is_valid(part, handler)]
         return handler(_join(parts, isinstance(value, Mapping)))
@@ -171,7 +172,7 @@ def _bounding(
 
 
 def _split(value: object) -> Sequence[Any] | None:
-    """Split a list or map into lists or maps with one entry. Return None for other values."""
+    """Split a list or map into lists or maps with one entry each. Return None for other values."""
     if isinstance(value, Mapping):
         return [{name: entry} for name, entry in value.items()]
     return [(entry,) for entry in value] if isinstance(value, list | tuple) else None
@@ -191,8 +192,8 @@ def _is_valid(part: object, handler: ValidatorFunctionWrapHandler) -> bool:
     return True
 
 
-# A float can't represent whole numbers of this size exactly, so the schema does not repeat the
-# bound. A generation of -1 means that no pass has seen the object yet.
+# A schema bound would be a float, which can't represent whole numbers of this size exactly, so the
+# schema omits the bound. A generation of -1 means that no reconcile pass has seen the object yet.
 Generation = Annotated[
     int, Field(ge=-1, le=MAX_COUNT), WithJsonSchema({"type": "integer", "minimum": -1})
 ]

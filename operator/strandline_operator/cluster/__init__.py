@@ -1,1 +1,1 @@
-"""The only package that connects to servers: the Kubernetes API, and the drivers of attempts."""
+"""Connects to servers: the Kubernetes API, and drivers. No other package sends requests."""

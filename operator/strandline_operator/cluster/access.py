@@ -1,7 +1,7 @@
-"""Reads that tolerate missing permissions and record them.
+"""Reads objects, and records missing permissions instead of failing.
 
-Refused objects are never treated as missing: decisions receive the refusals together with the
-objects. The module must not depend on the effects of a refusal.
+An object that may not be read is never treated as missing: decisions receive the rejected reads
+together with the objects. This module must not depend on what follows from a rejection.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _FOREIGN = frozenset({Resource.RAYJOB, Resource.RAYCLUSTER})
 
 @dataclass(slots=True)
 class Access:
-    """Reads in one namespace, for one pass.
+    """Reads objects in one namespace, for one pass.
 
     Attributes:
-        refused: reads that were refused.
+        refused: reads that were rejected.
         unserved: kinds that the server does not serve.
     """
 
@@ -32,10 +32,10 @@ class Access:
     unserved: set[Resource] = field(default_factory=set)
 
     async def get(self, resource: Resource, name: str) -> Body | None:
-        """Return an object; None if it does not exist or may not be read.
+        """Return an object, or None if it does not exist or may not be read.
 
         Raises:
-            ApiError: reading failed for a reason other than a missing right.
+            ApiError: if reading failed for a reason other than a missing permission.
         """
         try:
             return await self.api.get(resource, self.namespace, name)
@@ -44,10 +44,10 @@ class Access:
         return None
 
     async def list_all(self, resource: Resource, selector: str) -> list[Body]:
-        """Return objects by labels; empty if they may not be read or their kind is not served.
+        """Return objects by labels, or an empty list if they are not readable or not served.
 
         Raises:
-            ApiError: reading failed for another reason.
+            ApiError: if reading failed for another reason.
         """
         try:
             return await self.api.list_all(resource, self.namespace, selector)

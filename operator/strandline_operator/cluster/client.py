@@ -1,7 +1,7 @@
-"""Implementation of `Api` and `WatchApi` with the official client.
+"""Implements `Api` and `WatchApi` with the official client.
 
-Requests and responses stay plain JSON: the same code handles all kinds, and unknown values of newer
-versions cause no errors. The module must not depend on the meaning of objects.
+Requests and responses stay plain JSON, so the same code handles all kinds, and unknown values of
+newer versions cause no errors. This module must not depend on the meaning of objects.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def build_path(resource: ObjectKind, namespace: str | None, name: str = "", part
 
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 30.0
-# Bookmarks arrive every minute, so a stream that is silent for longer is dead.
+# Seconds after which a silent stream counts as dead. The server sends a bookmark every minute.
 SILENCE_SECONDS = 90.0
 WATCH_SECONDS = 300
 PAGE_SIZE = 500
-_NO_LIMIT = 0  # aiohttp's value for no limit
+_NO_LIMIT = 0  # no limit, for aiohttp
 _MOST_EVENTS = 100
-# Logs are requested with a byte limit. If that cuts off the end, fewer lines are requested.
+# Logs are requested with a byte limit. If that cuts off the end, request fewer lines.
 _LOG_BYTES = 256 * 1024
 _LOG_SHOWN = 64 * 1024
 _FEWER = 8
@@ -74,20 +74,21 @@ _DRIVER_BYTES = 256 * 1024
 _REQUEST = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
 _STREAM = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
 _DRIVER = aiohttp.ClientTimeout(total=3, sock_connect=1)
-# A node may have only two seconds left, and a pass has other work.
+# Short timeouts: a node may have only two seconds left, and the pass has other work.
 _NOTICE = aiohttp.ClientTimeout(total=2, sock_connect=1)
 _MERGE = "application/merge-patch+json"
 
-# Called after each request: verb, resource, HTTP status (0 without a response).
+# Function that is called after each request with verb, resource, and HTTP status (0 without a
+# response).
 Note = Callable[[str, str, int], None]
 Query = list[tuple[str, str]]
 
 
 class KubernetesApi:
-    """An API server, accessed through a pool of connections; call `close` at the end.
+    """Accesses an API server through a pool of connections. Call `close` at the end.
 
     Args:
-        clock: is updated with the server's time from each response.
+        clock: clock that is updated with the server's time from each response, or None.
     """
 
     def __init__(
@@ -98,7 +99,8 @@ class KubernetesApi:
         note: Note = lambda *_: None,
         clock: ServerClock | None = None,
     ) -> None:
-        # Each stream occupies a connection, and each watched namespace has five streams.
+        # Do not limit connections: each stream occupies one, and each watched namespace has five
+        # streams.
         configuration.connection_pool_maxsize = _NO_LIMIT
         self._client = ApiClient(configuration)
         self._client.user_agent = agent
@@ -133,8 +135,8 @@ class KubernetesApi:
             except Gone:
                 if not following:
                     raise
-                # The continue token expires faster than pages are read, so request the whole list
-                # at once.
+                # The continue token expired before all pages were read, so request the whole list
+                # in one page.
                 bounded, following = [], []
                 continue
             metadata = answer.get("metadata") or {}
@@ -183,8 +185,8 @@ class KubernetesApi:
         path = build_path(Resource.POD, namespace, pod, "log")
         options = [("container", container)] if container else []
         while True:
-            # The API server counts the byte limit from the first of the lines, but the last lines
-            # are needed.
+            # The API server applies the byte limit from the first requested line, which can cut off
+            # the last lines. In that case, request fewer lines.
             query = [("tailLines", str(lines)), ("limitBytes", str(_LOG_BYTES)), *options]
             async with self._send("GET", Resource.POD, path, None, query) as response:
                 text = await response.read()
@@ -277,8 +279,7 @@ class KubernetesApi:
             sent_at = 0.0 if self._clock is None else self._clock.elapse()
             response = await self._request(verb, path, body, query, limit)
             status = response.status
-            # Ignore the date of server errors: a proxy in front of an unavailable server reports
-            # its own clock.
+            # Ignore the date of server errors, which may come from a proxy with another clock.
             if self._clock is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 date = response.headers.get("Date", "")
                 self._has_dates = bool(date)
@@ -310,7 +311,7 @@ class KubernetesApi:
         credentials = await read_credentials(self._client.configuration)
         if credentials.authorization:
             headers["Authorization"] = credentials.authorization
-        # Avoid the library's method for its own models, which copies every body.
+        # Do not use the library's method for its own models, because it copies every body.
         answer = await self._client.rest_client.request(
             method,
             f"{credentials.server}{path}{'?' if query else ''}{urlencode(query)}",
@@ -338,18 +339,21 @@ class KubernetesApi:
 
 
 def _cut_to_end(log: bytes) -> bytes:
-    """Return the last complete lines of a log: scrubbing could miss a secret in a partial line."""
+    """Return the complete lines at the end of a log.
+
+    In a partial line, scrubbing could miss a secret.
+    """
     end = log[-_LOG_SHOWN:]
     return end if len(end) == len(log) else end.partition(b"\n")[2] or end
 
 
 def _open_drivers() -> aiohttp.ClientSession:
-    # A compressed response could exceed the size limit; drivers never compress.
+    # Do not decompress, because the result could exceed the size limit. Drivers never compress.
     return aiohttp.ClientSession(timeout=_DRIVER, auto_decompress=False)
 
 
 async def _read_json(response: aiohttp.ClientResponse) -> object:
-    """Return a driver's response, limited in size because a driver runs user code."""
+    """Return a driver's response. Its size is limited, because a driver runs user code."""
     text = bytearray()
     async for chunk in response.content.iter_chunked(2**14):
         text += chunk
@@ -360,7 +364,7 @@ async def _read_json(response: aiohttp.ClientResponse) -> object:
 
 
 def _read_status(body: object, retry_after: str = "") -> ApiError:
-    """Return the error in a Kubernetes `Status`, from a response or from a watch."""
+    """Return the error from a Kubernetes `Status` object, in a response or a watch."""
     status: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
     code = status.get("code")
     details = status.get("details")

@@ -1,6 +1,6 @@
-"""Configuration of the API server connection, from inside a pod or from a kubeconfig.
+"""Configures the connection to the API server, from inside a pod or from a kubeconfig.
 
-The module must not depend on requests to the server.
+This module must not depend on requests to the server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kubernetes.aio.config.incluster_config import load_incluster_config
 from kubernetes.aio.config.kube_config import load_kube_config
 
 _IN_POD = "KUBERNETES_SERVICE_HOST"
-# The library does not validate the file, so any of these errors may occur.
+# Errors that an invalid file may cause, because the library does not validate the file.
 _UNREADABLE = (
     ConfigException,
     OSError,
@@ -30,7 +30,7 @@ _UNREADABLE = (
 
 
 class NoClusterError(Exception):
-    """No configuration names a cluster."""
+    """Raised if no configuration names a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Credentials:
 
 
 async def load_configuration(configuration: Configuration | None = None) -> Configuration:
-    """Read the credentials, either for the first time or into an existing configuration.
+    """Read the credentials into a new configuration, or again into an existing configuration.
 
     KUBECONFIG takes precedence, then the pod's service account, then the file in the home folder.
 
     Raises:
-        NoClusterError: no configuration was found, or it can't be read.
+        NoClusterError: if no configuration was found or readable.
     """
     target = Configuration() if configuration is None else configuration
     try:
@@ -71,20 +71,26 @@ async def load_configuration(configuration: Configuration | None = None) -> Conf
             f"no usable cluster configuration: {text}; set KUBECONFIG, or run in a pod with a "
             "service account"
         ) from error
-    # Reading the environment in aiohttp would use two threads per request.
+    # If aiohttp read proxy settings from the environment, each request would use two threads.
     target.client_session_kwargs = {"trust_env": False}
     target.proxy = target.proxy or find_proxy(target.host)
     return target
 
 
 def find_proxy(server: str) -> str | None:
-    """Return the proxy that HTTPS_PROXY, HTTP_PROXY, and NO_PROXY name for a server, or None."""
+    """Return the proxy for a server according to HTTPS_PROXY, HTTP_PROXY, and NO_PROXY, or None."""
     parts = urlsplit(server)
     return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
 
 def _find_file() -> str:
-    """Return the path of the kubeconfig, or several paths joined by colons; at least one exists."""
+    """Return the path of the kubeconfig.
+
+    Several paths are joined by colons; at least one exists.
+
+    Raises:
+        FileNotFoundError: if no file exists.
+    """
     paths = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     if not any(Path(path).is_file() for path in paths.split(os.pathsep)):
         raise FileNotFoundError(f"no file {paths}")

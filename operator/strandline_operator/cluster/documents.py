@@ -1,9 +1,9 @@
-"""Parsing of JSON from a server, and of YAML in it, regardless of the contents.
+"""Parses JSON from a server, and YAML inside it, even if the contents are hostile.
 
 Python's JSON parser fails on a whole list or stream if one value is nested too deeply, and the API
-server permits ten thousand levels. This module cuts values that are nested too deeply and keeps the
-rest. YAML that expands to huge values is rejected. The module must not depend on the kinds of
-objects.
+server permits ten thousand levels. This module truncates values that are nested too deeply and
+keeps the rest. YAML that expands to huge values is rejected. This module must not depend on the
+kinds of objects.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Any
 import aiohttp
 import yaml
 
-# Values below this depth are cut. No object needs more levels, and Python's parser supports more.
+# Values below this depth are truncated. No valid object needs more levels, and Python's parser
+# supports more.
 MOST_LEVELS = 128
 CUT = "(cut: nested too deep)"
-# A document with this few brackets can't exceed the depth of Python's parser.
+# A document with at most this many brackets can't exceed the depth limit of Python's parser.
 _HARMLESS = 900
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _OPENING = frozenset({b"{", b"["})
@@ -29,10 +30,10 @@ _CHUNK = 1 << 20
 
 
 def parse_document(text: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a parsed JSON document; values below `MOST_LEVELS` levels become a placeholder text.
+    """Parse a JSON document, in which values below `MOST_LEVELS` levels become a placeholder text.
 
     Raises:
-        ValueError: the document is not JSON.
+        ValueError: if the document is not JSON.
     """
     try:
         return json.loads(text)
@@ -42,7 +43,7 @@ def parse_document(text: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def cut_depth(text: bytes) -> bytes:
-    """Return JSON in which values nested deeper than `MOST_LEVELS` are replaced by a text."""
+    """Return JSON in which a placeholder text replaces values nested deeper than `MOST_LEVELS`."""
     return b"".join(_cut(text))
 
 
@@ -61,21 +62,21 @@ def _cut(text: bytes) -> Iterator[bytes]:
                 yield json.dumps(CUT).encode()
                 begin = match.end()
             depth -= 1
-    if depth <= MOST_LEVELS:  # a deeper document is truncated and not valid JSON
+    if depth <= MOST_LEVELS:  # otherwise, the document ended early and is not valid JSON
         yield text[begin:]
 
 
 MOST_YAML_BYTES = 64 * 1024
 _MOST_YAML_LEVELS = 32
-# libyaml's loader is ten times as fast as Python's own.
+# libyaml's loader is ten times as fast as Python's.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_plain_yaml(text: str) -> object:
-    """Return the value of a single YAML document, rejecting constructs that expand.
+    """Return the value of a single YAML document without aliases and other expanding constructs.
 
     Raises:
-        ValueError: the text is invalid, too long, nested too deeply, or has aliases.
+        ValueError: if the text is invalid, too long, nested too deeply, or has aliases.
     """
     size = len(text.encode("utf-8", "replace"))
     if size > MOST_YAML_BYTES:
@@ -91,7 +92,7 @@ def read_plain_yaml(text: str) -> object:
 
 
 def _find_trick(events: Iterator[Any]) -> str:
-    """Return a description of an expanding construct in a document, or an empty string."""
+    """Describe an expanding construct in a document. Return an empty string if there is none."""
     depth = 0
     for event in events:
         if type(event) is yaml.AliasEvent:
@@ -105,21 +106,21 @@ def _find_trick(events: Iterator[Any]) -> str:
 
 
 class CuttingResponse(aiohttp.ClientResponse):
-    """A response whose JSON is truncated for a library without depth limits."""
+    """A response with truncated JSON, for a library that has no depth limits."""
 
     async def json(self, **_: Any) -> Any:  # noqa: ANN401 - signature of aiohttp
         """Return the JSON value of the whole response."""
         return parse_document(await self.read())
 
     async def start(self, connection: Any) -> CuttingResponse:  # noqa: ANN401 - signature of aiohttp
-        """Start the response, with content that truncates each line."""
+        """Start the response, with content in which each line is truncated."""
         await super().start(connection)
         self.content = _CuttingContent(self.content)  # type: ignore[assignment]
         return self
 
 
 class _CuttingContent:
-    """A stream of lines with one document each; other methods are unchanged."""
+    """A stream with one document per line. Other methods are those of the original stream."""
 
     def __init__(self, content: aiohttp.StreamReader) -> None:
         self._content = content
@@ -139,7 +140,7 @@ class _CuttingContent:
 
 
 def cut_line(line: bytes) -> bytes:
-    """Return a document without values that are nested too deeply for Python."""
+    """Return a document without values that are nested too deeply for Python's parser."""
     is_harmless = line.count(b"{") + line.count(b"[") < _HARMLESS
     return line if is_harmless else cut_depth(line)
 
@@ -147,7 +148,7 @@ def cut_line(line: bytes) -> bytes:
 def open_cutting_session(
     security: ssl.SSLContext, headers: Mapping[str, str]
 ) -> aiohttp.ClientSession:
-    """Open a session without a connection limit and with truncating responses."""
+    """Open a session whose responses truncate deep JSON, and whose connections are unlimited."""
     connector = aiohttp.TCPConnector(limit=0, ssl=security)
     return aiohttp.ClientSession(
         connector=connector, headers=headers, response_class=CuttingResponse

@@ -1,6 +1,6 @@
-"""Failures of API requests, as exceptions that the rest of the operator can distinguish.
+"""Exceptions for failed API requests.
 
-The module must not depend on the library that sends requests, nor on the effects of a failure.
+This module must not depend on the library that sends requests, or on what follows from a failure.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from strandline_operator.model.view import UNANSWERED_WEBHOOK
 
 
 class ApiError(Exception):
-    """A failed API request.
+    """Raised if an API request fails.
 
     Attributes:
         status: HTTP status; 0 if no server responded.
         reason: the server's reason, such as `AlreadyExists`; may be empty.
         message: the server's message.
-        retry_after: value of Retry-After in seconds; None if it is missing.
+        retry_after: value of Retry-After in seconds, or None if the header is missing.
     """
 
     def __init__(
@@ -31,39 +31,39 @@ class ApiError(Exception):
 
 
 class NotFound(ApiError):
-    """The object does not exist, or its kind is not served."""
+    """Raised if the object does not exist, or its kind is not served."""
 
 
 class Conflict(ApiError):
-    """The object has changed since it was read, or already exists."""
+    """Raised if the object has changed since it was read, or already exists."""
 
 
 class Forbidden(ApiError):
-    """A missing permission, an exceeded quota, or a namespace that is being deleted."""
+    """Raised for a missing permission, an exceeded quota, or a namespace that is being deleted."""
 
 
 class Invalid(ApiError):
-    """The object violates the rules of its kind."""
+    """Raised if the object violates the rules of its kind."""
 
 
 class TooMany(ApiError):
-    """The server is overloaded."""
+    """Raised if the server is overloaded."""
 
 
 class Gone(ApiError):
-    """The requested version is no longer available."""
+    """Raised if the requested version is no longer available."""
 
 
 class Unavailable(ApiError):
-    """The server failed, or did not respond in time."""
+    """Raised if the server failed, or did not respond in time."""
 
 
 class WebhookUnavailable(ApiError):
-    """A required admission webhook did not respond; the API server itself is available."""
+    """Raised if a required admission webhook did not respond. The API server is available."""
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {
-    HTTPStatus.UNAUTHORIZED: Unavailable,  # expired credentials are read again
+    HTTPStatus.UNAUTHORIZED: Unavailable,  # credentials may have expired, and are read again
     HTTPStatus.FORBIDDEN: Forbidden,
     HTTPStatus.NOT_FOUND: NotFound,
     HTTPStatus.REQUEST_TIMEOUT: Unavailable,

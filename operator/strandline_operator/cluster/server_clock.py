@@ -1,8 +1,8 @@
-"""The API server's clock, which the whole operator uses.
+"""A clock that follows the API server's time, which the whole operator uses.
 
-Objects carry server times, so with another clock a start would seem to last for hours. Each
-response contains the server's time, and so does each created object. In between, a monotonic clock
-is used. The module must not depend on the purpose of times.
+Objects contain the server's times, so with another clock, a start could seem to last for hours.
+Each response contains the server's time, and so does each created object. Between responses, a
+monotonic clock continues. This module must not depend on how times are used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 
 from strandline_api.notation.times import parse_time
 
-# Synchronized clocks differ by less than this. The Date header has a resolution of one second.
+# Seconds by which synchronized clocks may differ. The Date header has a resolution of one second.
 TOLERANCE = 5.0
 _SECOND = 1.0
 
@@ -22,11 +22,11 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ServerClock:
-    """Server time in seconds since the epoch; local time before the first response.
+    """Server time in seconds since the epoch. Before the first response, local time.
 
     Args:
-        wall: local time, which may be wrong or be changed.
-        elapsed: monotonic clock in seconds.
+        wall: function that returns local time, which may be wrong or change.
+        elapsed: function that returns monotonic time in seconds.
     """
 
     def __init__(self, wall: Callable[[], float], elapsed: Callable[[], float]) -> None:
@@ -37,11 +37,11 @@ class ServerClock:
         return self._elapsed() + self._offset
 
     def elapse(self) -> float:
-        """Return the monotonic time of sending a request, for `compare`."""
+        """Return the monotonic time, to be passed to `compare` after the request."""
         return self._elapsed()
 
     def compare(self, date: str, sent_at: float) -> None:
-        """Adjust to the server's time in a response if the clock is out of the possible range.
+        """Adjust the clock if a response shows that it is wrong.
 
         Args:
             date: value of the `Date` header; invalid values are ignored.
@@ -51,7 +51,7 @@ class ServerClock:
             self._take(parsedate_to_datetime(date).timestamp(), sent_at)
 
     def compare_made(self, created: object, sent_at: float) -> None:
-        """Adjust to the creation time of a new object if the response had no date.
+        """Adjust the clock to the creation time of a new object, if the response had no date.
 
         A proxy may remove the header, but a created object always has the server's time.
 
@@ -63,7 +63,8 @@ class ServerClock:
             self._take(parse_time(str(created)), sent_at)
 
     def _take(self, server_time: float, sent_at: float) -> None:
-        # The header was written during that second, between request and response.
+        # The server wrote the time between request and response. The true time is within the second
+        # that follows, because the time was rounded down.
         least, most = server_time - self._elapsed(), server_time + _SECOND - sent_at
         if least - TOLERANCE <= self._offset <= most + TOLERANCE:
             return

@@ -1,7 +1,7 @@
-"""The key from which tokens of attempts are derived, in a Secret next to the operator.
+"""Manages the key from which tokens of attempts derive, in a Secret next to the operator.
 
 The first operator of an installation creates the key, so no chart or Git repository contains it.
-Later operators read it, because an attempt may outlive an operator.
+Later operators read the key, because an attempt may outlive an operator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TRIES_OF_A_RACE = 3
 
 
 class TokenKeyError(ValueError):
-    """The Secret of that name has other contents; the message is one sentence."""
+    """Raised if the Secret of that name has other contents. The message is one sentence."""
 
 
 def name_key(account: str) -> str:
@@ -38,17 +38,18 @@ async def read_key(
     draw: Callable[[int], bytes],
     sleep: Callable[[float], Awaitable[None]],
 ) -> bytes:
-    """Return the key, and create it if it is missing; wait for an unavailable server.
+    """Return the key, and create it if it is missing. Wait while the server is unavailable.
 
-    Without a Secret, the key is lost with this process: after a restart, drivers of running
-    attempts can't be notified of removed nodes, and ended drivers wait until a timeout.
+    If the Secret can't be used, the key is lost with this process. After a restart, the operator
+    can't notify drivers of running attempts about removed nodes, and ended drivers wait until a
+    timeout.
 
     Args:
         account: namespace and name of the operator's service account; empty outside a cluster.
-        draw: returns the given number of random bytes.
+        draw: function that returns the given number of random bytes.
 
     Raises:
-        TokenKeyError: the Secret contains no key.
+        TokenKeyError: if the Secret contains no key.
     """
     namespace, _, name = account.partition("/")
     if not name:
@@ -78,7 +79,7 @@ async def _read_or_make(api: Api, namespace: str, name: str, draw: Callable[[int
         key = draw(KEY_BYTES)
         try:
             await api.create(Resource.SECRET, namespace, _render(namespace, name, key))
-        except Conflict:  # another operator was faster
+        except Conflict:  # another operator has created the Secret in the meantime
             continue
         return key
     raise Unavailable(0, "", f"the Secret {namespace}/{name} is repeatedly created and deleted")

@@ -1,8 +1,8 @@
-"""Printing of the objects for a pipeline's attempt, from a file and without a cluster.
+"""Prints the objects for a pipeline's attempt, from a file and without a cluster.
 
-Run as `strandline-operator render FILE`, or by `strandline render` in a separate process. Neither
-kopf nor a client is imported, so the command runs wherever the distribution is installed. The
-module must not depend on the way an attempt is rendered.
+The command is `strandline-operator render FILE`; `strandline render` runs it in a separate process.
+This module imports neither kopf nor a client, so the command runs wherever the distribution is
+installed. It must not depend on how an attempt is rendered.
 """
 
 from __future__ import annotations
@@ -31,32 +31,33 @@ from strandline_operator.model.view import AttemptObject, View
 from strandline_operator.reconcile.caches.own_kinds import read_pipeline
 from strandline_operator.settings import SettingsError, read_settings
 
-# Placeholder: only a server assigns uids.
+# Placeholder, because only a server assigns uids.
 _UID = "00000000-0000-0000-0000-000000000000"
 _HEAD = "head"
 
 
 class RenderError(ValueError):
-    """A file that can't be rendered; the message has one line per problem."""
+    """Raised if a file can't be rendered. The message has one line per problem."""
 
 
 def render_attempt(document: object, on_demand: Sequence[str], limits: Limits) -> list[Manifest]:
-    """Render the objects of a pipeline's first attempt, in order of creation.
+    """Render the objects of a pipeline's first attempt, in creation order.
 
     Args:
         document: the pipeline.
-        on_demand: 'head' or worker groups that use on-demand nodes, as after a fallback.
+        on_demand: pod groups (`head` or worker groups) that use on-demand nodes, as after a
+            fallback.
         limits: settings of the installation.
 
     Raises:
-        RenderError: the document is not a pipeline, or needs a cluster to be rendered.
+        RenderError: if the document is not a pipeline, or can't be rendered without a cluster.
     """
     try:
         spec = parse_pipeline(document).spec
     except SpecError as error:
         raise RenderError("\n".join(map(str, error.problems))) from None
     _check(spec, on_demand)
-    assert isinstance(document, dict)  # validated: a pipeline is a mapping
+    assert isinstance(document, dict)  # a valid pipeline is a mapping
     metadata = {"namespace": "default", **document["metadata"], "uid": _UID}
     pipeline = read_pipeline({**document, "metadata": metadata})
     attempt = AttemptSpec(
@@ -86,7 +87,7 @@ def _check(spec: PipelineSpec, on_demand: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None, *, program: str) -> int:
-    """Print the objects of a file's pipeline as YAML; return the exit code."""
+    """Print the objects for a pipeline in a file as YAML, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog=program,
         description="Prints the objects that an attempt of a pipeline would consist of.",

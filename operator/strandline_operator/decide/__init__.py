@@ -1,1 +1,1 @@
-"""Decisions of the operator. Pure: a view of the cluster and a time in, a plan out."""
+"""Decides the operator's actions: pure functions turn a view of the cluster into a plan."""

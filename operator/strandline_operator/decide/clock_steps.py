@@ -1,7 +1,7 @@
-"""Repair of timestamps in the future, which were written by a wrong clock that has since been set.
+"""Repairs timestamps in the future, which a wrong clock wrote before it was corrected.
 
-No wait may last until the clock reaches a future timestamp. Timers restart now, and due times move
-by the same amount. The module must not depend on the purpose of a wait.
+Without the repair, a wait would last until the clock reaches the timestamp. Timers restart now, and
+due times move by the same amount. This module must not depend on the purpose of a wait.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.enums import Trigger
 from strandline_api.status.pipeline_status import PipelineStatus
 
-# Synchronized clocks differ by less, for example those of two successive operators.
+# Minimum difference in seconds that proves a wrong clock. Synchronized clocks, such as those of two
+# successive operators, differ by less.
 LEAST_STEP = 60.0
 
 
 def settle_attempt(status: AttemptStatus, now: float) -> AttemptStatus:
-    """Return an attempt's status without future timestamps; unchanged if there are none."""
+    """Return an attempt's status with timestamps in the future replaced by the current time."""
     settled = evolve(
         status,
         start_time=_bound(status.start_time, now),
@@ -26,14 +27,14 @@ def settle_attempt(status: AttemptStatus, now: float) -> AttemptStatus:
         losses=tuple(evolve(loss, time=_bound(loss.time, now)) for loss in status.losses),
     )
     held_until, end_time = status.held_until, status.end_time
-    # A hold depends on the end of its attempt, and moves only together with the end.
+    # The end of a hold derives from the end of its attempt, so move it only with that end.
     if held_until is None or end_time is None or settled.end_time == end_time:
         return settled
     return evolve(settled, held_until=held_until - (end_time - now))
 
 
 def settle_pipeline(status: PipelineStatus, now: float) -> PipelineStatus:
-    """Return a pipeline's status without future timestamps, and with due times shifted."""
+    """Return a pipeline's status with future timestamps replaced, and due times shifted."""
     clock, defaults = status.run_clock, status.defaults
     return evolve(
         status,
@@ -62,16 +63,16 @@ def _settle_due(status: PipelineStatus, now: float) -> float | None:
     due, ends = status.next_attempt_time, [past.end_time or 0.0 for past in status.attempts]
     if due is None or not is_ahead(due, now):
         return due
-    # Only retries are scheduled for a later time.
+    # Only retries are scheduled for a future time, so other attempts start now.
     if status.retry_trigger not in {None, Trigger.RETRY}:
         return now
     last_end = max(ends, default=0.0)
-    # A due time after an end in the future was computed with the same wrong clock.
+    # If the last end is in the future, the same wrong clock determined the due time.
     return due - (last_end - now) if is_ahead(last_end, now) and due >= last_end else due
 
 
 def is_ahead(time: float | None, now: float) -> bool:
-    """Return whether a timestamp of the past or present is later than now."""
+    """Return True if the timestamp of a past event is in the future."""
     return time is not None and time - now > LEAST_STEP
 
 

@@ -1,4 +1,4 @@
-"""Conditions for people and GitOps tools. Transition times change only with the truth value."""
+"""Sets conditions for people and GitOps tools. Transition times change only with the status."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Literal
 from strandline_api.status.pipeline_status import Condition
 
 Truth = Literal["True", "False", "Unknown"]
-# Stop reporting after this time. Within it, repeated reports are harmless: an event's name is
-# derived from the text, so the API server stores repeated events only once.
+# Seconds after which an event for a state is no longer sent. Repeated reports within this time are
+# harmless: an event's name derives from its text, so the API server stores repeats only once.
 _WINDOW_SECONDS = 600.0
 
 
 def has_lasted(since: float, now: float, grace: float) -> bool:
-    """Return whether a state has lasted long enough for an event, but not much longer.
+    """Return True if a state has lasted long enough for an event, but not much longer.
 
     Args:
-        grace: seconds within which the state usually ends by itself.
+        grace: seconds within which the state usually ends on its own.
     """
     return grace <= now - since < grace + _WINDOW_SECONDS
 
@@ -32,9 +32,10 @@ def set_condition(
     *,
     generation: int | None,
 ) -> tuple[Condition, ...]:
-    """Set one of the conditions, for the observed generation of the spec."""
+    """Set a condition, for the observed generation of the spec."""
     old = next((condition for condition in conditions if condition.type == type_), None)
-    # The time is the last change of the truth value; reason and generation may change without it.
+    # The transition time is the last change of the condition's status. Reason and generation may
+    # change without it.
     is_same = old is not None and old.status == status
     new = Condition(
         type=type_,
@@ -51,6 +52,6 @@ def set_condition(
 
 
 def drop_conditions(conditions: Iterable[Condition], types: Iterable[str]) -> tuple[Condition, ...]:
-    """Return the conditions without the given types, which exist only while they are true."""
+    """Return the conditions without the given types, which are removed instead of set to False."""
     dropped = set(types)
     return tuple(condition for condition in conditions if condition.type not in dropped)

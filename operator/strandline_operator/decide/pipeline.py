@@ -1,7 +1,7 @@
-"""One pass over a pipeline: select the set of deciders that applies, and run them in order.
+"""Runs one pass over a pipeline: selects the deciders that apply, and calls them in order.
 
-All state that must survive the operator is in the statuses. A due attempt is a time in the status
-before its object exists, and the object's name follows from its number, so a pass can be
+All state that must survive the operator is in the statuses. The status records the time of a due
+attempt before its object exists, and the object's name derives from its number, so a pass can be
 interrupted anywhere and repeated.
 """
 
@@ -71,10 +71,10 @@ def _settle_clock(facts: Pass, standing: PassState) -> Verdict:
     return Verdict(settle_pipeline(standing.status, facts.now))
 
 
-# Too little could be read to determine what is running, so decide nothing.
+# Deciders if too little could be read to determine what is running: nothing is decided.
 _UNREAD: tuple[Decider, ...] = (note_first_requests, report_unread)
 _DELETION: tuple[Decider, ...] = (remove,)
-# A running attempt continues after the spec has become invalid, but no attempt follows.
+# Deciders for an invalid spec: a running attempt continues, but no further attempt starts.
 _UNREADABLE: tuple[Decider, ...] = (
     note_first_requests,
     forget_withdrawn,
@@ -88,7 +88,7 @@ _UNREADABLE: tuple[Decider, ...] = (
     report_invalid,
 )
 _RUN: tuple[Decider, ...] = (
-    # Changes since the last pass.
+    # Handle changes since the last pass.
     note_first_requests,
     _settle_clock,
     forget_withdrawn,
@@ -98,7 +98,7 @@ _RUN: tuple[Decider, ...] = (
     note_dispatched,
     keep_time,
     count_missing,
-    # Advance the attempts by one step.
+    # Advance each attempt by one step.
     end_others,
     launch_newest,
     note_shortages,
@@ -111,14 +111,15 @@ _RUN: tuple[Decider, ...] = (
     settle_reports,
     report_refusals,
     report_obstacle,
-    # Successors, if no attempt is running. The end of a run is decided before a new start.
+    # Start further attempts or runs if no attempt is running. First decide whether the run has
+    # ended.
     begin_next_run,
     begin_scheduled_run,
     answer,
     expire,
     settle_memory,
     dispatch,
-    # Cleanup and reports.
+    # Clean up and report.
     trim_history,
     guard,
     report_progress,
@@ -147,22 +148,22 @@ def decide(view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
 def _choose(facts: Pass) -> tuple[Decider, ...]:
     """Choose the deciders for this pass."""
     pipeline = facts.view.pipeline
-    # Check this first, even before a deletion: unreadable objects would count as deleted.
+    # Check this first, even before a deletion: unreadable objects would look deleted.
     if find_unread(facts.view) is not None:
         return _UNREAD
-    # A deleted pipeline must not create anything, whatever its spec requests.
+    # A pipeline that is being deleted must not create anything, even if its spec requests it.
     if pipeline.meta.is_deleting:
         return _DELETION
     return _UNREADABLE if pipeline.spec is None else _RUN
 
 
 def _read_spec(view: View) -> PipelineSpec:
-    """Return the spec of the pipeline, or the defaults if it is no longer readable."""
+    """Return the spec of the pipeline, or the default spec if it is unreadable."""
     spec = fill_in(view.pipeline, view.defaults)
     if spec is not None:
         return spec
     spec_document = view.pipeline.manifest.get("spec")
-    # Read `suspend` even from an invalid spec, because people set it in an emergency.
+    # Read `suspend` even from an invalid spec, because people set `suspend` in an emergency.
     is_suspended = isinstance(spec_document, Mapping) and spec_document.get("suspend") is True
     return evolve(_UNSPECIFIED, suspend=is_suspended)
 

@@ -1,4 +1,4 @@
-"""Immutable inputs of deciders: a whole pass, and one attempt with its objects."""
+"""Immutable inputs of deciders: a whole pass, and an attempt with its objects."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ Result = TypeVar("Result")
 
 
 def find_first(finders: Iterable[Callable[[Entry], Result | None]], entry: Entry) -> Result | None:
-    """Return the first result that is not None; later finders are not called."""
+    """Call the functions in order, and return the first result that is not None."""
     return next((result for find in finders if (result := find(entry)) is not None), None)
 
 
 def part_pods(view: View) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
-    """Return the pods that may still run, and the last states of lost or deleted pods."""
+    """Separate pods that may still run from the last states of deleted or lost pods."""
     lost_pods = tuple(pod for pod in view.pods if _is_lost(pod, view.nodes))
     living = tuple(pod for pod in view.pods if pod not in lost_pods)
     return living, (*view.gone_pods, *(replace(pod, is_gone=True) for pod in lost_pods))
 
 
 def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
-    """Return the loss of a node that has, or withholds, a deleted pod; None for a healthy node."""
+    """Return evidence that a terminating pod's node is lost or unresponsive, or None."""
     node = nodes.get(pod.node)
-    # A pod that is not being deleted may return with its node.
+    # If the pod is not being deleted, it may recover together with its node.
     if node is None or not pod.meta.is_deleting:
         return None
     kind = _LOSSES.get(node.state)
@@ -59,13 +59,13 @@ def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
     if kind is None:
         return None
     node_marks = marks.get(pod.meta.uid, NodeMarks(pod.node, is_known=False))
-    # The state was read from the server, and may be newer than the marks.
+    # The node's state was read from the server, and may be newer than its marks.
     is_gone = node.state is NodeState.GONE
     taker = find_mark(pod, replace(node_marks, is_gone=True) if is_gone else node_marks)
     kind = kind if taker is None else taker.kind
     role = pod.meta.labels.get(ROLE_LABEL, "pod")
     message = f"node {pod.node} of {role} pod {pod.meta.name} {node.state}"
-    # A specific disruption explains more than the state of the node.
+    # A specific disruption is more informative than the state of the node.
     if taker is not None and kind is not Disruption.NODE_GONE:
         message = f"{kind.describe(pod.node, taker.what)}: {message}"
     details = {"pod": pod.meta.name, "podUid": pod.meta.uid, "node": pod.node}
@@ -74,12 +74,12 @@ def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
 
 
 def describe_wait(pods: Iterable[Pod], nodes: Nodes) -> str:
-    """Describe the wait for a node that does not report the fate of its pods.
+    """Describe the wait for terminating pods on a node that does not respond.
 
-    Return an empty string if no pod waits.
+    Return an empty string if there are no such pods.
     """
     withheld = [pod for pod in pods if pod.meta.is_deleting and _is_withheld(pod, nodes)]
-    # Pods of a responding node terminate without help.
+    # Pods on a responding node terminate on their own.
     if not withheld:
         return ""
     name = withheld[0].node
@@ -96,7 +96,7 @@ def _is_withheld(pod: Pod, nodes: Nodes) -> bool:
     return node is not None and node.state in _WITHHELD
 
 
-# KubeRay's states of a RayJob that a queue or a user has stopped, to be started again later.
+# KubeRay's states of a RayJob that a queue or a user has suspended.
 SUSPENDED = frozenset({"Suspending", "Suspended"})
 
 
@@ -118,12 +118,12 @@ class Pass:
 
     @property
     def newest(self) -> AttemptObject | None:
-        """The attempt with the highest number, as read from the cluster."""
+        """The attempt with the highest number, or None."""
         return self.view.attempts[-1] if self.view.attempts else None
 
     @cached_property
     def scene(self) -> Scene | None:
-        """The scene of the newest attempt; None if no attempt exists, or the newest is frozen."""
+        """The scene of the newest attempt, or None without an attempt or if it is frozen."""
         newest = self.newest
         return None if newest is None or newest.status.is_frozen else Scene.from_facts(self, newest)
 
@@ -134,19 +134,21 @@ class Scene:
 
     Attributes:
         attempt: the attempt as it was read.
-        status: its status including the findings of this pass.
+        status: the attempt's status, including observations of this pass.
         spec: the pipeline's spec.
-        rayjob: the attempt's own RayJob; None if it does not exist.
+        rayjob: the attempt's own RayJob, or None if it does not exist.
         others: names of remaining RayJobs, clusters, and pods of other attempts.
-        gone_pods: last states of pods that were deleted or lost with their nodes.
-        has_kuberay: whether a missing RayJob proves that it was deleted.
+        gone_pods: last states of pods that were deleted, or lost with their nodes.
+        has_kuberay: whether the API server serves KubeRay's kinds, so that a missing RayJob was
+            deleted.
         marks: marks of the pods' nodes, by pod uid.
         former_node: node of the previous attempt's head; empty if unknown.
         notices: events about any of these objects, unordered.
-        sizes: sizes of all nodes; None if they were not read.
+        sizes: sizes of all nodes, or None if they were not read.
         spot: usage of spot nodes in the run so far.
         claims: existing claims of the pipeline's storage.
-        queue: a scheduler's report on its RayJob; None if the RayJob does not wait, or is unknown.
+        queue: a scheduler's report on the RayJob, or None if the RayJob is not waiting or no report
+            exists.
     """
 
     attempt: AttemptObject
@@ -173,7 +175,7 @@ class Scene:
 
     @classmethod
     def from_facts(cls, facts: Pass, attempt: AttemptObject) -> Scene:
-        """Select one attempt's objects from the view of a pass."""
+        """Create the scene of one attempt from the view of a pass."""
         view, number = facts.view, attempt.spec.number
         name = name_rayjob(view.pipeline.meta.name, number)
         rayjob = next((job for job in view.rayjobs if job.meta.name == name), None)
@@ -206,44 +208,44 @@ class Scene:
         )
 
     def with_status(self, status: AttemptStatus) -> Scene:
-        """Return the scene with a new status of the attempt."""
+        """Return a copy of the scene with a new status of the attempt."""
         return replace(self, status=status)
 
     def read_pod(self, pod: Pod) -> Iterator[Evidence]:
-        """Yield all evidence about a cause from a pod and its node."""
+        """Yield all evidence from a pod and its node."""
         return find_pod_evidence(pod, self.marks.get(pod.meta.uid), self.notices)
 
     def find_taker(self, pod: Pod) -> PodDisruption | None:
-        """Return the disruption of a pod's node, whatever the state of the pod."""
+        """Return the disruption of a pod's node, regardless of the pod's state, or None."""
         return find_mark(pod, self.marks.get(pod.meta.uid), self.notices)
 
     @property
     def all_pods(self) -> tuple[Pod, ...]:
-        """Existing and deleted pods."""
+        """Pods that may still run, and last states of deleted or lost pods."""
         return (*self.pods, *self.gone_pods)
 
     @property
     def is_gone(self) -> bool:
-        """Return whether no object is left that could run."""
+        """Return True if no object remains that could run."""
         return self.rayjob is None and not self.clusters and not self.pods
 
     @property
     def wait(self) -> str:
-        """Description of a wait for a silent node's pods; empty if no pod waits."""
+        """Description of the wait for pods on an unresponsive node; empty if there are none."""
         return describe_wait(self.pods, self.nodes)
 
     @property
     def is_queued(self) -> bool:
-        """Return whether a queue holds the RayJob, or KubeRay has not yet processed the release."""
+        """Return True if a queue holds the RayJob, or KubeRay has not processed its release yet."""
         rayjob = self.rayjob
-        # A started driver does not wait: it runs until KubeRay stops it.
+        # A driver that has started is not waiting: it runs until KubeRay stops it.
         if rayjob is None or self.status.running_time is not None:
             return False
         return rayjob.is_suspended or rayjob.deployment in SUSPENDED
 
     @property
     def is_running(self) -> bool:
-        """Return whether KubeRay reports that the driver is running."""
+        """Return True if KubeRay reports that the driver is running."""
         return self.rayjob is not None and self.rayjob.deployment == "Running"
 
 
@@ -253,7 +255,7 @@ def role_of(pod: Pod) -> str:
 
 
 def is_head(pod: Pod) -> bool:
-    """Return whether the pod runs the driver."""
+    """Return True if the pod is a head, which runs the driver."""
     return role_of(pod) == Role.HEAD
 
 
@@ -275,7 +277,7 @@ def _list_others(view: View, number: int) -> Iterator[str]:
 
 
 def _find_former_node(view: View, number: int) -> str:
-    """Return the node of the last head before an attempt, or an empty string if unknown."""
+    """Return the node of the head of the previous attempt, or an empty string if unknown."""
     heads = [pod for pod in (*view.pods, *view.gone_pods) if is_head(pod) and pod.node]
     former = [pod for pod in heads if not _is_of(pod.meta, number)]
     newest = max(former, key=lambda pod: pod.meta.created, default=None)

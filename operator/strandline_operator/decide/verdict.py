@@ -1,6 +1,6 @@
-"""Verdicts of deciders, and their combination to the plan of a pass.
+"""Verdicts of deciders, which are combined into the plan of a pass.
 
-All values are immutable: combining two verdicts creates a new verdict. The module must not depend
+All values are immutable: combining two verdicts creates a new verdict. This module must not depend
 on the contents of decisions.
 """
 
@@ -27,21 +27,21 @@ from strandline_operator.model.plan import (
 )
 from strandline_operator.model.view import AttemptObject, View
 
-# Interval of full passes in case a change was missed.
+# Seconds between full passes, in case the operator missed a change.
 _REST_SECONDS = 600.0
 Status = TypeVar("Status", AttemptStatus, PipelineStatus)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Result of one or more deciders; empty if they decided nothing.
+    """Result of one or more deciders. An empty verdict changes nothing.
 
     Attributes:
-        status: new status of the pipeline; None if unchanged.
+        status: new status of the pipeline, or None if unchanged.
         attempts: new statuses of attempts, by name.
-        block: the obstacle that needs a change from outside. The first one is reported.
+        block: an obstacle that needs a change from outside. The first obstacle is reported.
         actions, events, counts, audit, departures: as in `PassPlan`.
-        wakes: times of further passes; past times are ignored.
+        wakes: times of further passes; past times and None are ignored.
         is_at_rest: whether only the pipeline itself can change anything before the next wake.
     """
 
@@ -57,7 +57,7 @@ class Verdict:
     is_at_rest: bool = False
 
     def then(self, later: Verdict) -> Verdict:
-        """Return this verdict combined with a later verdict, whose statuses take precedence."""
+        """Combine this verdict with a later verdict, whose statuses take precedence."""
         return Verdict(
             status=self.status if later.status is None else later.status,
             attempts={**self.attempts, **later.attempts},
@@ -81,13 +81,13 @@ class PassState:
 
     @property
     def status(self) -> PipelineStatus:
-        """The pipeline's status including the changes."""
+        """The pipeline's status, including changes decided so far."""
         decided = self.decided.status
         return self.view.pipeline.status if decided is None else decided
 
     @property
     def attempts(self) -> tuple[AttemptObject, ...]:
-        """The attempts by number, with their statuses including the changes."""
+        """The attempts in order of number. Statuses include the changes decided so far."""
         changed = self.decided.attempts
         return tuple(
             replace(attempt, status=changed.get(attempt.meta.name, attempt.status))
@@ -96,26 +96,26 @@ class PassState:
 
     @property
     def newest(self) -> AttemptObject | None:
-        """The attempt with the highest number."""
+        """The attempt with the highest number, or None."""
         attempts = self.attempts
         return attempts[-1] if attempts else None
 
     @property
     def active(self) -> AttemptObject | None:
-        """The newest attempt, unless it is frozen."""
+        """The newest attempt, or None if it is frozen."""
         newest = self.newest
         return None if newest is None or newest.status.is_frozen else newest
 
     @property
     def is_uncounted(self) -> bool:
-        """Return whether an attempt has ended that the run has not counted yet."""
+        """Return True if an attempt has ended that the run has not counted yet."""
         newest = self.newest
         number = max(self.status.attempt, newest.spec.number if newest is not None else 0)
         return self.active is None and number > self.through
 
     @property
     def through(self) -> int:
-        """Number of the last attempt that the run has counted."""
+        """Number of the last attempt that was counted."""
         return self.status.retries.through if self.status.retries else 0
 
 
@@ -123,7 +123,7 @@ Decider = Callable[[Pass, PassState], Verdict]
 
 
 def fold(facts: Pass, deciders: Iterable[Decider]) -> PassPlan:
-    """Call the deciders in order, each with the results of earlier ones, and return the plan."""
+    """Call the deciders in order, pass on the results of earlier deciders, and return the plan."""
     decided = Verdict()
     for decider in deciders:
         decided = decided.then(decider(facts, PassState(facts.view, decided)))
@@ -131,21 +131,21 @@ def fold(facts: Pass, deciders: Iterable[Decider]) -> PassPlan:
 
 
 def add_event(reason: EventReason, message: str, attempt: str | None = None) -> EventDraft:
-    """Return an event of the pipeline, or of the named attempt."""
+    """Return an event about the pipeline, or about the named attempt."""
     return EventDraft(reason.value, message, attempt=attempt)
 
 
 def warn(reason: EventReason, message: str) -> EventDraft:
-    """Return a warning event of the pipeline that a person should read."""
+    """Return a warning event about the pipeline."""
     return EventDraft(reason.value, message, is_warning=True)
 
 
 def _make_plan(facts: Pass, decided: Verdict) -> PassPlan:
-    """Return the plan; it contains only changed statuses."""
+    """Return the plan, which contains only statuses that changed."""
     pipeline = _find_pipeline_change(facts, decided)
     attempts = _find_attempt_changes(facts, decided)
     pause = max(facts.limits.resync, _REST_SECONDS if decided.is_at_rest else 0.0)
-    # Past times need no wake.
+    # Ignore times in the past.
     wakes = [time for time in decided.wakes if time is not None and time > facts.now]
     return PassPlan(
         pipeline=pipeline,
@@ -161,9 +161,9 @@ def _make_plan(facts: Pass, decided: Verdict) -> PassPlan:
 
 
 def _rank(action: Action) -> tuple[bool, bool]:
-    """Rank the finalizer first: without it, a deleted pipeline could leave pods behind.
+    """Rank actions. The finalizer comes first: without it, a deletion could leave pods behind.
 
-    Enlarging a claim comes last, because its failure must not block other actions.
+    Enlarging a claim comes last, because a failure must not block other actions.
     """
     return action != SetFinalizer(is_set=True), isinstance(action, Grow)
 
@@ -171,7 +171,7 @@ def _rank(action: Action) -> tuple[bool, bool]:
 def _find_pipeline_change(facts: Pass, decided: Verdict) -> PipelineStatus | None:
     pipeline, interval = facts.view.pipeline, facts.limits.status_interval
     status = pipeline.status if decided.status is None else decided.status
-    # A pipeline without a status looks unprocessed to users, so write even an empty status.
+    # Write even an empty status, because a pipeline without a status looks unprocessed.
     if not pipeline.has_status:
         return status
     before = pipeline.status
@@ -191,21 +191,23 @@ def _find_attempt_changes(facts: Pass, decided: Verdict) -> dict[str, AttemptSta
 
 
 def _is_worth_writing(old: Status, new: Status, calm: Status, interval: float) -> bool:
-    """Return whether a status has changed by more than a driver's very recent progress.
+    """Return True if a status has changed by more than a driver's recent progress.
 
     Args:
-        calm: the new status, but with the old values of fields that change in each driver report.
-        interval: minimum seconds between writes of changes in such fields.
+        old: the status as it was last written.
+        new: the new status.
+        calm: the new status, but with the old values of fields that change in every driver report.
+        interval: minimum seconds between writes that change only such fields.
     """
     before, after = old.progress, new.progress
-    # Without two timestamps of progress there is no interval.
+    # Without two timestamps of progress, the interval is unknown.
     if before is None or after is None or before.time is None or after.time is None:
         return old != new
-    # The next pass must find this count in the status, or it would repeat the event.
+    # Write this count. Otherwise, the next pass would report the reprocessing again.
     if before.redone != after.redone:
         return True
-    # After the interval, or after a clock change, progress alone is worth a write.
+    # After the interval, or after the clock was set back, write even if only the progress changed.
     if not 0.0 <= after.time - before.time < interval:
         return old != new
-    # Each write triggers another pass, so a driver's progress alone must not cause one.
+    # Each write triggers another pass, so progress alone must not cause a write.
     return old != calm

@@ -1,1 +1,1 @@
-"""Entry points for kopf: start, stop, and events of Strandline's two kinds; no decisions."""
+"""Entry points for kopf: start, stop, and events of Strandline's two kinds. No decisions."""

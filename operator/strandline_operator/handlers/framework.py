@@ -1,4 +1,4 @@
-"""Configuration of kopf, which streams events of two kinds, and does nothing else by itself."""
+"""Configures kopf, which only streams the events of two kinds."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ UNUSED_FINALIZER = f"{GROUP}/unused"
 FieldSpec = str | tuple[str, ...] | list[str] | None
 _CONNECT_SECONDS = 5.0
 _REQUEST_SECONDS = 30.0
-_STREAM_SECONDS = 300  # An integer, because kopf passes the value on unchanged.
-# Bookmarks arrive every minute.
+_STREAM_SECONDS = 300  # must be an integer, because kopf passes the value on unchanged
+# Seconds of silence after which a stream is closed. The server sends a bookmark every minute.
 _SILENCE_SECONDS = 90.0
 _PAGE_SIZE = 500
 _EXTRA_SECONDS = 10.0
 
 
 class NoMemory(kopf.DiffBaseStorage):
-    """Storage of no object state: no handler needs differences, and copies are expensive."""
+    """Disables kopf's storage of object states, because no handler needs differences.
+
+    Copies of the states would be expensive.
+    """
 
     def build(
         self,
@@ -41,21 +44,21 @@ class NoMemory(kopf.DiffBaseStorage):
 
 
 class Backoffs:
-    """Endless retry delays: kopf ends the operator when they are used up."""
+    """Endless retry delays. kopf would end the operator after the last delay."""
 
     def __iter__(self) -> Iterator[float]:
-        """Yield seconds, growing to half a minute."""
+        """Yield delays in seconds, growing to half a minute."""
         yield from (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0)
         while True:
             yield 30.0
 
 
 def configure(settings: Settings) -> kopf.OperatorSettings:
-    """Return kopf's settings for an operator's settings."""
+    """Convert the operator's settings to kopf's settings."""
     options = kopf.OperatorSettings()
     options.posting.enabled = False
     options.peering.standalone = True
-    # Discovery of new kinds and namespaces would need cluster-wide permissions.
+    # To discover new kinds and namespaces, kopf would need cluster-wide permissions.
     options.scanning.disabled = True
     options.watching.server_timeout = _STREAM_SECONDS
     options.watching.client_timeout = _STREAM_SECONDS + _REQUEST_SECONDS
@@ -67,7 +70,8 @@ def configure(settings: Settings) -> kopf.OperatorSettings:
     options.networking.error_backoffs = Backoffs()
     options.networking.enforce_retry_after = True
     options.queueing.idle_timeout = 1.0
-    # Use a separate name: kopf removes its finalizer whenever it seems unnecessary.
+    # Use a name other than Strandline's finalizer, because kopf removes its finalizer if no handler
+    # needs it.
     options.persistence.finalizer = UNUSED_FINALIZER
     options.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     options.persistence.diffbase_storage = NoMemory()

@@ -1,4 +1,4 @@
-"""Handlers of one operator, which only forward calls.
+"""Handlers for kopf, which only forward calls to a service.
 
 Events of Strandline's kinds arrive through kopf's streams. No handler stores state, so kopf writes
 no annotations and no finalizers.
@@ -24,7 +24,7 @@ def build_registry(service: Service, login: Login) -> kopf.OperatorRegistry:
     """Return a registry through which kopf calls a service.
 
     Args:
-        login: reads the current credentials.
+        login: function that reads the current credentials.
     """
     registry = kopf.OperatorRegistry()
 
@@ -53,25 +53,27 @@ def build_registry(service: Service, login: Login) -> kopf.OperatorRegistry:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Session(kopf.AiohttpSession):
-    """Connections for kopf that truncate deeply nested values; equal for equal credentials.
+    """Connections for kopf that truncate deeply nested values.
+
+    Sessions with equal credentials are equal.
 
     Attributes:
-        info: the credentials, by which kopf recognizes refused credentials.
+        info: the credentials, by which kopf recognizes rejected credentials.
     """
 
     info: kopf.ConnectionInfo
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the credentials are the same."""
+        """Return True if the credentials are the same."""
         return isinstance(other, Session) and self.info == other.info
 
     def __hash__(self) -> int:
-        """Return a hash of only the server."""
+        """Return a hash that depends only on the server."""
         return hash(self.server)
 
 
 def open_session(info: kopf.ConnectionInfo) -> Session:
-    """Open a session with the credentials, as kopf would; an event loop must be running."""
+    """Open a session with the credentials, as kopf would. Requires a running event loop."""
     session = open_cutting_session(info.as_ssl_context(), info.as_http_headers())
     return Session(server=info.server, aiohttp_session=session, info=info)
 

@@ -1,1 +1,1 @@
-"""Optional products of a cluster besides Kubernetes and KubeRay, each behind an interface."""
+"""Support for optional products besides Kubernetes and KubeRay, each behind an interface."""

@@ -1,6 +1,7 @@
-"""Volcano and YuniKorn: KubeRay copies their labels from a RayJob to its cluster and pods.
+"""Support for Volcano and YuniKorn.
 
-Their RayJobs are not suspended: KubeRay's pods wait for a node instead.
+KubeRay copies their labels from a RayJob to its cluster and pods. Their RayJobs are not suspended;
+instead, KubeRay's pods wait for a node.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ class BatchSchedulers(Scheduler):
     """Scheduler that copies a pipeline's labels for KubeRay's batch schedulers."""
 
     def label_rayjob(self, rayjob: str, ray: RayCluster, pipeline: Labels) -> dict[str, str]:
-        """Return the pipeline's labels for batch schedulers."""
+        """Return the labels of the pipeline that batch schedulers use."""
         labels = {
             name: value
             for name, value in pipeline.items()
             if name in KUBERAY_LABELS or name.startswith(PREFIXES)
         }
-        # Make each attempt a separate application for YuniKorn: otherwise the attempt would wait
+        # Make each attempt a separate application for YuniKorn. Otherwise, the attempt would wait
         # for the previous attempt.
         is_yunikorn = any(name.startswith(YUNIKORN_PREFIX) for name in labels)
         return labels | ({YUNIKORN_APPLICATION: rayjob} if is_yunikorn else {})

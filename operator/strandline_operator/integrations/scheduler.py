@@ -1,7 +1,7 @@
 """Interface of schedulers, which decide when and where a RayJob may run.
 
-KubeRay suspends a RayJob that waits for its turn. Everything else differs between schedulers:
-labels, records of a wait, and messages. The module must not depend on the effects of a wait.
+A RayJob that waits for a scheduler is suspended. Labels, records of the wait, and messages differ
+between schedulers. This module must not depend on what follows from a wait.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ Labels = Mapping[str, str]
 
 
 class ClusterReader(Protocol):
-    """Reader of a scheduler's objects. Failures raise an `ApiError`."""
+    """Reads a scheduler's objects. Failures raise an `ApiError`."""
 
     async def list_all(self, kind: ObjectKind, namespace: str, selector: str) -> list[Json] | None:
-        """Return objects by labels. Return None if the cluster does not serve the kind."""
+        """Return objects by labels, or None if the cluster does not serve the kind."""
 
     async def get(self, kind: ObjectKind, namespace: str, name: str) -> Json | None:
-        """Return an object, or None if it is missing."""
+        """Return an object, or None if it does not exist."""
 
 
 class Scheduler:
-    """A scheduler without effects; subclasses override the features of their product.
+    """Base class of schedulers. Methods do nothing; subclasses override supported features.
 
     Attributes:
         name: name of the product, capitalized as at the start of a sentence.
-        records: kinds of objects that explain a wait; empty if no objects do.
+        records: kinds of objects that explain a wait; empty if there are none.
         queue_label, priority_label: labels for queue and priority; empty if unsupported.
-        resize_annotation: annotation of a pipeline and its RayJobs; "true" enables resizing.
-        stop_reasons: reasons of events whose message explains the suspension of a running RayJob.
+        resize_annotation: annotation on pipelines and RayJobs whose value "true" enables resizing.
+        stop_reasons: event reasons whose message explains why a running RayJob was suspended.
     """
 
     name = ""
@@ -47,21 +47,21 @@ class Scheduler:
     stop_reasons: frozenset[str] = frozenset()
 
     def label_rayjob(self, rayjob: str, ray: RayCluster, pipeline: Labels) -> dict[str, str]:
-        """Return the labels of a RayJob, from the spec or from the pipeline's own labels."""
+        """Return the labels for a RayJob, from the spec or from the pipeline's labels."""
         return {}
 
     def holds(self, rayjob: Meta) -> bool:
-        """Return whether this product suspends a RayJob."""
+        """Return True if this product can suspend a RayJob."""
         return False
 
     def name_holder(self, rayjob: Meta) -> str:
-        """Return the name of the queue in which a suspended RayJob waits."""
+        """Return the name of the queue in which a suspended RayJob is waiting."""
         return self.name
 
     def explain_misfit(self, rayjob: RayJob, *, is_queued: bool) -> str:
-        """Explain why the RayJob can never run here. Return an empty string if it can."""
+        """Explain why a RayJob can never run on this cluster, or return an empty string."""
         return ""
 
     async def read_wait(self, reader: ClusterReader, rayjob: RayJob) -> QueueState | None:
-        """Return the state of a suspended RayJob's wait; None if the cluster has no record."""
+        """Return the state of a suspended RayJob's wait, or None without a record of it."""
         return QueueState()

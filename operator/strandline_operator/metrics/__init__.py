@@ -1,1 +1,1 @@
-"""Observability of the operator: Prometheus metrics, and log lines."""
+"""Prometheus metrics, health, and log lines of the operator."""

@@ -1,7 +1,8 @@
-"""Health page of the operator.
+"""Serves the operator's health page.
 
-Its figures are read on the event loop that does the work. A stuck loop thus gives no response, even
-if this page's own threads run. The module must not depend on the meaning of the figures.
+The numbers on the page are read on the event loop that does the work, so if the loop is stuck, the
+page reports a failure although its own threads run. This module must not depend on the meaning of
+the numbers.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from typing import Any
 from strandline_operator.metrics.listening import Page
 
 PATH = "/healthz"
-# Shorter than a probe's timeout.
+# Seconds to wait for the event loop. Must be shorter than a probe's timeout.
 ANSWER_SECONDS = 8.0
 
 Check = Callable[[], Mapping[str, float]]
 
 
 def make_health_page(check: Check, loop: asyncio.AbstractEventLoop) -> Page:
-    """Return the page at `/healthz`: 200 with figures, or 500 with the stuck part.
+    """Return the page `/healthz`: status 200 with numbers, or 500 with the stuck part.
 
     Args:
-        check: returns figures, or raises a RuntimeError; called on the loop.
+        check: function that returns the numbers, or raises a RuntimeError; called on the loop.
+        loop: event loop that does the work.
     """
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
@@ -48,7 +50,10 @@ def make_health_page(check: Check, loop: asyncio.AbstractEventLoop) -> Page:
 
 
 def _carry_out(check: Check, future: Future[Mapping[str, float]]) -> None:
-    """Call the check on the loop; not a coroutine, which would warn at exit if never started."""
+    """Call the check on the event loop.
+
+    A coroutine would cause a warning at exit if it was never started, so this is a plain function.
+    """
     if not future.set_running_or_notify_cancel():
         return
     try:

@@ -1,6 +1,6 @@
-"""HTTP pages on all addresses of the pod, IPv4 and IPv6.
+"""Serves HTTP pages on all addresses of the pod, IPv4 and IPv6.
 
-A cluster may have only IPv6, or both families in any order. The module must not depend on the
+A cluster may have only IPv6, or both families in any order. This module must not depend on the
 contents of pages.
 """
 
@@ -17,21 +17,21 @@ from strandline_api.outcome.bounded_threads import BoundedThreads
 
 EVERY_ADDRESS_6, EVERY_ADDRESS_4 = "::", "0.0.0.0"  # noqa: S104 - clients are outside the pod
 
-# A WSGI application: takes the request and a callable for status and headers.
+# A WSGI application, which receives the request and a function that sends status and headers.
 Page = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class _Server(BoundedThreads, WSGIServer):
-    """HTTP server with one thread per request."""
+    """HTTP server that handles each request in a thread."""
 
 
 class _DualStackListener(_Server):
-    """HTTP server for both families on one socket."""
+    """HTTP server for IPv4 and IPv6 on one socket."""
 
     address_family = socket.AF_INET6
 
     def server_bind(self) -> None:
-        """Bind the port for both families, whatever the machine's default is."""
+        """Bind the port for both families, regardless of the machine's default."""
         self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
 
@@ -40,17 +40,18 @@ class _Silent(WSGIRequestHandler):
     timeout = 30.0
 
     def log_message(self, *_: object) -> None:
-        """Log nothing: every probe would be a line."""
+        """Log nothing, because every probe would cause a line."""
 
 
 class Listener:
-    """One page, served until it is closed.
+    """Serves one page until it is closed.
 
     Args:
-        port: port on all addresses; 0 selects a free one.
+        page: the page.
+        port: port on all addresses; 0 to choose a free port.
 
     Raises:
-        OSError: the port is in use.
+        OSError: if the port is in use.
     """
 
     def __init__(self, port: int, page: Page) -> None:
@@ -70,7 +71,7 @@ def _open(port: int, page: Page) -> WSGIServer:
     try:
         return make_server(EVERY_ADDRESS_6, port, page, _DualStackListener, _Silent)
     except OSError as error:
-        # Any other error means that the kernel has no IPv6.
+        # Other errors mean that the kernel does not support IPv6.
         if error.errno in {errno.EADDRINUSE, errno.EACCES}:
             raise
     return make_server(EVERY_ADDRESS_4, port, page, _Server, _Silent)

@@ -1,7 +1,7 @@
-"""Log lines, one JSON object each, so that lines of a pipeline can be filtered.
+"""Formats log lines as JSON objects, so that the lines of a pipeline can be filtered.
 
-The subject of a line is passed as `extra={"pipeline": …, "attempt": …, "rayjob": …}`. The module
-must not depend on the choice of logged events.
+Callers pass the objects that a line is about as `extra={"pipeline": …, "attempt": …, "rayjob": …}`.
+This module must not depend on which events are logged.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ KEYS = ("pipeline", "attempt", "rayjob")
 
 
 class JsonLines(logging.Formatter):
-    """Formatter for JSON objects: time, level, logger, message, and subject."""
+    """Formats a line as a JSON object: time, level, logger, message, and `extra` fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; values that are not JSON become text."""
+        """Return the line. Values that JSON does not support become text."""
         line: dict[str, object] = {
             "time": _format_time(record.created),
             "level": record.levelname,
@@ -34,7 +34,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """Formatter for people: time, level, message, and the subject in brackets."""
+    """Formats a line for people: time, level, message, and `extra` fields in brackets."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -54,7 +54,7 @@ def start_log(stream: TextIO, *, level: str, form: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # These loggers report each event and request, but their warnings matter.
+    # These loggers report every event and request, so show only their warnings.
     for chatty in ("kopf", "aiohttp.access", "asyncio", "openlineage"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
 

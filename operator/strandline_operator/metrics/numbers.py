@@ -1,8 +1,8 @@
 """Counters, histograms, and gauges, and the page that serves them.
 
-Label values are bounded: never names of pipelines or pods. Namespaces with pipelines are values of
-one label, because an alert must name the namespace of a failed run. The module must not depend on
-the reason for which a value is counted.
+Label values are bounded: names of pipelines or pods are never used. One label has namespaces with
+pipelines as values, because an alert must name the namespace of a failed run. This module must not
+depend on why a value is counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from strandline_operator.metrics.listening import Page
 from strandline_operator.model.plan import Count, CounterName, HistogramName, MetricName
 
 PREFIX = "strandline_"
-# In seconds, from a minute to two weeks. The buckets for waits start at a second.
+# Upper bounds of buckets in seconds, from a minute to two weeks. Buckets for waits start at one
+# second.
 _DURATIONS = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 86400, 259200, 604800, 1209600)
 _WAITS = (1, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 14400, 86400)
 _DELAYS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
@@ -43,8 +44,8 @@ _HISTOGRAMS: dict[HistogramName, tuple[str, tuple[float, ...]]] = {
         _DELAYS,
     ),
 }
-_PLAIN = frozenset({"status_refused"})  # counters without a cause
-COMPLETED = "Completed"  # the cause label of an attempt that succeeded
+_PLAIN = frozenset({"status_refused"})  # counters without a cause label
+COMPLETED = "Completed"  # value of the cause label for an attempt that succeeded
 _SOURCE_STATES = ("finished", "failed", "quarantined", "unfinished")
 _REASONS = frozenset(reason.value for reason in Reason) - {Reason.COMPLETED.value}
 _CAUSES = frozenset({COMPLETED, *(cause.value for cause in Cause)})
@@ -112,7 +113,7 @@ class Numbers:
         self._results: dict[str, tuple[str, str]] = {}
 
     def note(self, count: Count) -> None:
-        """Count one step of a metric in a plan."""
+        """Record one count of a metric, as in a plan."""
         labels = WorkLost.model_fields if count.name == "work_lost_seconds" else _CAUSES
         cause = count.cause if count.cause in labels else ""
         if count.name in self._histograms:
@@ -123,7 +124,7 @@ class Numbers:
             self._counters[count.name].labels(cause).inc(count.value)
 
     def note_pass(self, seconds: float, outcome: str) -> None:
-        """Count a pass that ended: `done`, `again`, or `failed`."""
+        """Count a pass, which ended as `done`, `again`, or `failed`."""
         self._passes.labels(outcome).observe(max(0.0, seconds))
         if outcome == "failed":
             self._errors.inc()
@@ -135,41 +136,41 @@ class Numbers:
     def note_lineage(self, outcome: str) -> None:
         """Count an attempt's end that was `sent`, has `failed`, or was `dropped` unsent.
 
-        Any thread may call this function.
+        Any thread may call this method.
         """
         self._ends.labels(outcome).inc()
 
     def note_progress(self, pipeline: str, progress: Progress | None) -> None:
-        """Set a run's progress; None if the run is over or its pipeline is deleted."""
+        """Set a run's progress, or None if the run has ended or its pipeline was deleted."""
         if progress is None:
             self._progress.pop(pipeline, None)
         else:
             self._progress[pipeline] = progress
 
     def note_reason(self, pipeline: str, reason: str) -> None:
-        """Set the reason of a run's condition; empty if the run or its pipeline is gone."""
+        """Set the reason of a run's condition `Succeeded`; empty if no run is active."""
         if reason:
             self._reasons[pipeline] = reason if reason in _REASONS else ""
         else:
             self._reasons.pop(pipeline, None)
 
     def note_result(self, pipeline: str, namespace: str, result: str) -> None:
-        """Set a pipeline's last result; empty if another run is active or the pipeline is gone."""
+        """Set a pipeline's last result; empty if a run is active or the pipeline is gone."""
         before = self._results.pop(pipeline, None)
         if result:
             self._results[pipeline] = (namespace, result if result in _CAUSES else "")
         for labels in {each for each in (before, self._results.get(pipeline)) if each is not None}:
             number = list(self._results.values()).count(labels)
             self._over.labels(*labels).set(number)
-            if not number:  # otherwise deleted namespaces would remain
+            if not number:  # otherwise, values of deleted namespaces would remain
                 self._over.remove(*labels)
 
     def note_refused(self, namespace: str, is_refused: bool) -> None:  # noqa: FBT001 - one of two values
-        """Record whether a watched namespace refuses access to the operator."""
+        """Record whether the operator lacks access to a watched namespace."""
         self._refused.labels(namespace).set(is_refused)
 
     def watch_queue(self, depth: Callable[[], float], lag: Callable[[], float]) -> None:
-        """Read the queue's gauges from these functions whenever the page is read."""
+        """Register functions that provide the queue's gauges whenever the page is requested."""
         self._queue.set_function(depth)
         self._lag.set_function(lag)
         for state in _SOURCE_STATES:
@@ -178,12 +179,12 @@ class Numbers:
             self._waiting.labels(reason).set_function(partial(self._number, reason))
 
     def watch_age(self, resource: str, age: Callable[[], float]) -> None:
-        """Read the age of a watch's last event from this function."""
+        """Register a function that provides the age of a watch's last event."""
         self._ages.labels(resource).set_function(age)
 
     @property
     def page(self) -> Page:
-        """The page with all metrics."""
+        """The page that serves all metrics."""
         page: Page = make_wsgi_app(self.registry)
         return page
 

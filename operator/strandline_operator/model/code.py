@@ -1,4 +1,4 @@
-"""Code that a pipeline brings in a ConfigMap, as far as decisions need it."""
+"""A user's code in a ConfigMap, as far as decisions need it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class CodeFiles:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> CodeFiles:
-        """Return the files of a ConfigMap; invalid fields count as empty."""
+        """Return the files of a ConfigMap. Invalid fields count as empty."""
         return cls(read_mapping(body.get("data")), read_mapping(body.get("binaryData")))
 
     @property
     def has_modules(self) -> bool:
-        """Return whether the ConfigMap contains a Python module."""
+        """Return True if the ConfigMap contains a Python module."""
         return any(name.endswith(PYTHON) for name in (*self.texts, *self.binaries))

@@ -1,8 +1,8 @@
 """CPU rules of a namespace for containers, from its quotas and limit ranges.
 
-A container without a CPU limit may use idle CPU, so light containers of Strandline set none. Some
-namespaces reject pods without limits. The module must not depend on the time at which rules are
-read, nor on the containers that they restrict.
+A container without a CPU limit may use idle CPU, so the operator sets no limit on containers that
+need little CPU. Some namespaces reject pods without limits. This module must not depend on when
+rules are read, or on which containers they restrict.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strandline_api.notation.quantities import parse_cpu
 from strandline_operator.model.objects import read_list, read_mapping
 
 Json = Mapping[str, Any]
-# Limit in cores for a mostly idle container that must set a limit.
+# CPU limit in cores for a mostly idle container, if the namespace requires a limit.
 _USUAL = 1.0
 
 
@@ -26,7 +26,7 @@ class CpuRules:
 
     Attributes:
         is_limit_asked: whether containers without a limit are rejected.
-        default: limit of a container that sets none; infinite if there is no default.
+        default: limit that a container without one gets; infinite if there is no default.
         least, most: bounds of a container's request and limit.
         ratio: maximum ratio of a container's limit to its request.
     """
@@ -48,8 +48,7 @@ class CpuRules:
         fitting = dict(resources)
         if request != cores:
             fitting["requests"] = {**resources["requests"], "cpu": _format(request)}
-        # The namespace's default limit is enough, unless it is below this request or a ratio
-        # applies.
+        # Rely on the namespace's default limit, unless it is below this request or a ratio applies.
         is_given = request <= self.default < math.inf and self.ratio == math.inf
         if is_given or not (self.is_limit_asked or self.default < math.inf):
             return fitting
@@ -58,9 +57,9 @@ class CpuRules:
 
 
 def read_rules(quotas: Iterable[Json], ranges: Iterable[Json]) -> CpuRules:
-    """Return the rules of a namespace from its ResourceQuotas and LimitRanges.
+    """Return the rules of a namespace, given its ResourceQuotas and LimitRanges.
 
-    Unreadable parts are skipped: the API server applies its own interpretation anyway.
+    Unreadable parts are skipped, because the API server applies the rules anyway.
     """
     items = [
         read_mapping(item)
@@ -68,7 +67,7 @@ def read_rules(quotas: Iterable[Json], ranges: Iterable[Json]) -> CpuRules:
         for item in read_list(read_mapping(each.get("spec")).get("limits"))
     ]
     containers = [item for item in items if item.get("type") == "Container"]
-    # A limit for whole pods requires a limit of each container.
+    # A limit for whole pods requires a limit for every container.
     bounding = [item for item in items if item.get("type") in {"Container", "Pod"}]
     ratios = list(_list_cpu(bounding, "maxLimitRequestRatio"))
     is_bounded = bool(ratios) or any(_list_cpu(bounding, "max"))
@@ -91,5 +90,5 @@ def _list_cpu(items: Iterable[Json], name: str) -> Iterator[float]:
 
 
 def _format(cores: float) -> str:
-    # Round down to stay within the bounds.
+    # Round down to stay below the maximum.
     return f"{math.floor(cores * 1000 + 1e-6)}m"

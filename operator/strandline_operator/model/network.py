@@ -1,7 +1,7 @@
-"""Peers that may reach the pods of an attempt, as configured in the operator's installation.
+"""Peers that may reach the pods of an attempt, as configured for the operator.
 
-Peers and rules have the format of a NetworkPolicy and are passed on unchanged: the API server
-validates them. The module must not depend on the pods or ports of an attempt.
+Peers and rules have the format of a NetworkPolicy and are copied unchanged; the API server
+validates them. This module must not depend on the pods or ports of an attempt.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-# Kubernetes NetworkPolicy types: an entry of `from`, and an entry of `ingress` or `egress`.
+# Parts of a Kubernetes NetworkPolicy: an entry of `from`, and an entry of `ingress` or `egress`.
 Peer = dict[str, Any]
 Rule = dict[str, Any]
 
-# Restrict the peer too: a port open to all addresses would permit traffic to any server that
-# listens on it.
+# Restrict the peer as well as the port: a port that is open to all addresses would permit traffic
+# to any server that listens on it.
 CLUSTER_DNS: Rule = {
     "to": [
         {
@@ -28,9 +28,10 @@ CLUSTER_DNS: Rule = {
 
 
 class AttemptNetwork(BaseModel):
-    """Settings of each attempt's NetworkPolicy, in addition to rules for the attempt's own pods.
+    """Settings of each attempt's NetworkPolicy, besides the rules for the attempt's own pods.
 
-    An empty list of peers grants no access, unlike an empty `from`.
+    An empty list of peers grants no access. In a NetworkPolicy, an empty `from` would grant access
+    to all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,7 +1,7 @@
-"""Reports of the cluster's controllers about objects: events, and waits in a queue.
+"""Reports of controllers about objects: events, and the reasons of waits in a queue.
 
-Some information is only available as events, for example failed mounts, rejected pods, failed
-probes, and messages of autoscalers. The module must not depend on the relevance of an event.
+Some information is available only as events, for example failed mounts, rejected pods, failed
+probes, and messages of autoscalers. This module must not depend on the relevance of an event.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An event about an object: a warning or other news.
+    """An event about an object.
 
     Attributes:
-        kind, name: kind and name of the event's subject.
-        uid: uid of the subject; empty if the event has none.
+        kind, name: kind and name of the object that the event is about.
+        uid: uid of that object; empty if the event has none.
         first, time: first and last occurrence, in seconds since the epoch.
-        source: reporting component, such as `cluster-autoscaler`; empty if the event has none.
+        source: reporting component, such as `cluster-autoscaler`; empty if unknown.
     """
 
     kind: str
@@ -37,7 +37,7 @@ class Notice:
 
     @classmethod
     def read(cls, body: Json) -> Notice:
-        """Return a notice from an event object; missing fields are empty."""
+        """Return a notice from an event object. Missing fields are empty."""
         about = body.get("involvedObject")
         about = about if isinstance(about, Mapping) else {}
         times = _list_times(body)
@@ -55,10 +55,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """Scheduler's report about a RayJob that waits in a queue.
+    """A scheduler's report about a RayJob that is waiting in a queue.
 
     Attributes:
-        since: start of the wait, in seconds since the epoch; None if unknown.
+        since: start of the wait, in seconds since the epoch, or None if unknown.
         message: reason for the wait; empty if unknown.
     """
 
@@ -67,14 +67,14 @@ class QueueState:
 
 
 def find_newest(notices: Iterable[Notice], reasons: Iterable[str], uid: str = "") -> Notice | None:
-    """Return the newest notice with one of the reasons, optionally of one object, or None."""
+    """Return the newest notice with one of the reasons, or None. A uid restricts the search."""
     names = set(reasons)
     matches = (notice for notice in notices if notice.reason in names and uid in {"", notice.uid})
     return max(matches, key=lambda item: item.time, default=None)
 
 
 def _list_times(body: Json) -> list[float]:
-    """Return all times of an event, which controllers write in several fields."""
+    """Return all timestamps of an event. Controllers write them to different fields."""
     series = body.get("series")
     observed = series.get("lastObservedTime") if isinstance(series, Mapping) else None
     metadata = body.get("metadata")
@@ -85,7 +85,7 @@ def _list_times(body: Json) -> list[float]:
 
 
 def _read_source(body: Json) -> str:
-    """Return the reporting component of an event, from the field of older or newer libraries."""
+    """Return the reporting component of an event. Older libraries write another field."""
     source = body.get("source")
     component = source.get("component") if isinstance(source, Mapping) else None
     return _text(component) or _text(body.get("reportingComponent"))

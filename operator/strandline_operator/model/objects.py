@@ -1,7 +1,7 @@
 """Kubernetes objects as far as decisions need them, from the API server or a watch.
 
-Reading never fails: missing or invalid fields are empty, and unknown words are kept. The module
-must not depend on the origin of an object, nor on its use.
+Reading never fails: missing or invalid fields are empty, and unknown values are kept. This module
+must not depend on the origin of an object, or on how it is used.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from strandline_operator.model.pod_requests import PodRequest
 
 Json = Mapping[str, Any]
 _GRACE = 30.0  # Kubernetes' default grace period, in seconds
-# Container reason for a kill by the kernel for lack of memory.
+# Container reason if the kernel killed the container because memory ran out.
 OOM_KILLED = "OOMKilled"
-DRIVER_PORT = "strandline"  # name of the container port
-# Name of the submitter's container: in its own pod, or next to Ray in the head pod.
+DRIVER_PORT = "strandline"  # name of the driver's container port
+# Name of the submitter's container, which is in its own pod, or next to Ray in the head pod.
 SUBMITTER = SUBMITTER_CONTAINER
 
 
@@ -29,10 +29,10 @@ class Meta:
     """Metadata of an object.
 
     Attributes:
-        created: seconds since the epoch; 0 if unknown.
+        created: creation time in seconds since the epoch; 0 if unknown.
         is_deleting: whether it has a deletion timestamp.
-        gone_by: the deletion timestamp; for a pod, the end of its grace period. None without one.
-        owner: uid of the controlling object; empty without one.
+        gone_by: the deletion timestamp, which for a pod is the end of its grace period, or None.
+        owner: uid of the controlling object; empty if there is none.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Meta:
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """End of a container: reason, exit code, last output, and time (epoch, or None)."""
+    """End of a container: reason, exit code, last output, and time in seconds since the epoch."""
 
     reason: str
     exit_code: int
@@ -86,9 +86,9 @@ class Container:
     """A container of a pod.
 
     Attributes:
-        waiting, waiting_message: reason for a wait; empty if it is not waiting.
-        ends: current and last state, as far as they are terminated states.
-        started: start time if it is running (epoch); None if it is not, or if unknown.
+        waiting, waiting_message: reason and message of a wait; empty if it is not waiting.
+        ends: current and last state, if they are terminated states.
+        started: start time in seconds since the epoch, or None if not running or unknown.
         is_init: whether it is an init container.
     """
 
@@ -109,17 +109,18 @@ class Pod:
         phase: Kubernetes phase, such as `Running`.
         reason, message: reason and message of the whole pod, such as `Evicted`.
         disruption: reason of the condition DisruptionTarget, such as `PreemptionByScheduler`.
-        disrupted: start of that condition (epoch); None if it is false or undated.
+        disrupted: start of that condition in seconds since the epoch, or None if it is not true or
+            has no time.
         unschedulable: reason why it can't be scheduled; empty if it can.
-        is_gone: whether it was deleted; this is then its last state.
+        is_gone: whether it was deleted, so that this is its last state.
         is_ready: whether its condition Ready is true.
-        unready: message of that condition if it is false.
+        unready: message of the condition Ready if it is false.
         asks_spot: whether its spec requests spot capacity.
         grace: grace period in seconds.
-        is_revived: whether it had ended and was restarted by its node; the earlier reason is then
-            in `reason`, `message`, and `disruption`.
+        is_revived: whether it had ended and its node restarted it. The reason of the earlier end is
+            then in `reason`, `message`, and `disruption`.
         request: its requirements for a node.
-        claims: names of the claims it mounts.
+        claims: names of the claims that it mounts.
         driver_port: port of its driver; 0 if it declares none.
     """
 
@@ -146,7 +147,7 @@ class Pod:
 
     @property
     def submitter_end(self) -> Termination | None:
-        """Return the end of the container that submits the driver and follows its log."""
+        """Return the end of the container that submits the driver and follows its log, or None."""
         ends = (
             container
             for container in self.containers
@@ -196,7 +197,7 @@ class Pod:
         )
 
     def follow(self, before: Pod | None) -> Pod:
-        """Return this pod with the reason of its earlier end, if an earlier state shows an end.
+        """Return this pod, with the reason of an earlier end if an earlier state shows one.
 
         A restarted node reports its pods as new, without their earlier states.
         """
@@ -217,15 +218,15 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class RayJob:
-    """A RayJob. The values are KubeRay's; newer versions may add others.
+    """A RayJob. Values are KubeRay's, and newer versions may add values.
 
     Attributes:
         deployment: `jobDeploymentStatus`.
         job: `jobStatus`.
-        started: Ray's start time of the driver (epoch); a change means a second run. None if Ray
-            has not reported it.
-        ended: Ray's end time of the driver, or else the end time of the RayJob (epoch); None if
-            neither has ended.
+        started: Ray's start time of the driver in seconds since the epoch, or None if Ray has not
+            reported it. A change means that the driver was started again.
+        ended: Ray's end time of the driver, or else the end time of the RayJob, in seconds since
+            the epoch, or None if neither has ended.
         managed_by: controller of the RayJob; empty for KubeRay.
         groups: names of the worker groups.
         has_submitter: whether a separate pod submits the driver.
@@ -272,8 +273,8 @@ class RayClusterState:
 
     Attributes:
         failure: reason of its condition ReplicaFailure, such as `FailedCreateHeadPod`.
-        failure_message: KubeRay's message for it, including the API server's message.
-        failed: start of that condition (epoch); None if it is false.
+        failure_message: KubeRay's message in that condition, including the API server's message.
+        failed: start of that condition in seconds since the epoch, or None if it is not true.
     """
 
     meta: Meta
@@ -400,7 +401,7 @@ def _read_driver_port(spec: Json) -> int:
 
 
 def list_mounted(spec: Json, pod: str = "") -> Iterator[str]:
-    """Yield the names of the claims in the spec of a pod, or of a pod template.
+    """Yield the names of the claims in the spec of a pod or a pod template.
 
     Args:
         pod: name of the pod, from which Kubernetes derives the names of ephemeral claims.

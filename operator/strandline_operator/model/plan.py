@@ -1,7 +1,7 @@
 """Plan of a pass as data: statuses to write, then actions in order, then events.
 
-Statuses are written first, and a failed write stops the plan. So the intent behind each action is
-durable before the action.
+Statuses are written first, and a failed write stops the plan, so the intent of each action is
+stored before the action is executed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ Manifest = dict[str, Any]
 
 
 class ObjectKind(StrEnum):
-    """Object kind: plural, then group. Integrations have enums of their own kinds."""
+    """Base class for enums of object kinds, whose values are plural and group.
+
+    Integrations define enums of their own kinds.
+    """
 
     @property
     def root(self) -> str:
@@ -50,12 +53,12 @@ class Resource(ObjectKind):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object; an existing object of the operator counts as success.
+    """Creates an object. If the operator's object exists, that counts as success.
 
     Attributes:
         is_strict: whether the server rejects unknown fields instead of dropping them.
-        is_exact: whether an existing object with other data counts as a conflict.
-        is_unread: whether an existing object counts as the operator's own, because the operator may
+        is_exact: whether an existing object with other data is a conflict.
+        is_unread: whether an existing object is accepted without a check, because the operator may
             not read it.
     """
 
@@ -68,10 +71,10 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete the object with this uid; a missing object counts as success.
+    """Deletes the object with this uid. If it does not exist, that counts as success.
 
     Attributes:
-        grace: grace period in seconds; None for the object's own.
+        grace: grace period in seconds, or None for the object's own.
     """
 
     resource: Resource
@@ -82,7 +85,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Grow:
-    """Request a larger size for the claim with this uid; a missing claim counts as success."""
+    """Requests a larger size for the claim with this uid. A missing claim counts as success."""
 
     name: str
     uid: str
@@ -91,7 +94,7 @@ class Grow:
 
 @dataclass(frozen=True, slots=True)
 class SetFinalizer:
-    """Set or remove Strandline's finalizer on the pipeline."""
+    """Sets or removes Strandline's finalizer on the pipeline."""
 
     is_set: bool
 
@@ -101,10 +104,10 @@ Action = Create | Delete | Grow | SetFinalizer
 
 @dataclass(frozen=True, slots=True)
 class EventDraft:
-    """An event for `kubectl describe`: reason and message.
+    """An event to create: reason and message.
 
     Attributes:
-        attempt: name of the attempt that the event is about; None for the pipeline.
+        attempt: name of the attempt that the event is about, or None for the pipeline.
     """
 
     reason: str
@@ -130,7 +133,7 @@ MetricName = CounterName | HistogramName
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A metric update: name of the counter or histogram, a cause or empty, and a value."""
+    """A metric update: name of the counter or histogram, cause (may be empty), and value."""
 
     name: MetricName
     cause: str = ""
@@ -139,14 +142,14 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """An ended attempt, for a lineage system.
+    """The end of an attempt, to be reported to a lineage system.
 
     Attributes:
-        namespace, name: namespace and name of the attempt's object, which may be deleted.
+        namespace, name: namespace and name of the attempt's object, which may have been deleted.
         pipeline, pipeline_uid: name and uid of its pipeline.
         run: the pipeline's `runId` during the attempt.
         status: status with the final cause.
-        retries: retries that its run has used; None if they are not counted.
+        retries: retries that its run has used, or None if they are not counted.
     """
 
     namespace: str
@@ -161,16 +164,16 @@ class AttemptEnd:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A Ray node that is about to be removed, for the driver of a running attempt.
+    """A Ray node that is about to be removed, to be announced to the driver.
 
     Attributes:
         attempt: uid of the attempt.
         head: address of the driver's pod.
         pod: uid of the terminating pod.
-        mark: evidence of the removal; a driver is notified once per mark.
-        node: the pod's address, which identifies the node in Ray.
+        mark: evidence of the removal. A driver is notified once per pod and mark.
+        node: address of the pod, which identifies the node in Ray.
         seconds: estimated time until the removal.
-        why: a sentence without its final period.
+        why: reason, as a sentence without its final period.
         port: port of the driver; 0 if its pod does not declare one.
     """
 
@@ -189,15 +192,15 @@ class PassPlan:
     """Plan of a pass.
 
     Attributes:
-        pipeline: status to write; None if unchanged.
-        attempts: statuses to write, by name of the attempt.
-        actions: actions in order, after the statuses.
-        events, counts: events and metrics after the actions; all describe transitions.
-        audit: log lines, one for each dispatched attempt.
-        ends: ended attempts with a pending report and no other reporter.
+        pipeline: status of the pipeline to write, or None if unchanged.
+        attempts: statuses of attempts to write, by name.
+        actions: actions in order, to execute after the status writes.
+        events, counts: events and metrics about changes, to record after the actions.
+        audit: log lines, one per new attempt.
+        ends: ended attempts that the operator has to report to a lineage system.
         departures: notices for the driver of the running attempt, unless already sent.
-        wake_at: time of the next pass without an event, in seconds since the epoch.
-        is_at_rest: whether no pass is needed until then, unless the pipeline itself changes.
+        wake_at: latest time of the next pass, in seconds since the epoch, or None.
+        is_at_rest: whether no pass is needed before `wake_at` unless the pipeline itself changes.
     """
 
     pipeline: PipelineStatus | None = None

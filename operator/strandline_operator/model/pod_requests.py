@@ -1,7 +1,7 @@
 """Requirements of a pod for its node: cores, memory, GPUs, and node constraints.
 
-Sums follow the scheduler's rules and use the pod's own object, which includes changes by cluster
-policies. The module must not depend on the existing nodes.
+Sums follow the scheduler's rules and use the stored pod, which includes changes by cluster
+policies. This module must not depend on existing nodes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class PodRequest:
     """Resources and node constraints of a pod.
 
     Attributes:
-        cpu, memory, gpu: cores, bytes, and whole GPUs of all its containers.
+        cpu, memory, gpu: total cores, bytes, and whole GPUs of its containers.
         selector: required labels of its node.
         tolerations: tolerations as in the pod.
-        terms: terms of the required node affinity, of which its node must match one; empty if there
-            are no requirements.
+        terms: terms of the required node affinity. The node must match one term; empty for no
+            constraint.
     """
 
     cpu: float = 0.0
@@ -37,9 +37,10 @@ class PodRequest:
 
     @classmethod
     def read(cls, spec: Mapping[str, Any]) -> PodRequest:
-        """Return the request of a pod's spec; invalid parts count as zero."""
+        """Return the requirements in a pod's spec. Invalid parts count as zero."""
         asks = [_read_container(each) for each in _list(spec.get("containers"))]
-        # Init containers run one after the other, before the regular containers.
+        # Init containers run one after another, before the regular containers, so use their
+        # maximum.
         first = [_read_container(each) for each in _list(spec.get("initContainers"))]
         totals = [sum(parts) for parts in zip(*asks, strict=True)] or [0, 0, 0]
         cpu, memory, gpu = (
@@ -60,7 +61,7 @@ class PodRequest:
     def describe(self) -> str:
         """Describe the request, for example `4 CPU, 8Gi of memory, a node with pool=spot`."""
         parts = [f"{self.cpu:g} CPU"] if self.cpu else []
-        # Injected init containers and sidecars lead to odd numbers of bytes, so round to MiB.
+        # Round to MiB, because injected containers lead to odd numbers of bytes.
         size = self.memory if self.memory < MIB else self.memory // MIB * MIB
         parts += [f"{format_memory(size)} of memory"] if self.memory else []
         parts += [f"{self.gpu} GPU{'s' if self.gpu > 1 else ''}"] if self.gpu else []
@@ -72,7 +73,7 @@ class PodRequest:
 def _read_container(container: Mapping[str, Any]) -> tuple[float, int, int]:
     resources = container.get("resources")
     resources = resources if isinstance(resources, Mapping) else {}
-    # A limit replaces a missing request.
+    # If a container has no request, Kubernetes uses its limit.
     amounts: dict[str, Any] = {}
     for kind in ("limits", "requests"):
         part = resources.get(kind)

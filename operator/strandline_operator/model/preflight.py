@@ -1,4 +1,4 @@
-"""Job of a pipeline's preflight check, as far as decisions need it."""
+"""The Job of a pipeline's preflight check, as far as decisions need it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from strandline_operator.model.objects import Json, Meta, Pod, read_list, read_m
 
 @dataclass(frozen=True, slots=True)
 class PreflightJob:
-    """The Job with the name of a pipeline's check, and its pod.
+    """The Job with the name of a pipeline's preflight check, and its pod.
 
     Attributes:
-        failure: reason why the whole Job failed, such as its deadline; empty if it has not.
-        pod: the Job's pod; None if it has none yet.
+        failure: why the whole Job failed, such as its deadline; empty if it has not failed.
+        pod: the Job's pod, or None if there is none yet.
         image: image of the pod, with its digest; empty if unknown.
-        unread: reason why the Job may not be read; if set, no other field is known.
+        unread: why the Job may not be read. If set, no other field is known.
     """
 
     meta: Meta
@@ -27,7 +27,7 @@ class PreflightJob:
 
     @classmethod
     def read(cls, body: Json, pods: Sequence[Json]) -> PreflightJob:
-        """Return a Job from its object and the objects of its pods."""
+        """Return a preflight Job from a Job object and the objects of its pods."""
         conditions = read_list(read_mapping(body.get("status")).get("conditions"))
         failures = (each for each in map(read_mapping, conditions) if each.get("type") == "Failed")
         condition = next((each for each in failures if each.get("status") == "True"), {})

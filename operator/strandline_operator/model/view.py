@@ -1,4 +1,4 @@
-"""All inputs of one pass, immutable. Decisions depend on nothing else."""
+"""All inputs of one pass, as immutable data. Decisions depend on nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strandline_operator.model.notices import Notice, QueueState
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.preflight import PreflightJob
 
-# A driver is unreachable after this many unanswered requests over this many seconds.
+# Minimum number of unanswered requests, and of seconds, after which a driver counts as unreachable.
 FEWEST_QUESTIONS = 3
 SHORTEST_SILENCE = 60.0
 
@@ -31,10 +31,10 @@ class PipelineView:
     """A pipeline.
 
     Attributes:
-        spec: parsed spec; None if it is invalid.
-        problems: problems of the spec, one sentence for each.
-        has_status: whether the pipeline was processed before; a new or restored pipeline has no
-            status.
+        spec: parsed spec, or None if it is invalid.
+        problems: problems of the spec, one sentence each.
+        has_status: whether the operator has processed the pipeline before. A new or restored
+            pipeline has no status.
         manifest: the stored pipeline: apiVersion, kind, metadata, spec.
         unknown: paths of fields that this operator does not support and ignores.
     """
@@ -59,13 +59,13 @@ class AttemptObject:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Consecutive unanswered requests of this process to a driver.
+    """Consecutive requests of this process to which a driver did not respond.
 
     Time before the first request is unknown, so it does not count.
 
     Attributes:
         questions: number of requests.
-        seconds: time between the first and the last request, with long pauses shortened.
+        seconds: seconds between the first and the last request; long pauses count in part.
     """
 
     questions: int = 0
@@ -77,15 +77,15 @@ class Silence:
         return self.questions >= FEWEST_QUESTIONS and self.seconds >= SHORTEST_SILENCE
 
     def is_longer_than(self, limit: float) -> bool:
-        """Return whether the silence exceeds a limit in seconds."""
+        """Return True if the silence is longer than a limit in seconds."""
         return self.is_lasting and self.seconds > limit
 
     def prolong(self, pause: float, longest: float) -> Silence:
-        """Return the silence extended by one unanswered request.
+        """Return the silence extended by one more request without a response.
 
         Args:
-            pause: seconds since the previous request; any value if a clock was set.
-            longest: maximum seconds that count for one request.
+            pause: seconds since the previous request; can be any value if a clock was set.
+            longest: maximum seconds that one request adds.
         """
         counted = min(max(0.0, pause), longest) if self.questions else 0.0
         return Silence(self.questions + 1, self.seconds + counted)
@@ -97,14 +97,14 @@ class DriverView:
 
     Attributes:
         attempt: name of the attempt.
-        progress: latest progress; None if the driver could not be reached.
-        outcome: final report; None if the driver has not ended, or can't be reached.
-        log_outcome: outcome from the end of the submitter's log.
+        progress: latest progress, or None if the driver was never reached.
+        outcome: final report, or None if the driver has not ended or was not reached.
+        log_outcome: outcome from the end of the submitter's log, or None.
         log_tail: last lines of that log.
         latest: publication to which `latest` points; empty if there is none.
-        log_file: file with its log on the volume; empty if there is none.
-        redo_reason: why it processes finished sources again; empty if it does not do so.
-        silence: current silence; empty if the driver answered.
+        log_file: path of the driver's log on the volume; empty if there is none.
+        redo_reason: why the driver reprocesses finished sources; empty if it does not.
+        silence: current silence; empty if the driver responded.
     """
 
     attempt: str
@@ -118,20 +118,20 @@ class DriverView:
     silence: Silence = Silence()
 
 
-# Kubernetes' message for a required admission webhook that is unavailable or too slow.
+# Part of Kubernetes' message about a required admission webhook that is unavailable or too slow.
 UNANSWERED_WEBHOOK = "failed calling webhook"
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An action of an earlier pass, or a read of this pass, that the API server refused.
+    """An action of an earlier pass, or a read of this pass, that the API server rejected.
 
     Attributes:
         what: kind of the object, as in `Resource`.
         name: name of the object; empty for all objects of a kind.
         status: HTTP status; 0 if the server was unreachable.
         message: the server's message.
-        verb: for a read: `get`, `list` or `watch`.
+        verb: `get`, `list`, or `watch` for a read; empty for an action.
     """
 
     what: str
@@ -143,11 +143,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Whether the cluster-wide rate limit permits another attempt.
+    """Whether the rate limit of the cluster permits another attempt now.
 
     Attributes:
-        opens_at: time when the limit permits the next attempt, in seconds since the epoch; None if
-            never.
+        is_open: whether an attempt is permitted now.
+        opens_at: time at which the limit permits the next attempt, in seconds since the epoch, or
+            None if never.
         spread: seconds until the limit has admitted all waiting pipelines.
     """
 
@@ -161,36 +162,36 @@ class View:
     """All observations of one pass.
 
     Attributes:
-        attempts: attempts by number.
+        attempts: attempts in order of their numbers.
         rayjobs, rayclusters, pods: objects with the pipeline's uid in their labels.
         gone_pods: last states of pods that were deleted while the operator watched.
         policy: retry policy with the defaults of namespace and operator merged in.
-        claim: the ledger's claim; None if it does not exist.
-        output: the claim for outputs; None if it does not exist, or none is configured.
-        has_kuberay: whether the RayJob kind is served.
+        claim: the ledger's claim, or None if it does not exist.
+        output: the claim for outputs, or None if it does not exist or is not configured.
+        has_kuberay: whether the server serves the RayJob kind.
         turn: state of the cluster-wide rate limit for attempts.
-        refusals: refusals of the last pass.
-        unread: reads without permission; anything that depends on them is unknown.
-        nodes: nodes with overdue pods, by name.
+        refusals: requests of the last pass that the server rejected.
+        unread: reads without permission. Their results are unknown, not empty.
+        nodes: states of nodes with overdue pods, by name.
         marks: marks of the pods' nodes by pod uid, current or as of the pod's deletion.
-        code: ConfigMap for the next attempt's code; None if it does not exist, or if this pass
-            can't create an attempt.
-        namesakes: running remains of a former pipeline of this name, by kind and name; read only if
-            this pass may create an attempt.
-        sizes: sizes of all nodes, if this pass needs them and they are readable; otherwise None.
+        code: ConfigMap with the code for the next attempt, or None if it does not exist or this
+            pass can't create an attempt.
+        namesakes: kinds and names of objects of an earlier pipeline with this name that may still
+            run; read only if this pass may create an attempt.
+        sizes: sizes of all nodes, or None if this pass does not need them or can't read them.
         notices: events about objects that do not start, unordered.
-        others: predecessors by name, before a new run also indirect ones; the value is None for a
-            missing pipeline. None if no pending start depends on them.
-        preflight: Job of the preflight check; None if it does not exist, or no check is due.
-        cpu_rules: the namespace's rules for containers, if this pass may create some.
-        queue: a scheduler's report on a waiting RayJob; None if none waits, or if unknown.
+        others: predecessors by name; before a new run, also indirect predecessors. A missing
+            pipeline has the value None. None if no start is pending that depends on them.
+        preflight: Job of the preflight check, or None if it does not exist or is not needed.
+        cpu_rules: the namespace's CPU rules, if this pass may create containers.
+        queue: a scheduler's report on a waiting RayJob, or None.
         lineage: results of pending reports to a lineage system, by attempt number.
         defaults: the namespace's defaults for fields that the pipeline does not set.
-        defaults_problem: reason why the defaults are unknown; empty if they are known.
-        defaults_name: name of their ConfigMap.
-        defaults_digest: digest of their ConfigMap's data; empty if it is missing or unreadable.
-        defaults_before: record of another pipeline in the namespace, for a pipeline without a
-            status; None if there is none, or the ConfigMap exists.
+        defaults_problem: why the defaults are unknown; empty if they are known.
+        defaults_name: name of the ConfigMap with the defaults.
+        defaults_digest: digest of that ConfigMap's data; empty if it is missing or unreadable.
+        defaults_before: another pipeline's record of the defaults, for a pipeline without a status,
+            or None if there is no record or the ConfigMap exists.
     """
 
     pipeline: PipelineView

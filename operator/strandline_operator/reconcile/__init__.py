@@ -1,1 +1,1 @@
-"""One pass over a pipeline (read, decide, write), and the scheduling of passes."""
+"""Executes and schedules passes. A pass over a pipeline reads objects, decides, and writes."""

@@ -1,9 +1,9 @@
-"""Notices to drivers of running attempts about nodes that are about to be removed, one per node.
+"""Notifies drivers of running attempts about nodes that are about to be removed.
 
-A notified driver can move its data off a node in time. Without a notice the data is lost, so the
-operator does not wait long and a failure is not an error. Sent notices are only recorded in memory:
-after a restart they are sent again, which drivers accept. The module must not depend on the reasons
-for which nodes are removed.
+A notified driver can move its data off a node in time. Without a notice, the data on the node is
+lost, as in any node failure, so a failed notice is not an error and the operator does not wait
+long. Only memory records which notices were sent. After a restart of the operator, they are sent
+again, which drivers accept. This module must not depend on why nodes are removed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Departure
 
 _LOGGER = logging.getLogger(__name__)
-# Responses of older drivers, which lack the endpoint.
+# Status codes from older drivers, which lack the endpoint.
 _UNKNOWN = frozenset({404, 405, 501})
 _TAKEN, _REFUSED = 200, 401
 MOST_TRIES = 5
-# Maximum number per pass; the most urgent nodes come first, and the next pass sends the rest.
+# Maximum number of notices per pass. The most urgent nodes come first; the next pass sends the
+# rest.
 MOST_AT_ONCE = 32
 RETRY_SECONDS = 1.0
 _Mark = tuple[str, str]
@@ -35,10 +36,12 @@ _Mark = tuple[str, str]
 
 @dataclass(slots=True)
 class _Report:
-    """Notices to the driver of an attempt.
+    """Notices that were sent to the driver of an attempt.
 
     Attributes:
-        tries: number of unsuccessful tries, by pod and mark.
+        attempt: uid of the attempt.
+        accepted_marks: pods and marks of notices that the driver accepted.
+        tries: number of tries, by pod and mark.
         is_deaf: whether the driver does not support notices.
     """
 
@@ -50,17 +53,17 @@ class _Report:
 
 @dataclass(slots=True)
 class DepartureReports:
-    """Sent notices by pipeline uid; each pipeline has one running attempt."""
+    """Sent notices by pipeline uid. A pipeline has at most one running attempt."""
 
     _reports: dict[str, _Report] = field(default_factory=dict)
 
     async def report(
         self, api: Api, pipeline: str, departures: tuple[Departure, ...], limits: Limits
     ) -> bool:
-        """Send new notices to a driver; return whether any remain to be sent soon.
+        """Send new notices to a driver. Return True if any have to be sent again soon.
 
         Args:
-            limits: contain the key for tokens, and the default port of drivers.
+            limits: settings with the token key and the default port of drivers.
         """
         if not departures:
             return False

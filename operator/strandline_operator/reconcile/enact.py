@@ -1,8 +1,8 @@
-"""Execution of a plan: statuses first, then actions in their order, then events.
+"""Executes a plan: first status writes, then actions in their order, then events.
 
 Execution may be interrupted between any two requests and repeated. Status writes require the
-version that was read, and names are deterministic. An existing object of the operator counts as
-created, and a missing object as deleted. The module must not make any decisions.
+version that was read, and names are deterministic. If an object exists and belongs to the operator,
+it counts as created; a missing object counts as deleted. This module must not make decisions.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def render_event(event: EventDraft, meta: Meta, turn: str, now: float) -> Body:
     """Render an event object.
 
     Args:
-        meta: metadata of the event's subject.
-        turn: distinguishes two transitions with the same message.
+        meta: metadata of the object that the event is about.
+        turn: value that distinguishes two transitions with the same message.
+        now: time of the event, in seconds since the epoch.
     """
     kind = PIPELINE.name if event.attempt is None else ATTEMPT.name
     return render_event_about({"apiVersion": API_VERSION, "kind": kind}, event, meta, turn, now)
@@ -95,7 +96,7 @@ def render_event_about(kind: Body, event: EventDraft, meta: Meta, turn: str, now
 
 _LOGGER = logging.getLogger(__name__)
 _CONFLICT = 409
-# Failures that pass without intervention.
+# Errors that resolve themselves.
 _PASSING = (TooMany, Unavailable, Gone)
 
 
@@ -104,12 +105,12 @@ class PlanResult:
     """Result of executing a plan.
 
     Attributes:
-        is_written: whether the statuses were written, so that the plan's reports are true.
-        is_stale: whether an object had changed since the read, so that execution stopped.
-        refusals: requests that the server will refuse until a user changes something.
+        is_written: whether all statuses were written, so that the plan's reports are true.
+        is_stale: whether execution stopped because an object had changed since it was read.
+        refusals: requests that the server will reject until a user changes something.
         created: kinds of newly created objects.
-        attempts: names of attempts with a written status.
-        answers: objects after the operator's writes, with their kinds.
+        attempts: names of attempts whose status was written.
+        answers: kinds and contents of objects after the operator's writes.
         error: temporary error that stopped the execution, or None.
     """
 
@@ -123,16 +124,16 @@ class PlanResult:
 
 
 async def enact(api: Api, view: View, plan: PassPlan, now: float) -> PlanResult:
-    """Execute a plan, as far as the API server permits.
+    """Execute as much of a plan as the API server permits.
 
     Args:
-        now: seconds since the epoch; the time of events.
+        now: time of events, in seconds since the epoch.
     """
     hand = _Hand(api, view, plan, now)
     try:
         hand.done.is_written = await hand.write(plan)
     except _PASSING as error:
-        # Earlier status writes remain, so the caller must still report the ends in them.
+        # Some statuses were already written, and the caller must still report the ends in them.
         hand.done.is_written, hand.done.error = False, error
     if not hand.done.is_written:
         return hand.done
@@ -140,12 +141,13 @@ async def enact(api: Api, view: View, plan: PassPlan, now: float) -> PlanResult:
         for action in plan.actions:
             await hand.act(action)
     except Conflict as conflict:
-        # A concurrent writer won. That is not a failure: the next pass reads the writer's result.
+        # Another writer was faster, which is not a failure: the next pass reads the result.
         hand.done.is_stale = True
         _LOGGER.info("%s", conflict, extra={"pipeline": hand.key})
     except _PASSING as error:
         hand.done.error = error
-    # Report durable changes even if other work has to wait: no later pass reports them.
+    # Create events even if actions failed, because the statuses are written and no later pass
+    # reports the changes.
     for event in plan.events:
         await hand.post_event(event)
     return hand.done
@@ -174,7 +176,7 @@ class _Hand:
         self.key = f"{self._meta.namespace}/{self._meta.name}"
 
     async def write(self, plan: PassPlan) -> bool:
-        """Write the statuses; return whether all writes succeeded."""
+        """Write the statuses. Return True if all writes succeeded."""
         for name, attempt in plan.attempts.items():
             body = _render_status(ATTEMPT.name, self._attempts[name], attempt.to_json())
             answer = await self._write(Resource.ATTEMPT, name, body)
@@ -190,7 +192,7 @@ class _Hand:
         return True
 
     async def act(self, action: Action) -> None:
-        """Execute one action; a refusal is recorded and prevents the creation of later objects."""
+        """Execute an action. After a rejected request, no further objects are created."""
         if isinstance(action, Create):
             if not self.done.refusals:
                 await self._create(action)
@@ -202,7 +204,7 @@ class _Hand:
             await self._set_finalizer(action)
 
     async def post_event(self, event: EventDraft) -> None:
-        """Create an event; a failure is only logged."""
+        """Create an event. If that fails, only log the failure."""
         meta = self._meta if event.attempt is None else self._attempts.get(event.attempt)
         if meta is None:
             return
@@ -233,7 +235,7 @@ class _Hand:
         metadata = action.manifest["metadata"]
         name, resource = metadata["name"], action.resource
         if resource is Resource.ATTEMPT:
-            # Log before the write: a surplus line is better than a missing one.
+            # Log before the write: a line too many is better than a missing line.
             for line in self._audit:
                 self._log(line, resource, metadata)
         try:
@@ -253,7 +255,7 @@ class _Hand:
             self._log(f"created {resource} {name}", resource, metadata)
 
     async def _recognise(self, action: Create, name: str) -> None:
-        """Accept an existing object if an earlier try created it; otherwise record a conflict."""
+        """Accept an existing object that an earlier try created. Otherwise, record a conflict."""
         existing = await self._api.get(action.resource, self._meta.namespace, name)
         if existing is None or Meta.read(existing).is_deleting:
             message = f"{action.resource} {name} is being deleted"
@@ -262,8 +264,7 @@ class _Hand:
             message = f"{name} exists and belongs to another owner"
             self._refuse(action.resource, name, _CONFLICT, message)
         elif action.is_exact and action.manifest.get("data") != existing.get("data"):
-            # Otherwise the driver would run content that neither the user nor the operator has
-            # chosen.
+            # The driver must not run content that neither the user nor the operator has chosen.
             message = f"{name} exists with different content; delete it"
             self._refuse(action.resource, name, _CONFLICT, message)
         else:
@@ -287,7 +288,7 @@ class _Hand:
 
     async def _grow(self, action: Grow) -> None:
         requests = {"storage": action.size}
-        # The uid ensures that the patch can't hit another claim of the same name.
+        # Include the uid, so that the patch fails if another claim has this name by now.
         patch = {"metadata": {"uid": action.uid}, "spec": {"resources": {"requests": requests}}}
         try:
             grown = await self._api.patch(Resource.CLAIM, self._meta.namespace, action.name, patch)
@@ -305,7 +306,7 @@ class _Hand:
     async def _set_finalizer(self, action: SetFinalizer) -> None:
         others = [finalizer for finalizer in self._meta.finalizers if finalizer != FINALIZER]
         finalizers = [*others, FINALIZER] if action.is_set else others
-        # The version ensures that a concurrently added finalizer is not lost.
+        # Include the version, so that a finalizer that was added concurrently is not lost.
         patch = {"metadata": {"resourceVersion": self._version, "finalizers": finalizers}}
         name = self._meta.name
         try:
@@ -323,7 +324,7 @@ class _Hand:
         self.done.refusals.append(Refusal(resource.value, name, status, message))
 
     def _log(self, line: str, resource: Resource, metadata: Body) -> None:
-        """Log a line with the names of its objects."""
+        """Log a line with the names of the objects that it is about."""
         number = str((metadata.get("labels") or {}).get(ATTEMPT_LABEL, ""))
         about = {"pipeline": self.key}
         if number.isdigit():
@@ -334,10 +335,11 @@ class _Hand:
 
 
 def is_ours(manifest: Body, existing: Body) -> bool:
-    """Return whether an object is the one that a manifest would have created.
+    """Return True if an existing object is the one that a manifest would have created.
 
-    An object with an owner is identified by the owner's uid. An object without one, such as a claim
-    that outlives its pipeline, is identified by its labels, so a recreated pipeline takes it over.
+    If the object has an owner, the owner's uid identifies it. An object without an owner, such as a
+    claim that outlives its pipeline, is identified by its labels, so a recreated pipeline reuses
+    it.
     """
     ours, theirs = Meta.read(manifest), Meta.read(existing)
     if ours.owner:

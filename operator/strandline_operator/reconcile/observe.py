@@ -1,9 +1,9 @@
-"""Reading the inputs of a pass into one immutable view.
+"""Reads the inputs of a pass into an immutable view.
 
 A pipeline's objects come from the watch caches, or from the server if a pass requests that or the
 caches are not current. A failed list aborts the pass, because an empty list would mean that all
-objects are gone. A list without permission is recorded in the view. The module must not depend on
-the decisions made from the view.
+objects are gone. If a list is not permitted, the view records that. This module must not depend on
+the decisions based on the view.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ from strandline_operator.reconcile.readers import Reader, ServerReader
 from strandline_operator.reconcile.scheduling.schedule import Key
 from strandline_operator.render.defaults import fill_in
 
-# Maximum number of direct and indirect predecessors that are read.
+# Maximum number of direct and indirect predecessors to read.
 MOST_OTHERS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class PassInputs:
-    """Inputs of a pass besides the API server.
+    """Inputs of a pass, except the API server.
 
     Attributes:
-        layer: the installation's defaults of the retry policy.
+        layer: retry policy defaults of this installation.
         cache: objects from the watches.
-        is_checked: whether pipelines without a setting are checked before they run.
-        blind: returns the watches of a namespace that are refused for lack of permission.
-        find_report: returns the result of reporting an end, by pipeline uid and attempt number;
-            None if it is pending.
+        is_checked: whether pipelines without a `preflight` setting are checked before they run.
+        blind: function that returns a namespace's watches that lack permission.
+        find_report: function that returns the result of reporting an attempt's end, by pipeline uid
+            and attempt number, or None while the report is pending.
     """
 
     pods: PodMemory
@@ -96,7 +96,7 @@ class PassInputs:
     def put(
         self, namespace: str, pipeline: str, resource: Resource, body: Body, now: float
     ) -> bool:
-        """Store the answer to a write; return whether later passes would read a changed object."""
+        """Store the response to a write. Return True if cached objects have changed."""
         if resource is Resource.CLAIM:
             self.claims.put(pipeline, body, now)
         return self.cache.put(namespace, resource, body, now)
@@ -110,17 +110,17 @@ class PassInputs:
 
 @dataclass(frozen=True, slots=True)
 class PassObservation:
-    """A view, and the time by which a pass must poll the driver again, or None."""
+    """A view, and the time by which a pass must request a driver's report again, or None."""
 
     view: View
     ask_at: float | None
 
 
 async def find_pipeline(api: Api, key: Key, cache: ClusterCache) -> PipelineView | None:
-    """Return a pipeline from the server, without its objects; None if it does not exist.
+    """Return a pipeline from the server, without its other objects, or None if it does not exist.
 
     Raises:
-        ApiError: reading failed.
+        ApiError: if reading failed.
     """
     body = await api.get(Resource.PIPELINE, key.namespace, key.name)
     if body is None:
@@ -143,10 +143,10 @@ async def observe(
     """Read all objects of a pipeline.
 
     Args:
-        open_reader: returns the reader for the pipeline's objects.
+        open_reader: function that returns the reader for the pipeline's objects.
 
     Raises:
-        ApiError: reading failed for a reason other than a missing right.
+        ApiError: if reading failed for a reason other than a missing permission.
     """
     namespace = pipeline.meta.namespace
     reader = open_reader(access := Access(api, namespace))
@@ -192,7 +192,7 @@ async def observe(
 
 
 async def _add_sizes(view: View, api: Api, inputs: PassInputs, now: float) -> View:
-    """Return the view with the sizes of nodes, if a decision needs them."""
+    """Return the view, with the sizes of nodes if a decision needs them."""
     if needs_nodes(view) or needs_sizes(view):
         return replace(view, sizes=await inputs.capacity.read(api, now))
     return view
@@ -214,21 +214,21 @@ async def _add_defaults(view: View, reader: Reader, defaults: FoundDefaults, nam
 async def _find_former_defaults(
     reader: Reader, pipeline: PipelineView, defaults: FoundDefaults
 ) -> DefaultsRecord | None:
-    """Return other pipelines' record of missing defaults, for a new pipeline."""
+    """Return another pipeline's record of missing defaults, for a new pipeline, or None."""
     is_missing = not defaults.digest and not defaults.unusable
-    # After its first pass, a pipeline has a record of its own.
+    # After its first pass, a pipeline has its own record.
     if pipeline.has_status or not is_missing:
         return None
     others = await reader.list_pipelines()
     records = (other.status.defaults for other in others if not other.meta.is_deleting)
     waits = [record for record in records if record is not None and record.is_known]
-    # Use the earliest end of a wait, so that a series of new pipelines does not prolong it.
+    # Use the wait that ends first, so that a series of new pipelines does not prolong it.
     first = min(waits, key=lambda record: record.missing_since or inf, default=None)
     return first and DefaultsRecord(digest=first.digest, missing_since=first.missing_since)
 
 
 def _find_reports(pipeline: PipelineView, inputs: PassInputs) -> dict[int, LineageState]:
-    """Return the results of pending reports to a lineage system."""
+    """Return the available results of pending lineage reports, by attempt number."""
     pending = [
         past.number for past in pipeline.status.attempts if past.lineage is LineageState.PENDING
     ]
@@ -251,7 +251,7 @@ class _Children:
 
 
 async def _find_children(reader: Reader, pipeline: PipelineView, memory: PodMemory) -> _Children:
-    """Read objects in order of creation, so that no object is read without its creator."""
+    """Read objects in creation order, so that every object is read after its creator."""
     meta, owner = pipeline.meta, PodOwner(pipeline.meta.namespace, pipeline.meta.uid)
     before = memory.live(owner)
     attempts = await reader.list_attempts(meta)
@@ -268,7 +268,7 @@ async def _find_children(reader: Reader, pipeline: PipelineView, memory: PodMemo
 
 
 class _Environment(NamedTuple):
-    """Information about pods from other objects, for the view."""
+    """Information about pods that comes from other objects, for the view."""
 
     nodes: dict[str, NodeView]
     marks: dict[str, NodeMarks]
@@ -333,7 +333,7 @@ async def _read_driver(
 async def _find_namesakes(
     reader: Reader, pipeline: PipelineView, current: AttemptObject | None
 ) -> tuple[str, ...]:
-    """Return running remains of a former pipeline of this name, if relevant in this pass."""
+    """Return objects of an earlier pipeline of this name that may run, if relevant in this pass."""
     if not may_launch(pipeline, current):
         return ()
     former = await reader.list_former(pipeline.meta)
@@ -341,9 +341,9 @@ async def _find_namesakes(
 
 
 async def _read_others(reader: Reader, pipeline: PipelineView) -> dict[str, PipelineView | None]:
-    """Return the pipeline's predecessors; before a new run, indirect ones as well.
+    """Return the pipeline's predecessors by name; before a new run, also indirect predecessors.
 
-    Cycles can be detected only with indirect predecessors.
+    Only indirect predecessors reveal cycles.
     """
     is_far = is_beginning(pipeline)
     ahead = list(pipeline.spec.predecessors) if pipeline.spec else []
@@ -365,12 +365,13 @@ async def _read_claims(
     claims: ClaimMemory,
     now: float,
 ) -> tuple[VolumeClaim | None, VolumeClaim | None]:
-    """Return the ledger's claim, and the claim for outputs if the pipeline has one."""
+    """Return the ledger's claim and the claim for outputs, or None for a missing claim."""
     storage = pipeline.spec.storage if pipeline.spec else None
     ledger = storage.ledger.claim_name if storage else None
     output = storage.output.claim_name if storage else None
     is_in_use = current is not None and not current.status.is_frozen
-    # RayJobs are created only in fresh passes, and must not refer to a deleted claim.
+    # A pass that creates a RayJob has a fresh reader. The RayJob must not use a deleted claim, so
+    # read the claim again in such a pass.
     may_be_old = is_in_use or not reader.is_fresh
 
     async def read(name: str) -> VolumeClaim | None:
@@ -383,7 +384,7 @@ async def _read_claims(
 async def _read_code(
     access: Access, pipeline: PipelineView, current: AttemptObject | None
 ) -> CodeFiles | None:
-    """Return the code for the next attempt, if this pass may create it."""
+    """Return the code for the next attempt, or None if this pass can't create an attempt."""
     name = pipeline.spec.code.config_map if pipeline.spec else None
     if name is None or not may_launch(pipeline, current):
         return None
@@ -392,13 +393,13 @@ async def _read_code(
 
 
 async def _read_preflight(api: Api, pipeline: Meta) -> PreflightJob | None:
-    """Return the Job of a pipeline's preflight check, with its pod; None if it does not exist.
+    """Return the Job of a pipeline's preflight check with its pod, or None if it does not exist.
 
-    No watch covers these objects because nothing else needs them. If the Job may not be read, the
-    result contains the refusal.
+    No watch covers these objects, because only this check uses them. If the Job may not be read,
+    the result contains the server's message.
 
     Raises:
-        ApiError: reading failed for a reason other than a missing right.
+        ApiError: if reading failed for a reason other than a missing permission.
     """
     name = name_preflight(pipeline.name)
     try:

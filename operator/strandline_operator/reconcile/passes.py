@@ -1,8 +1,8 @@
-"""One pass over one pipeline: observe → decide → enact → count.
+"""Executes one pass over one pipeline: observe → decide → enact → count.
 
-A pass reads from the watch caches, which may lag behind. Before an irreversible action it reads
-from the server, and decides again. The module must not make any decisions. It calls the other
-modules in order, and remembers the API server's refusals from pass to pass.
+A pass reads from the watch caches, which may lag behind. Before an irreversible action, it reads
+from the server and decides again. This module must not make decisions. It calls the other modules
+in order, and remembers rejected requests from pass to pass.
 """
 
 from __future__ import annotations
@@ -47,18 +47,19 @@ from strandline_operator.reconcile.scheduling.schedule import Key, SeenPipelines
 
 
 class Recheck(IntEnum):
-    """Objects that a pass reads from the server, in addition to kinds without a cache."""
+    """Objects that a pass reads from the server instead of the caches."""
 
     NOTHING = 0
-    # All objects of the pipeline that could run: RayJobs, RayClusters, and pods.
+    # All of the pipeline's objects that could run: RayJobs, RayClusters, and pods.
     SIBLINGS = 1
     ALL = 2
 
 
 def choose_recheck(view: View, plan: PassPlan) -> Recheck:
-    """Return the objects to read from the server before executing a plan based on caches.
+    """Return which objects to read from the server before executing a plan based on caches.
 
-    Statuses and deletions need no recheck: they name the version or the uid of their object.
+    Status writes and deletions need no recheck, because they include the version or uid of their
+    object.
     """
     if _ends_by_absence(view, plan) or _counts_unseen(view, plan):
         return Recheck.ALL
@@ -68,7 +69,7 @@ def choose_recheck(view: View, plan: PassPlan) -> Recheck:
 
 
 def _ends_by_absence(view: View, plan: PassPlan) -> bool:
-    """Return whether an attempt ends because of missing objects or reports, not an observed end."""
+    """Return True if the plan ends an attempt only because an object or a report is missing."""
     finished_names = {job.meta.name for job in view.rayjobs if job.deployment in TERMINAL}
     open_names = {each.meta.name for each in view.attempts if each.status.end_time is None}
     return any(
@@ -81,7 +82,7 @@ def _ends_by_absence(view: View, plan: PassPlan) -> bool:
 
 
 def _counts_unseen(view: View, plan: PassPlan) -> bool:
-    """Return whether an attempt is counted without proof that it is over."""
+    """Return True if the plan counts an attempt without proof that it has ended."""
     before, after = view.pipeline.status.retries, plan.pipeline.retries if plan.pipeline else None
     if before is None or after is None or after.through == before.through:
         return False
@@ -101,7 +102,7 @@ def _starts_or_frees(action: Action, view: View) -> bool:
 
 
 def is_unchecked(plan: PassPlan) -> bool:
-    """Return whether a plan creates objects with no prior write that would detect a stale view."""
+    """Return True if a plan creates objects without a status write that detects a stale view."""
     return plan.pipeline is None and any(isinstance(action, Create) for action in plan.actions)
 
 
@@ -111,31 +112,31 @@ _Decided = tuple[PassObservation, PassPlan, float]
 
 
 class Counter(Protocol):
-    """Receiver of metric values."""
+    """Receives values for metrics."""
 
     def note(self, count: Count) -> None:
-        """Count one step of a metric."""
+        """Record one count of a metric."""
 
     def note_progress(self, pipeline: str, progress: Progress | None) -> None:
-        """Record a run's progress; None if the run is over or its pipeline is deleted."""
+        """Record a run's progress, or None if the run has ended or its pipeline was deleted."""
 
     def note_reason(self, pipeline: str, reason: str) -> None:
-        """Record the reason of a run's condition; empty if the run or its pipeline is gone."""
+        """Record the reason of a run's condition `Succeeded`; empty if no run is active."""
 
     def note_result(self, pipeline: str, namespace: str, result: str) -> None:
-        """Record the last run's result; empty if another is running or the pipeline is gone."""
+        """Record the last run's result; empty if a run is active or the pipeline is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """A pipeline version that needs no pass for a period of time."""
+    """A period in which a pipeline needs no pass, unless its version changes."""
 
     version: str
     since: float
     until: float
 
     def lasts(self, version: str, now: float) -> bool:
-        """Return whether no pass is needed. If the clock was set back, a pass is needed."""
+        """Return True if no pass is needed. A pass is needed if the clock was set back."""
         return self.version == version and self.since <= now < self.until
 
 
@@ -144,10 +145,11 @@ class Passes:
     """Dependencies of passes, and their state between passes.
 
     Attributes:
-        clock: seconds since the epoch.
-        draw: a random number from [0, 1).
-        report_end: receives an ended attempt, and must return at once and keep the order. Pending
-            ends are passed in each pass, and known ends must be ignored.
+        clock: function that returns the current time in seconds since the epoch.
+        draw: function that returns a random number from [0, 1).
+        report_end: function that receives an ended attempt. It must return immediately, keep the
+            order, and ignore ends that it has received before, because every pass submits all
+            pending ends.
     """
 
     api: Api
@@ -168,7 +170,7 @@ class Passes:
         """Execute one pass.
 
         Raises:
-            ApiError: the pass was interrupted; it can be repeated safely.
+            ApiError: if the pass was interrupted. It can be repeated safely.
         """
         now = self.clock()
         cache = self.inputs.cache.find_current(key.namespace, now)
@@ -181,7 +183,7 @@ class Passes:
         if rest is not None and rest.lasts(pipeline.meta.version, now):
             return PassResult(wake_at=rest.until, is_promised=True)
         decision = await self._decide(key, pipeline, cache)
-        # The pipeline was deleted, which the watch is about to report too.
+        # The pipeline was deleted. The watch will report that soon.
         return PassResult(again=True) if decision is None else await self._carry_out(key, *decision)
 
     async def _carry_out(
@@ -196,21 +198,21 @@ class Passes:
         if outcome.error is not None:
             raise outcome.error
         if outcome.is_stale:
-            # A stale decision must not leave any state behind.
+            # Return without storing state, because the decision was based on outdated objects.
             return PassResult(again=True)
         before, self._refusals[key] = self._refusals.get(key, ()), tuple(outcome.refusals)
         self._rests.pop(key, None)
         if not outcome.is_written:
             return self._wait_for_rights(key, outcome, now)
         if any(changes):
-            # The cache already contains these changes, so the watch will not request the next pass.
+            # Request the next pass here: the cache already contains the changes, so the watch
+            # reports nothing new.
             return PassResult(wake_at=now)
         if plan.is_at_rest and plan.wake_at is not None:
             self._rests[key] = _Rest(observation.view.pipeline.meta.version, now, plan.wake_at)
         passed = _conclude(observation, plan, outcome, before, now)
         if is_left:
-            # A driver that did not answer may recover in a moment, and its node has little time
-            # left.
+            # Try again soon: the driver may respond then, and the node has little time left.
             soon = now + RETRY_SECONDS
             wake_at = soon if passed.wake_at is None else min(passed.wake_at, soon)
             passed = replace(passed, wake_at=wake_at)
@@ -223,10 +225,12 @@ class Passes:
     async def _decide(
         self, key: Key, pipeline: PipelineView, cache: NamespaceCache | None
     ) -> _Decided | None:
-        """Decide, reading as often as necessary; return None if the pipeline was deleted.
+        """Decide, and read from the server and decide again if necessary.
+
+        Return None if the pipeline was deleted.
 
         Raises:
-            ApiError: reading failed.
+            ApiError: if reading failed.
         """
         if cache is None:
             return await self._look(key, pipeline, ServerReader)
@@ -265,7 +269,7 @@ class Passes:
         self._drop(key, self.seen_pipelines.remove(key))
 
     def _wait_for_rights(self, key: Key, outcome: PlanResult, now: float) -> PassResult:
-        """Wait for the right to write statuses, and report that in the log and in a metric."""
+        """Wait for permission to write statuses, and report the problem in log and metrics."""
         self.counter.note(Count("status_refused"))
         if not 0 <= now - self._complained < self.limits.resync:
             self._complained = now
@@ -290,7 +294,7 @@ class Passes:
         self.counter.note_result(uid, key.namespace, "")
 
     def _report_ends(self, plan: PassPlan, outcome: PlanResult) -> None:
-        """Report the attempts whose ends were written."""
+        """Report the ends of attempts whose status was written."""
         for end in plan.ends:
             if outcome.is_written or end.name in outcome.attempts:
                 self.report_end(end)
@@ -325,7 +329,7 @@ def _conclude(
     if not {_identify(refusal) for refusal in outcome.refusals} <= {
         _identify(refusal) for refusal in before
     }:
-        times.append(now)  # report the refusal in a condition at once
+        times.append(now)  # report the rejection in a condition immediately
     return PassResult(wake_at=min(times, default=None))
 
 

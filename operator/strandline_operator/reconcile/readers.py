@@ -1,7 +1,7 @@
 """Interface for reading a pipeline's objects, with implementations for caches and the server.
 
-Objects are read in order of creation, so that no reader shows an object without its creator. The
-module must not depend on the use of the objects.
+Objects are read in creation order, so that no reader returns an object without its creator. This
+module must not depend on how the objects are used.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pi
 
 
 class Reader(Protocol):
-    """Reader of a pipeline's objects.
+    """Reads a pipeline's objects.
 
-    Its methods raise ApiError if reading failed for a reason other than a missing right, which is
-    recorded in `access`.
+    Methods raise ApiError if reading failed for a reason other than a missing permission, which
+    `access` records.
     """
 
     @property
     def access(self) -> Access:
-        """The server, for kinds without a cache."""
+        """Access to the server, for kinds without a cache."""
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether children are read from the server, as required to create a RayJob."""
+        """Return True if children are read from the server, as creating a RayJob requires."""
 
     async def list_attempts(self, pipeline: Meta) -> list[AttemptObject]:
-        """Return the valid attempts with a pipeline's uid, unordered."""
+        """Return the valid attempts with a pipeline's uid, in any order."""
 
     async def list_children(self, pipeline: Meta) -> Siblings:
         """Return the RayJobs, RayClusters, and pods with a pipeline's uid."""
@@ -49,15 +49,15 @@ class Reader(Protocol):
         """Return the objects with a pipeline's name but another uid."""
 
     async def find_pipeline(self, name: str) -> PipelineView | None:
-        """Return a pipeline of the namespace, or None."""
+        """Return a pipeline in the namespace, or None."""
 
     async def list_pipelines(self) -> tuple[PipelineView, ...]:
-        """Return all pipelines of the namespace, unordered."""
+        """Return all pipelines in the namespace, in any order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerReader:
-    """Reader that uses only the server."""
+    """Reads everything from the server."""
 
     access: Access
 
@@ -95,7 +95,7 @@ class ServerReader:
 
 @dataclass(frozen=True, slots=True)
 class CacheReader:
-    """Reader that uses the watch caches."""
+    """Reads objects from the watch caches."""
 
     access: Access
     cache: NamespaceCache
@@ -121,7 +121,7 @@ class CacheReader:
 
 
 class RecheckReader(CacheReader):
-    """Reader that uses the server for children, and the watch caches for other objects."""
+    """Reads children from the server, and other objects from the watch caches."""
 
     @property
     def is_fresh(self) -> bool:

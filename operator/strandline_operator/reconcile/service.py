@@ -1,6 +1,6 @@
 """The operator's main service: watches, a queue of passes, and a periodic sweep.
 
-Every observation only requests a pass. The module must not depend on kopf, nor on the contents of a
+All observations only request passes. This module must not depend on kopf, or on the contents of a
 pass.
 """
 
@@ -42,12 +42,14 @@ from strandline_operator.settings import Settings
 Item = TypeVar("Item")
 
 _LOGGER = logging.getLogger(__name__)
-# Streams have missed events before, so sweep for missed pipelines at this interval.
+# Seconds between sweeps, which find pipelines whose events a watch stream has missed.
 SWEEP_SECONDS = 300.0
 _START_WAIT = 5.0
-# Wait at most half a minute for the lists; kinds without a list are read from the server.
+# Number and interval in seconds of checks for complete lists at the start, half a minute in total.
+# Kinds without a list are then read from the server.
 _MOST_LOOKS, _LOOK_SECONDS = 300, 0.1
-# Every request times out after half a minute, so anything slower than these limits is stuck.
+# Seconds without progress after which a pass, the queue, or a watch counts as stuck. Every request
+# times out after half a minute.
 STUCK_PASS = 180.0
 STUCK_QUEUE = 120.0
 STUCK_WATCH = 300.0
@@ -62,8 +64,8 @@ class World:
     """Clock, randomness, and server.
 
     Attributes:
-        clock: seconds since the epoch.
-        draw: a random number from [0, 1).
+        clock: function that returns the current time in seconds since the epoch.
+        draw: function that returns a random number from [0, 1).
     """
 
     server: Server
@@ -73,11 +75,11 @@ class World:
 
 
 class Service:
-    """The running operator; call `start` first and `stop` at the end.
+    """The running operator. Call `start` first and `stop` at the end.
 
     Args:
-        report_end: receives ended attempts; None if they are not reported.
-        find_report: returns the result of a report; see `PassInputs`.
+        report_end: function that receives ended attempts, or None if they are not reported.
+        find_report: function that returns the result of a report; see `PassInputs`.
     """
 
     def __init__(
@@ -136,7 +138,7 @@ class Service:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Wait until Strandline's kinds are served, request a pass per pipeline, and start work."""
+        """Wait until Strandline's kinds are served, request a pass for each pipeline, and start."""
         while not await self._try_sweep():
             await self._world.sleep(_START_WAIT)
         self.watches = list(self._make_watches())
@@ -152,7 +154,7 @@ class Service:
             self._numbers.watch_age(resource.value, self._make_age(resource))
 
     async def stop(self) -> None:
-        """Start no more passes, wait for running passes, and stop watching."""
+        """Stop starting passes, wait for running passes, and stop watching."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -161,7 +163,7 @@ class Service:
             _LOGGER.warning("some passes were interrupted; the next start resumes them")
 
     def see_pipeline(self, body: Body) -> None:
-        """Process a created, changed, or deleted pipeline."""
+        """Handle an event about a created, changed, or deleted pipeline."""
         meta = Meta.read(body)
         key = Key(meta.namespace, meta.name)
         if self._seen_pipelines.find(meta.uid) is None and not meta.is_deleting:
@@ -172,7 +174,7 @@ class Service:
             self.queue.enqueue(other)
 
     def see_attempt(self, body: Body) -> None:
-        """Process a created, changed, or deleted attempt."""
+        """Handle an event about a created, changed, or deleted attempt."""
         spec = body.get("spec")
         name = spec.get("pipeline") if isinstance(spec, dict) else None
         if isinstance(name, str) and not self._is_shown(Resource.ATTEMPT, body):
@@ -180,25 +182,25 @@ class Service:
             self.queue.enqueue(Key(meta.namespace, name))
 
     def _is_shown(self, resource: Resource, body: Body) -> bool:
-        """Return whether a watch has already reported an object and requested its pass."""
+        """Return True if a watch has already reported an object and requested its pass."""
         cache = self._cache.find(Meta.read(body).namespace)
         return cache is not None and cache.kinds[resource].has(body)
 
     def report_health(self) -> dict[str, float]:
-        """Return the result of `check`, once the service has started.
+        """Return the result of `check`, if the service has started.
 
         Raises:
-            RuntimeError: the service has not started, or is stuck.
+            RuntimeError: if the service has not started, or is stuck.
         """
         if not self._tasks:
             raise RuntimeError("it has not started yet")
         return self.check()
 
     def check(self) -> dict[str, float]:
-        """Return figures that show whether work is being done.
+        """Return numbers that show whether the service makes progress.
 
         Raises:
-            RuntimeError: the service is stuck; the message names the part.
+            RuntimeError: if the service is stuck. The message names the stuck part.
         """
         now, schedule = self._world.clock(), self.queue.schedule
         for task in self._tasks:
@@ -242,7 +244,7 @@ class Service:
         selector = "" if is_unlabelled else select_all()
         return Watch(
             self._world.server,
-            # Without a watch, nodes are read one by one, or not at all.
+            # If nodes can't be watched, they are read individually, or not at all.
             Scope(resource, namespace, selector, is_optional=resource is Resource.NODE),
             cache=cache,
             notify=notify,
@@ -252,7 +254,7 @@ class Service:
         )
 
     async def _wait_for_lists(self) -> None:
-        """Wait until the watches have listed their objects, so that first passes use the caches."""
+        """Wait until the watches have listed their objects, so that first passes use caches."""
         for _ in range(_MOST_LOOKS):
             if all(watch.has_begun for watch in self.watches):
                 return
@@ -271,7 +273,7 @@ class Service:
         self._enqueue_owner(self._pods.note(observation))
 
     def _see_node(self, observation: Observation[NodeMarks]) -> None:
-        """Process a node with changed marks, and request passes for pipelines with a pod on it."""
+        """Handle a node with changed marks, and request passes for pipelines with pods on it."""
         self._nodes.note(observation)
         for cache in self._cache.namespaces.values():
             for pod in cache.pods.find((NODE, observation.value.name)):
@@ -291,11 +293,11 @@ class Service:
             self.queue.enqueue(key)
 
     async def _try_sweep(self) -> bool:
-        """Request a pass for each pipeline that no stream has reported.
+        """Request a pass for each pipeline that no watch has reported.
 
         Returns:
-            Whether any namespace could be listed. A namespace that refuses must not block the
-            others.
+            Whether any namespace could be listed. A namespace that rejects the request must not
+            block other namespaces.
         """
         is_any_listed = False
         try:
@@ -307,7 +309,7 @@ class Service:
         return is_any_listed
 
     async def _sweep(self, namespace: str | None) -> bool:
-        """Sweep one namespace, or all; return whether listing was permitted."""
+        """Sweep one namespace, or all namespaces. Return True if listing was permitted."""
         try:
             async for page in self._world.server.list_pages(Scope(Resource.PIPELINE, namespace)):
                 for body in page.items:
@@ -322,7 +324,7 @@ class Service:
         return True
 
     async def _post(self, event: EventDraft | None) -> None:
-        """Create an event about the operator's own service account, if it is known."""
+        """Create an event about the operator's own service account, if the account is known."""
         home, _, name = self._settings.account.partition("/")
         if event is None or not name:
             return
@@ -340,7 +342,7 @@ class Service:
             await self._try_sweep()
 
     def _list_blind(self, namespace: str) -> tuple[Refusal, ...]:
-        """Return the refused watches of a namespace."""
+        """Return the watches of a namespace that lack permission."""
         return tuple(
             Refusal(
                 watch.scope.resource.value, "", watch.refused.status, watch.refused.message, "watch"

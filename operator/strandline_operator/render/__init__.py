@@ -1,1 +1,1 @@
-"""Manifests of the operator's objects, rendered from specs. Pure."""
+"""Renders manifests of the operator's objects from specs. Pure."""

@@ -1,4 +1,4 @@
-"""Manifests of an attempt, and of the claim for a pipeline's ledger."""
+"""Renders the attempt object, and the claim for a pipeline's ledger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strandline_operator.render.order import label_attempt, label_pipeline
 
 
 def render_attempt(pipeline: PipelineView, spec: AttemptSpec) -> Manifest:
-    """Render the CurationAttempt with a number; it is deleted with its pipeline."""
+    """Render a CurationAttempt, which is deleted together with its pipeline."""
     meta = pipeline.meta
     return {
         "apiVersion": API_VERSION,
@@ -28,7 +28,7 @@ def render_attempt(pipeline: PipelineView, spec: AttemptSpec) -> Manifest:
 
 
 def render_claim(pipeline: PipelineView) -> Manifest:
-    """Render the ledger's claim; it is deleted with the pipeline only if the spec says so."""
+    """Render the ledger's claim. It is deleted with the pipeline only if the spec requests it."""
     assert pipeline.spec is not None  # no claim is created for an invalid pipeline
     meta, storage = pipeline.meta, pipeline.spec.storage
     metadata: dict[str, Any] = {
@@ -53,7 +53,7 @@ def render_claim(pipeline: PipelineView) -> Manifest:
 
 
 def render_owner(pipeline: PipelineView) -> dict[str, Any]:
-    """Render the owner reference to the pipeline, for objects that are deleted with it."""
+    """Render the owner reference to the pipeline, for objects to be deleted with the pipeline."""
     return render_pipeline_owner(pipeline.meta.name, pipeline.meta.uid)
 
 

@@ -1,8 +1,7 @@
-"""Delivery of a pipeline's own code to its pods.
+"""Delivers a pipeline's own code to its pods.
 
-Code in a ConfigMap is copied for the attempt and mounted, so that later pods get the same code as
-the first ones. Other code is fetched by an init container before Ray starts. The runtime implements
-the fetch as `strandline fetch-code`.
+Code in a ConfigMap is copied for each attempt and mounted, so that pods that start later get the
+same code. Other code is fetched by an init container, `strandline fetch-code`, before Ray starts.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from strandline_operator.render.order import Order
 
 CONTAINER = "strandline-code"
 PYTHONPATH = "PYTHONPATH"
-# Keeps a user's own path that comes from `valueFrom`.
+# Variable that preserves a user's own path if it comes from `valueFrom`.
 OWN_PATH = "STRANDLINE_OWN_PYTHONPATH"
-# Fields of Ray's container that a fetch needs: not its ports, probes, or devices.
+# Fields of Ray's container that the fetching container needs. Ports, probes, and devices are not
+# copied.
 _SHARED = ("image", "imagePullPolicy", "env", "envFrom", "securityContext")
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
@@ -28,7 +28,7 @@ Template = dict[str, Any]
 
 
 def render_code(order: Order, metadata: dict[str, Any]) -> Manifest | None:
-    """Render the attempt's own copy of the ConfigMap; None if the pipeline names none."""
+    """Render the attempt's copy of the ConfigMap with code, or None if the pipeline names none."""
     if order.code is None:
         return None
     files = {"data": dict(order.code.texts), "binaryData": dict(order.code.binaries)}
@@ -42,10 +42,10 @@ def render_code(order: Order, metadata: dict[str, Any]) -> Manifest | None:
 
 
 def bring_code(order: Order, template: Template) -> Template:
-    """Return the template of a Ray pod with the code added; Ray's container is the first.
+    """Add the code to the template of a Ray pod. Ray's container must be the first.
 
-    Call this last: the fetching container copies the final image, variables, and mounts of Ray's
-    container, including changes by the user's templates.
+    Call this last, because the fetching container copies the final image, variables, and mounts of
+    Ray's container, including changes by the user's templates.
     """
     code = order.spec.code
     if not code.is_given:
@@ -74,7 +74,7 @@ def bring_code(order: Order, template: Template) -> Template:
 
 
 def _render_fetch(ray: dict[str, Any], code: Code, mount: dict[str, Any]) -> dict[str, Any]:
-    """Render the fetching container: like Ray's own, but with write access to the code folder."""
+    """Render the fetching container, which is like Ray's but may write to the code folder."""
     document = code.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     document.pop("configMap", None)
     resources = {
@@ -85,7 +85,7 @@ def _render_fetch(ray: dict[str, Any], code: Code, mount: dict[str, Any]) -> dic
     return {
         "name": CONTAINER,
         **{name: ray[name] for name in _SHARED if name in ray},
-        # Kubernetes would replace `$(…)` with the value of a variable.
+        # Escape `$(`, because Kubernetes would replace `$(…)` with the value of a variable.
         "command": [
             "strandline",
             "fetch-code",
@@ -100,17 +100,18 @@ def _render_fetch(ray: dict[str, Any], code: Code, mount: dict[str, Any]) -> dic
 
 
 def _add_path(ray: dict[str, Any], code: Code) -> list[dict[str, Any]]:
-    """Return the variables, with the code's folders before any path that the user has set."""
+    """Add the code's folders to the variables, before any path that the user has set."""
     path = [f"{CODE}/{folder}" for folder in list_code_folders(code)]
     variables = []
     for variable in _list(ray, "env"):
         if variable["name"] != PYTHONPATH:
             variables.append(variable)
-        # Keep the user's own path, after the code's folders.
+        # Put the user's own path after the code's folders.
         elif "value" in variable:
             path.append(variable["value"])
         else:
-            # The value is unknown here, so rename the variable and refer to it.
+            # The path's value is unknown here, so move it to another variable and refer to that
+            # variable.
             variables.append(variable | {"name": OWN_PATH})
             path.append(f"$({OWN_PATH})")
     return [

@@ -1,8 +1,8 @@
-"""Namespace defaults for fields that a pipeline does not set.
+"""Applies a namespace's defaults to fields that a pipeline does not set.
 
-Pure, and repeated in each pass: the stored pipeline stays as its user wrote it. Only the output
-location is recorded with the first attempt, because later defaults must not move outputs. The
-module must not depend on the place where defaults are stored.
+The module is pure, and each pass applies the defaults again, so the stored pipeline stays as its
+user wrote it. Only the output location is recorded with the first attempt, because later defaults
+must not move outputs. The module must not depend on where defaults are stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_DEFAULTS = SpecDefaults()
 
 
 def fill_in(pipeline: PipelineView, defaults: SpecDefaults) -> PipelineSpec | None:
-    """Return the spec, completed with the namespace's defaults; None if the spec is invalid."""
+    """Return the spec with the namespace's defaults, or None if the spec is invalid."""
     spec = pipeline.spec
     if spec is None:
         return None
@@ -35,14 +35,14 @@ def fill_in(pipeline: PipelineView, defaults: SpecDefaults) -> PipelineSpec | No
 
 
 def find_default_output(pipeline: PipelineView, defaults: SpecDefaults) -> DefaultOutput | None:
-    """Return the default location of outputs: the recorded location, or else the current location.
+    """Return the recorded default location of outputs, or else the current default.
 
     Return None if the pipeline names its own location, or is invalid.
     """
     spec, record = pipeline.spec, pipeline.status.defaults
     if spec is None or spec.output_location is not None or spec.storage.output.claim_name:
         return None
-    # Defaults that are added or changed later must not move the outputs of earlier attempts.
+    # Later defaults must not move the outputs of earlier attempts.
     if record is not None and record.output is not None:
         return record.output
     output = defaults.output
@@ -52,9 +52,9 @@ def find_default_output(pipeline: PipelineView, defaults: SpecDefaults) -> Defau
 def record_output(
     record: DefaultsRecord | None, output: DefaultOutput | None
 ) -> DefaultsRecord | None:
-    """Return the record of a pipeline whose attempts use that default location.
+    """Return the record of defaults with the output location that the attempts use.
 
-    Return None if nothing is left to record.
+    Return None if there is nothing to record.
     """
     after = evolve(record or DefaultsRecord(), output=output)
     return None if after == DefaultsRecord() else after
@@ -63,19 +63,20 @@ def record_output(
 def _fill_ray(ray: RayCluster, defaults: RayDefaults, labels: Mapping[str, str]) -> RayCluster:
     return evolve(
         ray,
-        # Version and pull secrets belong to a specific image, so don't combine them with another
+        # Version and pull secrets belong to an image, so use these defaults only with the default
         # image.
         image=ray.image or defaults.image,
         version=ray.version or (None if ray.image else defaults.version),
         image_pull_secrets=ray.image_pull_secrets
         or (() if ray.image else defaults.image_pull_secrets),
         pod_template=lay_over(dict(defaults.pod_template), dict(ray.pod_template)),
-        # KubeRay's own options have no model here, so replace them as a whole.
+        # The operator does not model KubeRay's own options, so use the pipeline's or the defaults,
+        # not a mixture.
         auth_options=ray.auth_options or defaults.auth_options,
         tls_options=ray.tls_options or defaults.tls_options,
         gcs_fault_tolerance_options=ray.gcs_fault_tolerance_options
         or defaults.gcs_fault_tolerance_options,
-        # A label of the pipeline counts like a field of its spec.
+        # If a label of the pipeline names a queue, the default queue does not apply.
         queue_name=ray.queue_name or _unless(names_queue(labels), defaults.queue_name),
         queue_priority_class=ray.queue_priority_class
         or _unless(names_priority(labels), defaults.queue_priority_class),
@@ -89,9 +90,9 @@ def _fill_storage(
     if output is None or output == DefaultOutput():
         return storage
     meta = pipeline.meta
-    # Locations must not be shared, so each pipeline gets its own, as on a claim.
+    # Pipelines must not share a location, so add namespace and name, as on a claim.
     url = f"{output.url.rstrip('/')}/{meta.namespace}/{meta.name}" if output.url else None
-    # Skip validation: the name may make a long default too long, which must not abort the pass.
+    # Do not validate: the name may make a long location too long, which must not abort the pass.
     location = evolve(storage.output, url=url, claim_name=output.claim_name or None)
     return evolve(storage, output=location)
 

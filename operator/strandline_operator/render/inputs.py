@@ -1,6 +1,6 @@
-"""Locations of another pipeline's outputs in pods, and a record of that pipeline's state.
+"""Locates another pipeline's outputs in pods, and records that pipeline's state.
 
-The module must not depend on the order of pipelines, nor on the time at which they are read.
+This module must not depend on the order of pipelines, or on when they are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from strandline_operator.render.order import Input
 
 
 def record_input(other: PipelineView, defaults: SpecDefaults) -> InputRecord:
-    """Record another pipeline's state and output location (empty if the spec is invalid)."""
+    """Record another pipeline's state and output location, which is empty for an invalid spec."""
     spec, meta, status = fill_in(other, defaults), other.meta, other.status
     locations = {} if spec is None else _list_locations(spec, meta.namespace, meta.name)
     return InputRecord(
@@ -33,23 +33,23 @@ def record_input(other: PipelineView, defaults: SpecDefaults) -> InputRecord:
 def _list_locations(spec: PipelineSpec, namespace: str, name: str) -> dict[str, str]:
     ledger = spec.storage.ledger.claim_name or name_claim(name)
     location = spec.output_location
-    # A local path of one pod does not exist in other pods.
+    # A relative path is local to a pod, so other pods can't read it.
     if location is not None:
         return {"ledger_claim": ledger, "output": location if is_shared(location) else ""}
     claim = spec.storage.output.claim_name or ledger
     folder = f"{INPUTS}/{claim}/{namespace}/{name}"
-    # A claim for outputs has no other contents, so outputs are at the top of the pipeline's folder.
+    # On a claim for outputs, the outputs are directly in the pipeline's folder.
     output = folder if claim != ledger else f"{folder}/output"
     return {"ledger_claim": ledger, "output": output, "output_claim": claim}
 
 
 def is_shared(location: str) -> bool:
-    """Return whether a location has the same meaning in all pods, judging by its form."""
+    """Return True if a location is the same in all pods, judging by its form."""
     return "://" in location or location.startswith("/")
 
 
 def locate_input(reference: Reference, record: InputRecord, namespace: str) -> Input:
-    """Return the location of a reference in pods."""
+    """Return the location of a reference, as pods see it."""
     if not reference.artifact:
         return Input(record.output, record.output_claim)
     folder = f"{INPUTS}/{record.ledger_claim}/{namespace}/{record.pipeline}"

@@ -1,8 +1,8 @@
-"""Network access to pods: an attempt's NetworkPolicy, and settings to stay out of meshes.
+"""Restricts network access to pods: an attempt's NetworkPolicy, and settings to avoid meshes.
 
 Ray runs arbitrary code on request, so a peer with access to Ray's ports or dashboard gains all
-rights of the attempt. If egress is restricted, a second policy covers checks and commands, which
-also run a pipeline's code. See docs/design/attempts.md.
+permissions of the attempt. If egress is restricted, a second policy covers preflight and command
+pods, which also run a pipeline's code. See docs/design/attempts.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from strandline_operator.model.plan import Manifest
 from strandline_operator.render.attempt import render_pipeline_owner
 from strandline_operator.render.order import Order, Role, label_pipeline
 
-# KubeRay adds these ports by default, but only if the head declares no port at all.
+# Ports that KubeRay adds by default, but only if the head declares no ports.
 RAY_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
 _MESHES = ((ISTIO_KEYS, OUT_OF_ISTIO), (LINKERD_KEYS, OUT_OF_LINKERD))
 _LAST_PORT = 65535
@@ -39,7 +39,7 @@ _LONGEST_CHOICE = 63  # maximum characters of a label value; an annotation may b
 
 
 def render_network(order: Order, metadata: dict[str, Any]) -> Manifest | None:
-    """Render the policy for all pods of an attempt; None if no policy is configured.
+    """Render the policy for all pods of an attempt, or None if no policy is configured.
 
     All other traffic is denied, except probes from the node, which no policy blocks.
     """
@@ -59,11 +59,12 @@ def render_network(order: Order, metadata: dict[str, Any]) -> Manifest | None:
 
 
 def render_network_beside(order: Order) -> Manifest | None:
-    """Render the policy for checks and commands of a pipeline; None if their egress is open.
+    """Render the policy for a pipeline's preflight and command pods, or None if egress is open.
 
-    The policy belongs to the pipeline, because commands also run after all attempts are deleted.
-    Policies add up, and the operator may not change existing policies. So a policy with other rules
-    gets another name, and selects other pods.
+    The policy belongs to the pipeline, because commands also run after all attempts are deleted. If
+    several policies select a pod, their rules add up, and the operator may not change existing
+    policies. Therefore, a policy with other rules has another name, and selects pods by another
+    label value.
     """
     labels, network = label_beside(order), order.limits.attempt_network
     if not labels or network is None:
@@ -83,23 +84,24 @@ def render_network_beside(order: Order) -> Manifest | None:
 
 
 def render_metadata_beside(order: Order, head: Mapping[str, Any]) -> dict[str, Any]:
-    """Render labels and annotations of a check and of commands.
+    """Render labels and annotations of preflight and command pods.
 
     Args:
-        order: the attempt to which the check and the commands belong.
+        order: the attempt to which the pods belong.
         head: metadata of the attempt's head pod, whose mesh settings are copied.
     """
     metadata: dict[str, Any] = {"labels": label_beside(order), "annotations": {}}
     for part, values in metadata.items():
         for key, value in _read_map(head, part).items():
-            # Skip a value that is too long for a label: it would make the whole Job invalid.
+            # Skip a value that is too long for a label, because it would make the whole Job
+            # invalid.
             if key in MESH_KEYS and len(str(value)) <= _LONGEST_CHOICE:
                 values[key] = value
     return {part: values for part, values in metadata.items() if values}
 
 
 def keep_out_of_meshes(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod's metadata, extended to opt out of each mesh that it does not configure."""
+    """Return a pod's metadata with an opt-out from each mesh that the pod does not configure."""
     names = {*_read_map(metadata, "labels"), *_read_map(metadata, "annotations")}
     result = dict(metadata)
     for keys, out in _MESHES:
@@ -115,7 +117,7 @@ def _read_map(metadata: Mapping[str, Any], part: str) -> Mapping[str, Any]:
 
 
 def label_beside(order: Order) -> dict[str, str]:
-    """Return the label by which a policy selects checks and commands; empty without a policy."""
+    """Return the label by which the policy selects preflight and command pods, or empty."""
     network = order.limits.attempt_network
     if network is None or network.egress is None:
         return {}
@@ -137,12 +139,12 @@ def _render_ingress(order: Order, network: AttemptNetwork) -> list[Rule]:
     dashboard = RAY_PORTS["dashboard"]
     own = _label_own(order)
     roles = {"key": ROLE_LABEL, "operator": "In", "values": [Role.HEAD.value, Role.WORKER.value]}
-    # Ray chooses most of the ports at startup, so all ports are open between the nodes of an
-    # attempt.
+    # Ray chooses most of its ports at startup, so open all ports between the nodes of an attempt.
     nodes = {"podSelector": {"matchLabels": own, "matchExpressions": [roles]}}
     submitter = {"podSelector": {"matchLabels": own | {ROLE_LABEL: Role.SUBMITTER.value}}}
     driver = order.limits.driver_port
-    # A rule without peers allows all peers.
+    # If only the driver's port is closed, open all other ports to all peers: a rule without `from`
+    # allows all peers.
     others = (
         {"ports": _list_ports_but(driver)}
         if network.closes == "driver"
@@ -153,7 +155,7 @@ def _render_ingress(order: Order, network: AttemptNetwork) -> list[Rule]:
 
 
 def _list_ports_but(port: int) -> list[dict[str, Any]]:
-    """Return all ports of all protocols except one TCP port."""
+    """Return all ports of all protocols, except one TCP port."""
     ranges = [("TCP", 1, port - 1), ("TCP", port + 1, _LAST_PORT)]
     ranges += [(protocol, 1, _LAST_PORT) for protocol in ("UDP", "SCTP")]
     return [
@@ -168,5 +170,5 @@ def _open(peers: list[Peer], port: int) -> Rule:
 
 
 def _label_own(order: Order) -> dict[str, str]:
-    """Return the labels of only this attempt's pods; users' templates can't change these labels."""
+    """Return labels that only this attempt's pods have. Users' templates can't change them."""
     return {name: order.labels[name] for name in (PIPELINE_UID_LABEL, ATTEMPT_LABEL)}

@@ -1,4 +1,4 @@
-"""Inputs for rendering manifests: one attempt of one pipeline, with all names decided."""
+"""Inputs for rendering the manifests of an attempt. All names are already decided."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Input(NamedTuple):
     """An input from another pipeline, as pods of this pipeline see it.
 
     Attributes:
-        root: folder or URL of its output, or folder of its artifacts.
+        root: folder or URL of the output, or folder of the artifacts.
         claim: claim that pods must mount to read the input; empty if no mount is needed.
     """
 
@@ -55,14 +55,15 @@ class Order:
         pipeline, pipeline_uid: name and uid of the pipeline.
         claim: name of the ledger's claim.
         manifest: the pipeline that the driver reads.
-        memory: bytes by group, if different from the spec.
+        memory: bytes by pod group, for groups whose memory differs from the spec.
         after: cause of the previous attempt's end; empty for the first attempt.
-        repairs: whether it processes missing or damaged results again.
-        code: contents of the pipeline's code ConfigMap; None if the spec names no ConfigMap.
+        repairs: whether it restores missing or damaged results.
+        code: contents of the code ConfigMap, or None if the spec names no ConfigMap.
         inputs: inputs from other pipelines.
-        run: name of its run; empty for the spec's.
-        on_demand: head and groups that use on-demand nodes instead of spot nodes.
-        config: name of its ConfigMap; empty for the attempt's name.
+        run: name of its run; empty for the spec's `runId`.
+        on_demand: pod groups (`head` or worker groups) that use on-demand nodes instead of spot
+            nodes.
+        config: name of its ConfigMap; empty to use the attempt's name.
         cpu_rules: the namespace's rules for containers without a CPU limit.
     """
 
@@ -103,12 +104,12 @@ class Order:
         return label_attempt(self.pipeline, self.pipeline_uid, self.number)
 
     def label_pod(self, role: Role, group: str | None = None) -> dict[str, str]:
-        """Return the labels of the attempt's pods of one role."""
+        """Return the labels of the attempt's pods with the given role."""
         labels = {**self.labels, ROLE_LABEL: role.value}
         return labels if group is None else {**labels, GROUP_LABEL: group}
 
     def find_memory(self, group: str, own: int) -> int:
-        """Return the memory of a group's pods in bytes: the raised value, or else the spec's."""
+        """Return the memory of a group's pods in bytes: the raised amount, or else the spec's."""
         return max(own, self.memory.get(group, 0))
 
 

@@ -1,10 +1,10 @@
-"""The Job that checks stages and parameters in the run's image before a cluster is created.
+"""Renders the Job that checks stages and parameters before a cluster is created.
 
-The check's pod matches the head in everything that affects imports: image, code, variables, users,
-nodes, and the user's mounts. The pod mounts no claims of the operator: a volume bound for a check
-would determine the run's node, and a mounted volume would delay the run. The pod lacks the labels
-that identify an attempt's pods. If egress is restricted, the pod has the label that a policy
-selects.
+The Job runs in the run's image. Its pod matches the head in everything that affects imports: image,
+code, variables, users, nodes, and the user's mounts. It does not mount the operator's claims:
+binding a volume for the check would determine the run's node, and a mounted volume would delay the
+run. The pod lacks the labels that identify an attempt's pods. If egress is restricted, the pod has
+the label by which a NetworkPolicy selects it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from strandline_operator.render.pods.templates import render_head
 from strandline_operator.render.rayjob import localise
 
 CONTAINER = "strandline-preflight"
-# An argument may have 128 KiB, and escaping doubles some characters.
+# Maximum characters of the pipeline in an argument. An argument may have 128 KiB, and escaping
+# doubles some characters.
 MOST_DOCUMENT = 60_000
 KEEP_SECONDS = 300
 _OURS = frozenset({"ledger", "pipeline", "output", "memory"})
@@ -42,14 +43,14 @@ Part = dict[str, Any]
 
 
 class PreflightOrder(NamedTuple):
-    """A check to be created.
+    """A preflight check to be created.
 
     Attributes:
         pod: spec of the pod.
         key: digest of the checked contents.
         is_short: whether the pipeline fits into an argument.
         metadata: labels and annotations of the pod.
-        network: the policy that selects the pod; None without a policy.
+        network: the policy that selects the pod, or None without a policy.
     """
 
     pod: Part
@@ -60,7 +61,7 @@ class PreflightOrder(NamedTuple):
 
 
 def order_preflight(order: Order) -> PreflightOrder:
-    """Return the check of a planned attempt, independent of its number and run."""
+    """Return the check for a planned attempt. It does not depend on the attempt's number or run."""
     document = localise(order)
     document["spec"].pop("runId", None)
     text = render_document(document)
@@ -70,7 +71,7 @@ def order_preflight(order: Order) -> PreflightOrder:
     checking = {
         "name": CONTAINER,
         **{name: value for name, value in _strip(ray).items() if name in _KEPT},
-        # Kubernetes would replace `$(…)` with the value of a variable.
+        # Escape `$(`, because Kubernetes would replace `$(…)` with the value of a variable.
         "command": ["strandline", "preflight", text.replace("$(", "$$(")],
         "resources": order.cpu_rules.fit(_RESOURCES),
         "volumeMounts": _strip(ray)["volumeMounts"],
@@ -101,8 +102,8 @@ def render_preflight(
     Args:
         pipeline: owner of the Job.
         check: contents of the check.
-        token: distinguishes the Job from an earlier Job of the same name.
-        longest: seconds after which no attempt waits for the check.
+        token: value that distinguishes the Job from an earlier Job of the same name.
+        longest: seconds after which attempts no longer wait for the check.
     """
     meta, labels = pipeline.meta, {PREFLIGHT_LABEL: token}
     template = {"metadata": lay_over(check.metadata, {"labels": labels}), "spec": check.pod}
@@ -125,7 +126,7 @@ def render_preflight(
 
 
 def _strip(container: Mapping[str, Any]) -> Part:
-    """Return a container without the variables and mounts that the check lacks."""
+    """Return a container without the variables and mounts that the check does not have."""
     env = [each for each in container.get("env") or () if each["name"] not in DRIVERS_OWN]
     mounts = container.get("volumeMounts") or ()
     remaining = [mount for mount in mounts if not _is_ours(mount["name"])]
@@ -137,7 +138,7 @@ def _is_ours(volume: str) -> bool:
 
 
 def _mount_code(order: Order, volume: Mapping[str, Any]) -> Part:
-    """Return a volume; for code, use the user's ConfigMap, because no attempt has a copy yet."""
+    """Return a volume. For code, use the user's ConfigMap, because no attempt has a copy yet."""
     if volume["name"] != CODE_FILES_VOLUME:
         return dict(volume)
     return {**volume, "configMap": {"name": order.spec.code.config_map}}

@@ -1,8 +1,8 @@
-"""Manifests of an attempt's RayJob and of the objects created before it.
+"""Renders an attempt's RayJob and the objects that are created before it.
 
-The manifests use no retries of KubeRay and no restarts of the head, and they limit the startup.
-With this form, every recorded session of a real KubeRay ran a driver exactly once, whatever failed.
-The pipeline sets the maximum duration of a driver; by default there is no limit.
+The manifests disable KubeRay's retries and restarts of the head, and limit the startup time. With
+these settings, every recorded session of a real KubeRay ran a driver exactly once, regardless of
+failures. The pipeline sets the maximum duration of a driver; by default, there is no limit.
 """
 
 from __future__ import annotations
@@ -46,17 +46,18 @@ from strandline_operator.render.pods.templates import (
 from strandline_operator.render.pods.token_secret import render_secret
 
 KEEP_SECONDS = 60
-# In characters, most of which take one byte: the API server rejects a ConfigMap over 1 MiB.
+# Maximum characters, most of which take one byte. The API server rejects a ConfigMap over 1 MiB.
 MOST_CONFIG = 500_000
-# KubeRay's own deadlines are only a fallback for the operator's deadlines.
+# Seconds by which KubeRay's deadlines are later than the operator's, because they are only a
+# fallback.
 SLACK_SECONDS = 120
-# Very long on purpose: KubeRay can't distinguish a wait for capacity, which is unlimited by
-# default, from a start that hangs.
+# Seconds until KubeRay ends a RayJob that has not started. Very long on purpose: KubeRay can't
+# distinguish a wait for capacity, which is unlimited by default, from a start that hangs.
 LONGEST_DROUGHT_SECONDS = 30 * 86_400
 NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
-# KubeRay's own options; some KubeRay versions do not support these.
+# KubeRay's own options, which some KubeRay versions do not support.
 OPTIONS = ("authOptions", "tlsOptions", "gcsFaultToleranceOptions")
-# From this Ray version on, tokens are the default for all clusters, according to the release notes.
+# First Ray version in which clusters require tokens by default, according to the release notes.
 WANTS_TOKEN = (2, 61)
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
@@ -64,7 +65,7 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 def render_config(order: Order) -> Manifest:
     """Render the ConfigMap with the pipeline for the driver, and with the head's pod.
 
-    The pod is for commands that need the volumes after the head is deleted: see docs/kubectl.md.
+    Commands that need the volumes after the head was deleted use the pod; see docs/kubectl.md.
     """
     template = render_head(order)
     data = {
@@ -72,7 +73,7 @@ def render_config(order: Order) -> Manifest:
         COMMAND_METADATA: json.dumps(render_metadata_beside(order, template["metadata"])),
     }
     head = json.dumps(template["spec"])
-    # If space is short, the pipeline is more important than commands after its run.
+    # Omit the pod if space is short, because the pipeline is more important than later commands.
     if sum(map(len, (*data.values(), head))) <= MOST_CONFIG:
         data[HEAD_TEMPLATE] = head
     return {
@@ -85,7 +86,7 @@ def render_config(order: Order) -> Manifest:
 
 
 def render_code_map(order: Order) -> Manifest | None:
-    """Render the ConfigMap with the attempt's own code.
+    """Render the ConfigMap with the attempt's copy of the code.
 
     Return None if the code comes from elsewhere.
     """
@@ -93,17 +94,17 @@ def render_code_map(order: Order) -> Manifest | None:
 
 
 def render_token_secret(order: Order) -> Manifest | None:
-    """Render the Secret with the workers' token; None without a token."""
+    """Render the Secret with the workers' token, or return None without a token."""
     return render_secret(order, _metadata(order, order.name))
 
 
 def render_network_policy(order: Order) -> Manifest | None:
-    """Render the network policy for the attempt's pods; None if no policy is configured."""
+    """Render the network policy for the attempt's pods, or return None if none is configured."""
     return render_network(order, _metadata(order, order.name))
 
 
 def render_disruption_budget(order: Order) -> Manifest | None:
-    """Render the budget that blocks evictions of the attempt's pods; None without a request."""
+    """Render the budget that blocks evictions of the attempt's pods, or None if not requested."""
     return render_budget(order, _metadata(order, order.name))
 
 
@@ -121,7 +122,7 @@ def render_rayjob(order: Order) -> Manifest:
         "submissionMode": order.spec.ray.submission_mode,
         "backoffLimit": 0,
         "shutdownAfterJobFinishes": True,
-        # KubeRay would otherwise delete held pods before their inspection.
+        # Add the hold, because KubeRay would otherwise delete held pods before their inspection.
         "ttlSecondsAfterFinished": int(order.spec.hold_on_failure_seconds or 0) + KEEP_SECONDS,
         "preRunningDeadlineSeconds": int(pre_running) + SLACK_SECONDS,
         **_bound_activity(order, pre_running),
@@ -130,7 +131,7 @@ def render_rayjob(order: Order) -> Manifest:
         ),
     }
     if order.spec.ray.submission_mode == "K8sJobMode":
-        # A driver must run exactly once, so KubeRay must not replace a failed submitter.
+        # A driver must run exactly once, so KubeRay must not retry a failed submitter.
         spec["submitterConfig"] = {"backoffLimit": 0}
         spec["submitterPodTemplate"] = render_submitter(order)
     return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
@@ -172,7 +173,7 @@ def _render_entrypoint(order: Order) -> str:
 def _bound_activity(order: Order, pre_running: float) -> dict[str, int]:
     """Return KubeRay's deadline for the RayJob, which includes the time before the driver runs.
 
-    Without a deadline the field is omitted, so KubeRay applies no limit.
+    Without a deadline, the field is omitted, so KubeRay applies no limit.
     """
     longest = order.spec.deadlines.attempt_seconds
     if longest is None:
@@ -187,7 +188,7 @@ def _render_cluster(order: Order, *, has_one_size: bool) -> dict[str, Any]:
     head, growth = render_head(order), {}
     if is_elastic(order, has_one_size=has_one_size):
         head, growth = make_elastic(order, head), render_autoscaler(order, confine())
-    # Only the pipeline's user knows the version in a custom image.
+    # Only the user knows the Ray version in a custom image, so leave an unset version unset.
     version = ray.version or ("" if ray.image else order.limits.ray_version)
     cluster: dict[str, Any] = {
         **growth,
@@ -204,7 +205,7 @@ def _render_cluster(order: Order, *, has_one_size: bool) -> dict[str, Any]:
 
 
 def _ask_for_token(version: str, head: dict[str, Any]) -> dict[str, Any]:
-    """Return the option that makes KubeRay provide a token, if this Ray version requires one.
+    """Return the option with which KubeRay provides a token, if this Ray version requires one.
 
     Return an empty result if the pipeline's own variables configure authentication.
     """
@@ -216,13 +217,13 @@ def _ask_for_token(version: str, head: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list_options(ray: RayCluster) -> dict[str, Any]:
-    """Return the KubeRay options that are set."""
+    """Return the KubeRay options that the spec sets."""
     facts = (ray.auth_options, ray.tls_options, ray.gcs_fault_tolerance_options)
     return {name: option for name, option in zip(OPTIONS, facts, strict=True) if option}
 
 
 def has_options(rayjob: Manifest) -> bool:
-    """Return whether a RayJob has a field that some KubeRay versions lack."""
+    """Return True if a RayJob has a field that some KubeRay versions lack."""
     return any(name in rayjob["spec"]["rayClusterSpec"] for name in OPTIONS)
 
 
@@ -247,14 +248,14 @@ def _locate(order: Order, reference: Reference) -> str:
 
 
 def localise(order: Order) -> dict[str, Any]:
-    """Return the pipeline for its driver, with paths of claims in its pods.
+    """Return the pipeline for its driver, with the paths at which its pods mount claims.
 
     References to other pipelines become plain folders and URLs, which drivers of all versions
     support.
     """
     document = forward_document(order.manifest, order.spec)
     spec = document["spec"]
-    # The name of a scheduled run is not in the spec.
+    # Insert the name of a scheduled run, which is not in the spec.
     if order.run not in {"", order.spec.run_id}:
         spec["runId"] = order.run
     for item in (spec["source"], *spec.get("stages", ()), spec["sink"]):

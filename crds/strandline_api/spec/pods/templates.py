@@ -1,7 +1,7 @@
 """Spot nodes and pod templates in a spec, and the check that a template makes a valid pod.
 
-Otherwise Kubernetes would reject the pod minutes later, and again for each attempt. This module
-must not depend on how templates are merged, or on the labels of a cloud's nodes.
+Without the check, Kubernetes would reject the pod minutes later, and again in every attempt. This
+module must not depend on how templates are merged, or on the node labels of a cloud.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ NO_CONDITION: Final = "'fallback' needs 'afterDisruptions' or 'afterNoRoom'"
 NO_KEY: Final = "a toleration without 'key' applies to all taints and needs 'operator: Exists'"
 NO_VALUE: Final = "'value' must be empty if 'operator' is Exists"
 NO_SECONDS: Final = "'tolerationSeconds' needs 'effect: NoExecute'"
-# The same patterns as in Kubernetes' own validation.
+# Patterns of label keys and values, as in Kubernetes' own validation.
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY_LIKE = "letters, digits, '-', '_' and '.', such as 'pool' or 'example.com/pool'"
 _KEY = Matching(f"({SUBDOMAIN_PATTERN}/)?{_NAME}", _KEY_LIKE, longest=316)
@@ -35,7 +35,7 @@ def _check_keys(labels: dict[str, str]) -> dict[str, str]:
     return labels
 
 
-# No defaults are stored for these fields, so a pipeline without 'spot' has none of them.
+# The CRD stores no defaults for these fields, so a pipeline without 'spot' has none of them.
 NodeSelector = Annotated[dict[str, _LabelValue], Field(max_length=32), AfterValidator(_check_keys)]
 
 _ANY = "(has(self.operator) && self.operator == 'Exists')"
@@ -117,7 +117,7 @@ class SpotFallback(ApiModel):
 
     @property
     def after_no_room_seconds(self) -> float | None:
-        """Seconds without room before the fallback, or None to ignore missing room."""
+        """Seconds without capacity before the fallback, or None to ignore missing capacity."""
         return None if self.after_no_room is None else parse_duration(self.after_no_room)
 
     @model_validator(mode="after")
@@ -198,8 +198,8 @@ def _list_misfits(template: Mapping[str, Any], fitting: Sequence[str]) -> Iterat
         yield from _judge(path, container, (), "the pod template has none to change")
 
 
-# Fields that are merged with the operator's own, and the type that the merge requires: a text, an
-# object, an object of texts, or a list of objects with some text fields.
+# Fields that are merged with the operator's values, with the type that the merge requires: text, an
+# object, an object of text values, or a list of objects in which some fields are text.
 _TEXT, _OBJECT, _TEXTS = "text", "an object", "an object whose values are text"
 _Kind = str | tuple[str, ...]
 _OF_METADATA: Mapping[str, _Kind] = {"labels": _TEXTS, "annotations": _TEXTS}
@@ -262,7 +262,7 @@ def _judge_list(value: object, keys: Sequence[str], path: str) -> Iterator[Misfi
 
 def _list_containers(spec: Mapping[str, Any], kind: str) -> Iterator[tuple[str, object]]:
     listed = spec.get(kind)
-    # Some tools write an empty list because they have to write a list.
+    # Accept an empty list, because some tools always write the field.
     if isinstance(listed, list | tuple):
         yield from ((f"spec.{kind}[{at}]", container) for at, container in enumerate(listed))
     elif listed is not None:

@@ -1,4 +1,4 @@
-"""Variables and credentials of Ray's containers.
+"""Environment variables and credentials of Ray's containers.
 
 The fields are Kubernetes' own, so users can paste them from a Deployment. This module must not
 depend on how pods are rendered.
@@ -19,7 +19,7 @@ from strandline_api.api_model import (
 from strandline_api.notation.quantities import Quantity
 from strandline_api.spec.pod_paths import VARIABLE_PREFIXES
 
-# The same patterns as in Kubernetes' own validation of variables and keys.
+# Patterns of variables and keys, as in Kubernetes' own validation.
 _VARIABLE_PATTERN = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
 _VARIABLE_LIKE = "letters, digits, '_', '-' and '.', such as 'AWS_REGION'"
 _KEY_PATTERN = r"[-._a-zA-Z0-9]+"
@@ -46,7 +46,7 @@ def _is_free(field: str) -> str:
     return " && ".join(f"!self.{field}.startsWith('{prefix}')" for prefix in VARIABLE_PREFIXES)
 
 
-# CEL has no other way to count the present fields.
+# Fields that a rule checks individually, because CEL has no function to count present fields.
 _ORIGINS = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
 _ORIGIN_COUNT = " + ".join(f"(has(self.{name}) ? 1 : 0)" for name in _ORIGINS)
 

@@ -1,7 +1,7 @@
 """Volumes of Ray's containers, and their mounts.
 
-The fields are Kubernetes' own. Kinds of volumes without a model here reach the pod unchanged. This
-module must not depend on how pods are rendered.
+The fields are Kubernetes' own. Volume types without a model in this module are copied to the pod
+unchanged. This module must not depend on how pods are rendered.
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ def _free_name(name: str) -> str:
 
 def _check_path(path: str) -> str:
     mount_path = path.rstrip("/")
-    # The slash at the end keeps neighbours like `/etc/strandline-extra` allowed.
+    # The slash at the end keeps paths like `/etc/strandline-extra` allowed.
     if mount_path in SHARED_PATHS or f"{mount_path}/".startswith(
         tuple(f"{it}/" for it in RESERVED_PATHS)
     ):
@@ -51,12 +51,12 @@ def _check_path(path: str) -> str:
 
 
 def _open(*rules: tuple[str, str]) -> ConfigDict:
-    """Return the configuration of a Kubernetes object with typed common fields and free others."""
+    """Return the configuration of a Kubernetes object with typed and additional fields."""
     spoken = [{"rule": rule, "message": message} for rule, message in rules]
 
     def describe(schema: dict[str, Any]) -> None:
-        # Pydantic writes `additionalProperties: true` for `extra="allow"`; the API server has
-        # another key for free objects.
+        # For `extra="allow"`, pydantic writes `additionalProperties: true`, but the API server
+        # expects another key for free-form objects.
         schema.pop("additionalProperties", None)
         schema["x-kubernetes-preserve-unknown-fields"] = True
         if spoken:
@@ -184,6 +184,6 @@ MOUNTS_HAVE_VOLUMES = (
 
 
 def find_homeless(volumes: Iterable[Volume], mounts: Iterable[VolumeMount]) -> str | None:
-    """Return the first mounted volume that does not exist, or None if all exist."""
+    """Return the first volume that is mounted but not defined, or None if all are defined."""
     names = {volume.name for volume in volumes}
     return next((mount.name for mount in mounts if mount.name not in names), None)

@@ -1,1 +1,1 @@
-"""What a run has used up: retries, time, and work."""
+"""Resources that a run has used up: retries, time, and work."""

@@ -1,7 +1,7 @@
 """Retries that a run has used up, as counted by the retry law.
 
 The status keeps these counts, so a restarted operator continues from them. This module must not
-depend on the consequences of an attempt.
+depend on what follows the end of an attempt.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RetryCounts(Record):
 
     @classmethod
     def from_spent(cls, spent: Spent, through: int) -> Self:
-        """Return the record of the retry law's counts up to and including an attempt."""
+        """Return the record of the retry law's counts, which include all attempts so far."""
         return cls(
             attempts=spent.attempts,
             retries=spent.retries,

@@ -1,4 +1,4 @@
-"""Measures how long a run was held back: time that does not count toward the deadline.
+"""Measures how long a run was suspended or waiting: time that does not count toward the deadline.
 
 The status keeps this record, so a restarted operator continues from it. This module must not depend
 on the reason for a pause.
@@ -31,11 +31,11 @@ class RunClock(Record):
     )
 
     def tick(self, now: float, *, is_paused: bool) -> Self:
-        """Return the clock after another observation; unchanged if the state has not changed.
+        """Return the clock after another observation, with a pause started or ended if needed.
 
         Args:
             now: seconds since the epoch, as in all methods.
-            is_paused: whether the run is held back now.
+            is_paused: whether the run is currently suspended or waiting.
         """
         if is_paused:
             since = now if self.paused_since is None else self.paused_since
@@ -45,6 +45,6 @@ class RunClock(Record):
 
     def count_paused(self, now: float) -> float:
         """Return the seconds that do not count, including a current pause."""
-        # A new operator on another node may have a clock that is behind.
+        # The clock of a new operator on another node may be behind.
         going_on = 0.0 if self.paused_since is None else max(0.0, now - self.paused_since)
         return self.paused_seconds + going_on

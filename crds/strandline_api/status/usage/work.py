@@ -33,7 +33,7 @@ class RunWork(Record):
     )
 
     def add(self, seconds: float | None, lost: LostWork | None) -> "RunWork":
-        """Return the sum with the work of another attempt, if known."""
+        """Return this work plus the work of another attempt, if that is known."""
         more = (lost or LostWork()).model_dump()
         before = (self.lost or LostWork()).model_dump()
         total = {name: round(each + more[name], 3) for name, each in before.items()}

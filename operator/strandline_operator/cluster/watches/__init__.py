@@ -1,1 +1,1 @@
-"""Watches: the stream, its cache, and its memory use."""
+"""Watches of objects: the streams, their caches, and their memory use."""

@@ -1,29 +1,30 @@
-"""Garbage collection that skips long-lived objects of the cluster.
+"""Makes Python's garbage collection skip long-lived objects of the caches.
 
-The module must not depend on the kinds of these objects.
+This module must not depend on the kinds of these objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-# A collection stops the process: meanwhile streams, passes, and probes wait.
+# Seconds after which a collection is too long, because streams, passes, and probes wait for it.
 LONG = 0.05
-# Frozen reference cycles stay in memory until then; each deleted pipeline leaves some.
+# Seconds between collections of all objects. Until then, frozen reference cycles, of which each
+# deleted pipeline leaves some, stay in memory.
 WHOLE_AFTER = 3600.0
-_OLDEST = 2  # the generation whose collection includes all others
+_OLDEST = 2  # number of the oldest generation, whose collection includes all others
 
 
 class GarbageWatch:
     """Callback for Python's garbage collections; see `gc.callbacks`.
 
-    With 5,000 pipelines a full collection takes 0.8 s and finds almost nothing: object bodies have
+    With 5,000 pipelines, a full collection takes 0.8 s and finds almost nothing: object bodies have
     no cycles, and are freed when they are replaced.
 
     Args:
-        clock: seconds.
-        freeze: excludes the current objects from later collections.
-        thaw: includes all objects again.
+        clock: function that returns seconds.
+        freeze: function that excludes the current objects from later collections.
+        thaw: function that includes all objects again.
     """
 
     def __init__(
@@ -39,10 +40,11 @@ class GarbageWatch:
             return
         if phase == "start":
             self._begun = self._clock()
-            # Otherwise an operator that runs for months would grow with each deleted pipeline.
+            # Include all objects once in a while. Otherwise, deleted pipelines would use up memory
+            # over months.
             if self._begun - self._whole > WHOLE_AFTER:
                 self._whole = self._begun
                 self._thaw()
-        # Below this duration a collection is cheap enough to repeat, and frees cycles early.
+        # A shorter collection is cheap enough to be repeated, and frees cycles early.
         elif self._clock() - self._begun > LONG:
             self._freeze()

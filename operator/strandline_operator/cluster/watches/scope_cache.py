@@ -1,10 +1,11 @@
-"""Cache of a scope's objects, fed by lists, a stream, and responses to writes.
+"""Caches a scope's objects, which come from lists, a stream, and responses to writes.
 
-Own writes are visible at once, and are not reverted by older events or lists. Without a working
-stream, changes are missed: the cache is then not current and must not be read. Versions of a kind
-are increasing numbers, as in Kubernetes; if they are not, only own writes count as newer.
+The operator's own writes are visible immediately, and older events or lists do not revert them.
+Without a working stream, the cache misses changes; then it is not current and must not be read. In
+Kubernetes, versions of a kind are increasing numbers. If they are not numbers, only the operator's
+own writes count as newer.
 
-The module must not depend on the meaning or the origin of an object.
+This module must not depend on the meaning or the origin of an object.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from strandline_operator.cluster.api import Body
 
 T = TypeVar("T")
 
-# If a stream has not shown a write by then, it is dead, or its server is far behind.
+# Seconds within which the stream must show a write. Otherwise, the stream is dead or far behind.
 EXPECTATION_SECONDS = 10.0
 _NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Observation(Generic[T]):
-    """An observed object; the last state of a deleted one."""
+    """An object that was observed, or the last state of a deleted object."""
 
     value: T
     is_gone: bool
 
 
 class Entry(NamedTuple, Generic[T]):
-    """A cached object: uid, version number, and the parsed value."""
+    """A cached object: its uid, version number, and parsed value."""
 
     uid: str
     version: int
@@ -39,11 +40,11 @@ class Entry(NamedTuple, Generic[T]):
 
 
 class ScopeCache(Generic[T]):
-    """Objects by uid, with an index by keys.
+    """Objects by uid, with an index.
 
     Args:
-        read: parses an object; receives the previous value or None.
-        list_keys: returns the index keys of a value.
+        read_body: function that parses an object, given the previous value or None.
+        list_keys: function that returns the index keys of a value.
 
     Attributes:
         version: version from which a stream continues; empty if a list is necessary.
@@ -65,24 +66,24 @@ class ScopeCache(Generic[T]):
         self._expected: dict[str, tuple[int, float]] = {}
 
     def find(self, key: Hashable) -> tuple[T, ...]:
-        """Return the values under a key."""
+        """Return the values with an index key."""
         return tuple(self._index.get(key, {}).values())
 
     def is_current(self, now: float) -> bool:
-        """Return whether the cache lacks at most very recent changes."""
+        """Return True if the cache can only lack very recent changes."""
         times = (since for _, since in self._expected.values())
-        # A time in the future was written before the clock was set back.
+        # A time in the future, from before the clock was set back, also counts as late.
         is_late = any(abs(now - since) > EXPECTATION_SECONDS for since in times)
         return bool(self.version) and self.is_connected and not is_late
 
     def has(self, body: Body) -> bool:
-        """Return whether the cache has an object in this or a later version."""
+        """Return True if the cache contains an object in this or a later version."""
         entry = self._entries.get(str(_read_metadata(body).get("uid", "")))
         version = _parse_version(_read_metadata(body).get("resourceVersion"))
         return entry is not None and version != _NONE and entry.version >= version
 
     def read(self, body: Body) -> Entry[T]:
-        """Return the entry that would be stored for an object."""
+        """Parse an object into the entry that the cache would store."""
         metadata = _read_metadata(body)
         uid = str(metadata.get("uid", ""))
         before = self._entries.get(uid)
@@ -90,9 +91,9 @@ class ScopeCache(Generic[T]):
         return Entry(uid, _parse_version(metadata.get("resourceVersion")), value)
 
     def replace(self, entries: Iterable[Entry[T]], version: str) -> list[Observation[T]]:
-        """Store a list of all objects; return the changes, deletions first."""
+        """Store a list of all objects. Return the changes, deletions first."""
         by_uid, number = {entry.uid: entry for entry in entries}, _parse_version(version)
-        # An object that was written after the list is absent from the list but not deleted.
+        # Keep an object that was written after the list was created: it is missing but not deleted.
         missing = [
             entry
             for entry in self._entries.values()
@@ -107,7 +108,7 @@ class ScopeCache(Generic[T]):
         return changes
 
     def apply(self, kind: str, body: Body) -> list[Observation[T]]:
-        """Apply an event of the stream; return the changes."""
+        """Apply an event of the stream. Return the changes."""
         version = str(_read_metadata(body).get("resourceVersion") or "")
         changes: list[Observation[T]] = []
         if kind in {"ADDED", "MODIFIED"}:
@@ -116,16 +117,16 @@ class ScopeCache(Generic[T]):
             entry = self.read(body)
             self._remove(entry.uid)
             changes = [Observation(entry.value, is_gone=True)]
-        # A broken stream resumes from this version, so that no change is missed.
+        # A broken stream resumes from this version, so no change is missed.
         self.version = version or self.version
         self._meet(_parse_version(version))
         return changes
 
     def put(self, body: Body, now: float) -> bool:
-        """Store the response to a write; return whether the cache has changed.
+        """Store the response to a write. Return True if the cache has changed.
 
-        A stream that is further along has already shown the write, and perhaps a later deletion.
-        Otherwise the stream is expected to show the write soon.
+        If the stream has already passed this version, it has shown the write, and perhaps a later
+        deletion. Otherwise, the cache expects the stream to show the write soon.
         """
         entry = self.read(body)
         if not self.version or entry.version <= self._seen:
@@ -157,7 +158,7 @@ class ScopeCache(Generic[T]):
                 del self._index[key]
 
     def _meet(self, version: int) -> None:
-        """Record the version up to which the server's changes have been received."""
+        """Record up to which version the stream or a list has delivered the server's changes."""
         self._seen = max(self._seen, version)
         for uid in [uid for uid, (due, _) in self._expected.items() if due <= self._seen]:
             del self._expected[uid]

@@ -1,8 +1,8 @@
-"""Watches of objects with Strandline's labels, in one namespace or in all.
+"""Watches objects with Strandline's labels, in one namespace or in all namespaces.
 
 kopf's streams end the operator if a kind is not served, or a permission is missing. KubeRay may be
-installed or removed at any time, so these streams wait and retry. The module must not depend on the
-use of observations.
+installed or removed at any time, so these streams wait and retry. This module must not depend on
+how observations are used.
 """
 
 from __future__ import annotations
@@ -24,22 +24,19 @@ LONGEST_WAIT = 30.0
 
 
 class Watch(Generic[T]):
-    """A list followed by a stream, repeated whenever the stream is lost.
+    """Lists objects and then follows a stream of changes. After a lost stream, it starts again.
 
-    Changes that do not affect the parsed value are not reported.
-
-    An object that is missing in a new list was deleted in the meantime, and is reported with its
-    last known state.
+    Changes that do not affect the parsed value are not reported. If an object is missing from a
+    later list, it was deleted in the meantime, and its last known state is reported.
 
     Args:
-        cache: stores the objects.
+        cache: cache that stores the objects.
         absence: log level for a kind that is not served.
 
     Attributes:
-        last_event: time of the last response of the server, including refusals, by the watch's
-            clock.
-        refused: the refusal for lack of permission; None if permitted.
-        has_begun: whether the first list is complete, or has failed.
+        last_event: time of the server's last response, including rejections, by the watch's clock.
+        refused: the error if permission is missing, or None.
+        has_begun: whether the first list is complete or has failed.
     """
 
     def __init__(
@@ -80,14 +77,15 @@ class Watch(Generic[T]):
                 await self._wait_after(error)
 
     async def _list(self) -> None:
-        # Read page by page, because all objects of a large cluster at once need much memory.
+        # Read page by page, because the objects of a large cluster would need much memory at once.
         entries: list[Entry[T]] = []
         version = ""
         async for page in self._api.list_pages(self.scope):
             entries = [] if page.is_first else entries
             entries += map(self._cache.read, page.items)
             version = page.version
-            # a list may have many pages, each taking up to half a minute
+            # Count each page as progress: a list may have many pages, and each may take half a
+            # minute.
             self.last_event = self._clock()
         self._note_event()
         self._report(self._cache.replace(entries, version))
@@ -95,7 +93,8 @@ class Watch(Generic[T]):
     async def _follow(self) -> None:
         async for event in self._api.watch(self.scope, self._cache.version):
             self._note_event()
-            # An open stream proves nothing yet: the server may have dropped the version.
+            # Reset the number of losses only after a real event: after opening the stream, the
+            # server may still reject the version.
             self._losses = self._losses if event.get("type") == "OPEN" else 0
             self._report(self._cache.apply(str(event.get("type")), event.get("object") or {}))
         await self._sleep(PAUSE)
@@ -111,9 +110,10 @@ class Watch(Generic[T]):
         self._failures = 0
 
     async def _wait_after_loss(self) -> None:
-        """Wait before the next full list, except after the first loss.
+        """Wait before listing again, except after the first loss.
 
-        A server that drops versions so fast can least bear lists of a large cluster.
+        A server that quickly discards versions is probably overloaded, and listing a large cluster
+        would add to the load.
         """
         if self._losses:
             await self._sleep(min(LONGEST_WAIT, FIRST_WAIT * 2 ** (self._losses - 1)))

@@ -1,1 +1,1 @@
-"""Uninstallation of the operator: pipelines with its finalizer, and remaining objects."""
+"""Uninstalls the operator: handles pipelines with its finalizer, and reports what remains."""

@@ -1,7 +1,7 @@
-"""Pipelines with the operator's finalizer, and messages about them.
+"""Finds pipelines with the operator's finalizer, and describes them.
 
-Without an operator the finalizer stays forever, and its namespace can't be deleted. This module
-must not depend on the way pipelines are read or written.
+Without an operator, a pipeline with the finalizer, and its namespace, can never be deleted. This
+module must not depend on how pipelines are read or written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from strandline_api.names import FINALIZER
 
-# A list of hundreds is not helpful. The command in docs/install.md lists all held pipelines.
+# Maximum number of pipelines in a message. The command in docs/install.md lists all of them.
 MOST_NAMED = 10
 
 Json = Mapping[str, Any]
@@ -36,7 +36,7 @@ class HeldPipeline:
 
     @property
     def key(self) -> str:
-        """Namespace and name: `corpora/web`."""
+        """Namespace and name, such as `corpora/web`."""
         return f"{self.namespace}/{self.name}"
 
     def render_release(self) -> dict[str, Any]:
@@ -66,10 +66,10 @@ def read_held(body: Json | None) -> HeldPipeline | None:
 
 
 def describe_release(pipeline: HeldPipeline, rayjobs: Iterable[str]) -> str:
-    """Describe the remaining objects of a released pipeline."""
+    """Describe what remains of a pipeline whose finalizer was removed."""
     names = ", ".join(rayjobs)
     if pipeline.is_deleting:
-        # Garbage collection deletes the attempts, and with them their RayJobs.
+        # Garbage collection deletes the attempts, which deletes their RayJobs.
         return f"released {pipeline.key}, which was being deleted"
     if names:
         return (
@@ -80,7 +80,7 @@ def describe_release(pipeline: HeldPipeline, rayjobs: Iterable[str]) -> str:
 
 
 def describe_held(pipelines: Iterable[HeldPipeline]) -> str:
-    """Describe the held pipelines, naming at most some of them."""
+    """Describe the pipelines with the finalizer, and name some of them."""
     keys = [pipeline.key for pipeline in pipelines]
     more = len(keys) - MOST_NAMED
     names = ", ".join(keys[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

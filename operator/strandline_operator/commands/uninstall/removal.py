@@ -1,6 +1,6 @@
-"""Execution of an uninstallation: stop the operator, then release, await, or count pipelines.
+"""Uninstalls the operator: stops it, then releases, awaits, or counts pipelines.
 
-The operator restores its finalizer while an attempt is running. The operator is therefore stopped
+The operator adds its finalizer again while an attempt is running. The operator is therefore stopped
 before finalizers are removed, and restarted after a failure. This module must not depend on the
 contents of pipelines.
 """
@@ -24,13 +24,14 @@ from strandline_operator.commands.uninstall.request import HeldTreatment, Uninst
 from strandline_operator.model.plan import Resource
 
 PAUSE_SECONDS = 2.0
-# A watch, a user, or another controller may write a pipeline in between, but not forever.
+# Maximum number of tries per pipeline. Watches, users, or other controllers may write a pipeline in
+# between, but not forever.
 MOST_CONFLICTS = 10
 ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class UninstallError(Exception):
-    """The operator can't be uninstalled as requested; the message has the reason and a remedy."""
+    """Raised if the operator can't be uninstalled. The message has the reason and advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,10 @@ class Shell:
     """External dependencies of an uninstallation.
 
     Attributes:
-        now: monotonic clock in seconds.
-        write: prints one line for people.
-        left: namespaces already reported as unreadable.
+        now: function that returns monotonic time in seconds.
+        sleep: function that waits for the given seconds.
+        write: function that prints one line for people.
+        left: namespaces that were already reported as unreadable.
     """
 
     api: Api
@@ -51,11 +53,11 @@ class Shell:
 
 
 async def prepare_removal(request: UninstallRequest, shell: Shell) -> ExitCode:
-    """Treat pipelines with the finalizer as requested.
+    """Release, await, or reject pipelines with the finalizer, as the request specifies.
 
     Raises:
-        UninstallError: pipelines have the finalizer but must not, or the operator does not stop.
-        ApiError: an API request failed.
+        UninstallError: if pipelines have the finalizer but must not, or the operator does not stop.
+        ApiError: if an API request failed.
     """
     until = shell.now() + request.timeout
     match request.treatment:
@@ -81,7 +83,7 @@ async def _refuse(request: UninstallRequest, shell: Shell) -> None:
 async def _wait(request: UninstallRequest, shell: Shell, until: float) -> None:
     reported = ""
     while pipelines := await _list_held(request, shell):
-        # Print a line per change, not per poll.
+        # Print only changes, not every poll.
         if (text := describe_held(pipelines)) != reported:
             shell.write(f"waiting: {text}")
             reported = text
@@ -97,7 +99,8 @@ async def _release_all(request: UninstallRequest, shell: Shell, until: float) ->
         for pipeline in await _list_held(request, shell):
             await _release(pipeline, shell)
     except BaseException:
-        # An operator that stays stopped would leave runs without retries, unnoticed.
+        # Start the operator again. Otherwise, runs would get no retries, and users would not
+        # notice.
         if replicas is not None and request.deployment is not None:
             await _scale(request.deployment, replicas, shell)
         raise
@@ -107,7 +110,7 @@ async def _release(pipeline: HeldPipeline, shell: Shell) -> None:
     rayjobs = await _list_rayjobs(pipeline, shell)
     current: HeldPipeline | None = pipeline
     for _ in range(MOST_CONFLICTS):
-        # A pipeline that was deleted or released in the meantime needs no further work.
+        # The pipeline was deleted or released in the meantime.
         if current is None:
             return
         namespace, name = current.namespace, current.name
@@ -124,7 +127,7 @@ async def _release(pipeline: HeldPipeline, shell: Shell) -> None:
 
 
 async def _stop_operator(request: UninstallRequest, shell: Shell, until: float) -> int | None:
-    """Stop the operator; return the previous number of pods, or None if no operator was running."""
+    """Stop the operator. Return the previous number of replicas, or None without a Deployment."""
     if request.deployment is None:
         return None
     namespace, name = request.deployment
@@ -144,7 +147,7 @@ async def _stop_operator(request: UninstallRequest, shell: Shell, until: float) 
 
 
 async def _is_running(namespace: str, selector: str, shell: Shell) -> bool:
-    """Return whether a pod may still be running; ended pods stay listed for a long time."""
+    """Return True if a pod may still be running. Ended pods remain in lists for a long time."""
     pods = await shell.api.list_all(Resource.POD, namespace, selector)
     phases = ((pod.get("status") or {}).get("phase") for pod in pods)
     return any(phase not in ENDED for phase in phases)
@@ -166,13 +169,13 @@ async def _list_held(request: UninstallRequest, shell: Shell) -> list[HeldPipeli
         try:
             bodies += await shell.api.list_all(Resource.PIPELINE, namespace)
         except NotFound:
-            # If the definitions are deleted, so are their pipelines.
+            # If the CRD was deleted, its pipelines were deleted too.
             continue
         except Forbidden as error:
             if namespace is None:
                 raise
-            # One namespace must not block the chart's removal, nor the release of pipelines in
-            # other namespaces.
+            # One unreadable namespace must not block the chart's removal, or the release of
+            # pipelines in other namespaces.
             if namespace not in shell.left:
                 shell.write(f"namespace {namespace} can't be read, and is skipped: {error.message}")
                 shell.left.add(namespace)
@@ -182,7 +185,7 @@ async def _list_held(request: UninstallRequest, shell: Shell) -> list[HeldPipeli
 
 
 async def _list_rayjobs(pipeline: HeldPipeline, shell: Shell) -> list[str]:
-    """Return names of running RayJobs; empty if the cluster can't list them."""
+    """Return the names of running RayJobs, or empty if the cluster can't list RayJobs."""
     try:
         bodies = await shell.api.list_all(
             Resource.RAYJOB, pipeline.namespace, select_pipeline(pipeline.uid)

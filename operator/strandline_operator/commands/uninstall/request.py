@@ -1,4 +1,4 @@
-"""Flags of `strandline-operator uninstall`, and their validation."""
+"""Parses and validates the flags of `strandline-operator uninstall`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROGRAM = "strandline-operator uninstall"
 
 
 class HeldTreatment(StrEnum):
-    """Treatment of pipelines with the finalizer."""
+    """How to handle pipelines with the finalizer."""
 
     RELEASE = "release"
     WAIT = "wait"
@@ -33,11 +33,12 @@ class UninstallRequest:
     """A request to uninstall the operator.
 
     Attributes:
+        treatment: how to handle pipelines with the finalizer.
         namespaces: namespaces to search for pipelines; empty for all.
-        deployment: namespace and name of the operator's Deployment; None if it no longer runs.
+        deployment: namespace and name of the operator's Deployment, or None if it no longer runs.
         selector: labels of the operator's pods.
         timeout: maximum total duration in seconds.
-        excluded: namespaces to skip, because the operator stays there.
+        excluded: namespaces to skip, because the operator continues to watch them.
     """
 
     treatment: HeldTreatment
@@ -49,7 +50,7 @@ class UninstallRequest:
 
 
 def read_request(arguments: Sequence[str]) -> UninstallRequest:
-    """Read the flags; invalid flags end the process with exit code 64 and one sentence."""
+    """Parse the flags. Invalid flags end the process with exit code 64 and one sentence."""
     parser = FlagParser(
         prog=PROGRAM,
         description="Prepares the operator's removal: only the operator removes its finalizer.",

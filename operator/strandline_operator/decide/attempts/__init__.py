@@ -1,4 +1,4 @@
 """Decisions about one attempt, from its RayJob to its final cause.
 
-Pure. The package must not depend on the other attempts of the pipeline.
+The package is pure, and must not depend on the other attempts of the pipeline.
 """

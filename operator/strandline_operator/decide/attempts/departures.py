@@ -1,7 +1,7 @@
-"""Nodes of a running attempt that are about to be removed. A warned driver can move its data.
+"""Finds nodes of a running attempt that are about to be removed, so the driver can move its data.
 
-A pod's own termination signal may come late or never, but its node is marked earlier. The module
-must not depend on the way a driver is notified, nor on the driver's reaction.
+A pod's own termination signal may arrive late or never, but its node is marked earlier. This module
+must not depend on how a driver is notified, or on the driver's reaction.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_KARPENTER = frozenset(
 
 
 def list_departures(scene: Scene) -> Iterator[Departure]:
-    """Yield the pods that are about to terminate; empty unless the attempt is running."""
+    """Yield the pods that are about to terminate. Yield nothing unless the attempt is running."""
     head = next((pod for pod in scene.pods if is_head(pod) and pod.ip), None)
     # Only a running driver can move its data off a node.
     if head is None or not _is_running(scene):
@@ -52,11 +52,11 @@ def list_departures(scene: Scene) -> Iterator[Departure]:
 
 
 def _is_running(scene: Scene) -> bool:
-    """Return whether a driver is running that has not been stopped."""
+    """Return True if the driver is running and no stop was requested."""
     rayjob, status = scene.rayjob, scene.status
     if status.running_time is None or status.end_time is not None or status.outcome is not None:
         return False
-    # A deleted RayJob deletes all pods, and the driver receives a signal of its own.
+    # Deleting a RayJob deletes all its pods, and the driver receives a signal itself.
     return rayjob is not None and not rayjob.meta.is_deleting and rayjob.deployment not in TERMINAL
 
 
@@ -65,25 +65,25 @@ def _is_at_work(pod: Pod) -> bool:
 
 
 def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
-    """Return the mark that announces a pod's end, the seconds left, and the reason.
+    """Return the mark that announces a pod's end, the seconds left, and the reason; or None.
 
-    A cordon alone is no mark: the node may keep its pods for days, and a driver would leave the
-    node idle. A drain marks each pod for deletion within a second.
+    A cordon alone announces nothing: the node may keep its pods for days, and a driver would leave
+    the node idle. A drain marks each pod for deletion within a second.
     """
-    # A held drain waits for the work to finish, so the driver must not stop the work for the drain.
+    # A blocked drain waits until the work is finished, so do not announce it to the driver.
     taker = None if find_hold(scene, pod) is not None else find_firm_taker(scene, pod)
     limit = None if taker is None else taker.seconds
-    # A pod that is already being deleted has a deadline of its own.
+    # A pod that is already terminating has its own deadline.
     if pod.meta.is_deleting or pod.disruption:
         gone_by = scene.now + pod.grace if pod.meta.gone_by is None else pod.meta.gone_by
         seconds = gone_by - scene.now
-        # A node may be removed before the grace period of its pods is over.
+        # The node may be removed before the pod's grace period is over.
         seconds = seconds if limit is None else min(seconds, limit)
         mark = _DELETION if pod.meta.is_deleting else pod.disruption
         return mark, seconds, _describe(scene, pod, taker)
     if taker is None:
         return None
-    # A mark without a deadline leads to a deletion, which grants the pod's own grace period.
+    # A mark without a deadline leads to a pod deletion, which grants the pod's full grace period.
     return taker.mark, pod.grace if limit is None else limit, _announce(taker)
 
 
@@ -93,8 +93,8 @@ def _describe(scene: Scene, pod: Pod, taker: PodDisruption | None) -> str:
 
 
 def _announce(taking: PodDisruption) -> str:
-    """Describe a disruption that is in progress, based on the past-tense sentence of its kind."""
-    # The sentences of these kinds are in the active voice, so "was" can't be replaced.
+    """Describe a disruption in progress, based on the sentence of its kind in the past tense."""
+    # The sentences of these kinds do not contain "was", so return a separate sentence.
     if taking.kind in _OF_KARPENTER:
         return f"Karpenter is taking node {taking.node} away"
     return taking.kind.describe(taking.node, taking.what).replace(" was ", " is being ", 1)

@@ -1,6 +1,6 @@
-"""Node drains that an attempt blocks; events report why a drain waits.
+"""Finds node drains that wait for a pod of an attempt, to report why they wait.
 
-The module must not depend on the means by which an attempt blocks a drain.
+This module must not depend on how an attempt blocks a drain.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _AUTOSCALER = "ToBeDeletedByClusterAutoscaler"
 
 
 class NodeDrain(NamedTuple):
-    """A node that is being drained.
+    """A node drain in progress.
 
     Attributes:
-        words: description of the drain, to follow the node's name.
-        annotation: pod annotation that blocks the drain; empty if the drainer reads no annotations.
+        words: description of the drain, to follow the node's name in a sentence.
+        annotation: pod annotation that blocks the drain; empty if the drainer ignores annotations.
     """
 
     words: str
@@ -40,23 +40,23 @@ class NodeDrain(NamedTuple):
 
     @property
     def heeds_annotations(self) -> bool:
-        """Return whether the drainer respects pod annotations that block a drain."""
+        """Return True if the drainer respects pod annotations that block a drain."""
         return bool(self.annotation)
 
 
 class DrainHold(NamedTuple):
-    """A drain that waits for a pod, and the property of the pod that blocks it."""
+    """A drain that waits for a pod, and what blocks it: a disruption budget or annotations."""
 
     drain: NodeDrain
     holder: str
 
 
 def read_drain(marks: NodeMarks) -> NodeDrain | None:
-    """Return the drain that a node's marks show, or None."""
+    """Return the drain that a node's marks indicate, or None."""
     taints = {key for key, _ in marks.taints}
     if is_unexplained(marks):
         return NodeDrain("is being taken down by Karpenter", KARPENTER_WAIT)
-    # Karpenter also drains a manually deleted node, and respects the annotations of its pods.
+    # When a user deletes a node, Karpenter drains it too, and respects the annotations of its pods.
     if marks.is_deleting:
         return NodeDrain("is being deleted", KARPENTER_WAIT)
     if _AUTOSCALER in taints:
@@ -65,9 +65,9 @@ def read_drain(marks: NodeMarks) -> NodeDrain | None:
 
 
 def find_firm_taker(scene: Scene, pod: Pod) -> PodDisruption | None:
-    """Return the disruption of a pod's node if it can no longer be revoked."""
+    """Return the disruption of a pod's node if the disruption can no longer be revoked."""
     marks = scene.marks.get(pod.meta.uid)
-    # A taint only announces the removal; deletion of the node confirms it.
+    # Ignore revocable taints, which only announce the removal, until the node is being deleted.
     if marks is not None and not marks.is_deleting:
         firm = tuple(taint for taint in marks.taints if taint[0] not in REVOCABLE)
         marks = replace(marks, taints=firm)
@@ -77,15 +77,15 @@ def find_firm_taker(scene: Scene, pod: Pod) -> PodDisruption | None:
 def find_hold(scene: Scene, pod: Pod) -> DrainHold | None:
     """Return the drain that waits for a working pod, or None.
 
-    The pod stays while the drain is blocked, so its driver must not be warned.
+    The pod stays while the drain is blocked, so its driver must not be notified.
     """
     marks = scene.marks.get(pod.meta.uid)
     drain = None if marks is None else read_drain(marks)
-    # An idle pod terminates with the drain.
+    # Only a working pod can block a drain.
     if drain is None or not _is_at_work(pod):
         return None
     taker = find_firm_taker(scene, pod)
-    # A cloud removes the node at the end of the notice period, even if a drain is blocked.
+    # A cloud removes the node when the notice period ends, even if a drain is blocked.
     if taker is not None and taker.seconds is not None:
         return None
     # `kubectl drain` respects only disruption budgets.

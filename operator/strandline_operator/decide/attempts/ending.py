@@ -1,7 +1,7 @@
-"""End of an attempt: whether it has ended, the evidence, and the resulting cause.
+"""Determines whether an attempt has ended, the evidence of the end, and the resulting cause.
 
-Every pass judges the end again until no pod can run, because the best evidence may arrive late. The
-module must not depend on the effects of an end.
+Until no pod can run, every pass determines the cause again, because the best evidence may arrive
+late. This module must not depend on what follows the end of an attempt.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.objects import SUBMITTER, Pod
 from strandline_operator.render.order import Role
 
-# Causes of drivers that were stopped by a teardown, by the operator or anyone else.
+# Causes of drivers that a teardown stopped, whether by the operator or by someone else.
 _BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
 _DELETED = "Deleted"
 _OWN_LOSSES = DISRUPTIONS | {Cause.OOM_KILLED}
-# Source of evidence that the operator ended an attempt for lack of capacity, to use other nodes for
-# the next attempt.
+# Source of evidence that the operator ended an attempt that lacked capacity, so that the next
+# attempt uses other nodes.
 NO_ROOM = "no-room"
-# Sources of deliberate ends that do not count as failures of the attempt.
+# Evidence sources of deliberate ends, which do not count as failures of the attempt.
 _ON_PURPOSE = frozenset({"suspend", NO_ROOM})
-# Exit codes that explain the end, so that losses of workers are not the cause.
+# Exit codes that explain the end. Losses of workers are then not the cause.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
 _OWN_ENDS = _DELIBERATE - {ExitCode.INTERRUPTED}
 
 
 def end(scene: Scene, evidence: Iterable[Evidence]) -> Scene:
-    """End the attempt now, for the given reasons, or because it completed."""
+    """End the attempt now, with evidence of the reasons, or without evidence if it completed."""
     status = evolve(
         scene.status,
         end_time=scene.now,
@@ -69,17 +69,17 @@ def end(scene: Scene, evidence: Iterable[Evidence]) -> Scene:
 
 
 def name_obstacle(scene: Scene, stop: Evidence | None) -> Evidence | None:
-    """Return a stop that also names the obstacle to the driver's start, if one existed."""
+    """Add the obstacle that delayed the driver's start, if any, to a stop's message."""
     obstacle = scene.attempt.status.message
-    # Keep the obstacle in the record of the stop: afterwards no other record shows which quota or
-    # webhook blocked the start.
+    # After the stop, no other record shows the obstacle, such as the quota or webhook that blocked
+    # the start.
     if stop is None or not obstacle or scene.status.running_time is not None:
         return stop
     return replace(stop, message=f"{stop.message}; the driver had not started: {obstacle}")
 
 
 def _date_driver_end(scene: Scene) -> float | None:
-    """Return when the driver stopped, by its pod and the RayJob; None if neither reports it."""
+    """Return when the driver stopped, as reported by pod or RayJob, or None if neither did."""
     head = find_newest_head(scene)
     ends = [
         container.ends[0].time
@@ -88,7 +88,7 @@ def _date_driver_end(scene: Scene) -> float | None:
     ]
     reported = [*ends, scene.rayjob.ended if scene.rayjob is not None else None]
     times = [time for time in reported if time is not None and time <= scene.now]
-    # A driver that reported progress was alive then, even if the node's clock disagrees.
+    # The driver was alive when it last reported progress, even if the node's clock disagrees.
     progress = scene.attempt.status.progress
     answered = progress.time if progress is not None else None
     return max(min(times), answered or 0.0) if times else None
@@ -97,23 +97,24 @@ def _date_driver_end(scene: Scene) -> float | None:
 def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, ...]:
     """Return the evidence including new items, most conclusive first.
 
-    One record per cause and container of a pod is enough.
+    Keep one record per cause, source, pod, and container.
     """
     records = list(scene.status.evidence)
     indices = {_identify(record.evidence): index for index, record in enumerate(records)}
     for item in evidence:
         index = indices.get(_identify(item))
-        # Every pass observes the same end, and the list is bounded.
+        # Add only new items: every pass observes the same end again, and the list is bounded.
         if index is None:
             indices[_identify(item)] = len(records)
             records.append(EvidenceRecord.from_evidence(item, scene.now))
-        # The source of a disruption or the reason of a queue may become clear only later.
+        # Replace a vague record: the origin of a disruption, or a queue's reason, may become known
+        # later.
         elif is_vaguer(records[index].evidence, item):
-            # Only the description becomes more precise; the time is still that of the first
-            # observation.
+            # Keep the time of the first observation.
             former = records[index].time
             records[index] = evolve(EvidenceRecord.from_evidence(item, scene.now), time=former)
-    # Any number of workers may be lost, but the head explains an end at least as well.
+    # Sort worker records last before the list is truncated. Many workers may be lost, but a record
+    # about the head explains the end at least as well.
     records.sort(key=lambda record: (is_of(record, Role.WORKER), _rank(record)))
     return tuple(sorted(records[:MAX_EVIDENCE], key=_rank))
 
@@ -125,14 +126,14 @@ def _identify(item: Evidence) -> tuple[object, ...]:
 
 
 def judge(scene: Scene) -> Scene:
-    """Collect the evidence of pods and RayJob, and update the cause."""
+    """Collect the evidence from pods and the RayJob, and update the cause."""
     if _has_completed(scene):
-        # The driver ended before the stop, so the stop must not count as the reason.
+        # The driver completed before the stop, so the stop is not the reason.
         evidence = tuple(each for each in scene.status.evidence if not _is_stop(each))
         status = evolve(scene.status, cause=None, message="completed", evidence=evidence)
         return scene.with_status(status)
     scene = scene.with_status(evolve(scene.status, evidence=merge(scene, _list_records(scene))))
-    # The head's fate counts only if nothing else explains the end.
+    # Look at what happened to the head only if nothing else explains the end.
     fate = filter(None, [explain_by_head(scene)])
     status = evolve(scene.status, evidence=merge(scene, fate))
     cause = name_cause(weigh(status))
@@ -144,8 +145,8 @@ def _rank(record: EvidenceRecord) -> int:
 
 
 def _list_records(scene: Scene) -> Iterator[Evidence]:
-    """Yield the current evidence of an end from RayJob, driver, and pods."""
-    # Messages of a RayJob that has not ended describe other problems.
+    """Yield the current evidence of an end from the RayJob, the driver, and pods."""
+    # While a RayJob has not ended, its messages describe other problems.
     if scene.rayjob is not None and is_at_end(scene):
         yield from find_rayjob_evidence(scene.rayjob)
     yield from explain_suspension(scene)
@@ -158,27 +159,28 @@ def _list_records(scene: Scene) -> Iterator[Evidence]:
 def _has_completed(scene: Scene) -> bool:
     """Return whether the driver completed before any stop took effect."""
     before, stops = scene.attempt.status, list(filter(_is_stop, scene.status.evidence))
-    # Trust the status: once the RayJob is gone, no other object shows that the driver completed.
+    # Trust the status, because no other object shows that the driver completed once the RayJob is
+    # gone.
     if not stops:
         return (before.end_time is not None and before.cause is None) or is_complete(scene)
-    # A driver that exits successfully after a stop may have skipped remaining work.
+    # A driver that exits with 0 after a stop may have skipped remaining work.
     return is_complete(scene) and all(has_ended_before(scene, each.evidence) for each in stops)
 
 
 def has_ended_before(scene: Scene, stop: Evidence) -> bool:
-    """Return whether the driver provably ended by the time of a stop."""
+    """Return True if the driver provably ended at or before the time of a stop."""
     ended = scene.status.driver_end_time or _date_driver_end(scene)
     return ended is not None and stop.time is not None and ended <= stop.time
 
 
 def has_ended_after(scene: Scene, stop: Evidence) -> bool:
-    """Return whether the driver provably ended after the time of a stop."""
+    """Return True if the driver provably ended after the time of a stop."""
     ended = scene.status.driver_end_time or _date_driver_end(scene)
     return ended is not None and stop.time is not None and ended > stop.time
 
 
 def was_stopped(status: AttemptStatus) -> bool:
-    """Return whether a user, a deadline, or the operator ended the attempt on purpose."""
+    """Return True if a user, a deadline, or the operator ended the attempt deliberately."""
     return any(map(_is_stop, status.evidence))
 
 
@@ -188,28 +190,29 @@ def _is_stop(record: EvidenceRecord) -> bool:
 
 
 def _pick_losses(scene: Scene) -> Iterator[Evidence]:
-    """Yield the losses that may have caused the end."""
+    """Yield the pod losses that may have caused the end."""
     status = scene.status
     code = None if status.outcome is None else status.outcome.exit_code
     for record in list_losses(scene):
         item = record.evidence
-        # A driver that reports the reason for its end is more reliable than a worker's pod.
+        # If the driver reported the reason for its end, that is more reliable than a lost worker.
         is_explained = code in _DELIBERATE and (
             item.cause is Cause.OOM_KILLED or is_of(record, Role.WORKER)
         )
         is_others = is_of(record, Role.SUBMITTER) and not _is_of_submitter(status, item)
-        # A head that disappeared without a known cause is weak evidence for `explain_by_head` only.
+        # Only `explain_by_head` uses the weak evidence of a head that is gone for an unknown
+        # reason.
         if not (is_explained or is_others or is_nameless(record)) and may_explain(scene, record):
             yield item
 
 
 def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
-    """Yield other evidence of a pod that may be related to the end."""
+    """Yield other evidence about a pod that may be related to the end."""
     image = find_image_problem(pod)
-    # After the driver's start, a missing image can only belong to a later worker.
+    # After the driver's start, only a worker that was added later can lack its image.
     if image is not None and scene.status.running_time is None:
         yield image
-    # Later evidence of pods mostly results from the operator's own deletion.
+    # Later evidence about pods mostly results from the operator's own deletions.
     if not is_recent(scene):
         return
     reserved = find_reserved_name(pod) if is_head(pod) else None
@@ -220,8 +223,8 @@ def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
 
 
 def _is_of_submitter(status: AttemptStatus, item: Evidence) -> bool:
-    """Return whether evidence about a submitter may explain the end of the attempt."""
-    # A driver that reported its own end was not stopped by the loss of its submitter.
+    """Return True if evidence about a submitter pod may explain the end of the attempt."""
+    # If the driver reported its own end, the loss of its submitter did not stop it.
     return item.cause is Cause.SUBMISSION_FAILED or (
         item.cause in DISRUPTIONS and status.outcome is None
     )
@@ -230,14 +233,15 @@ def _is_of_submitter(status: AttemptStatus, item: Evidence) -> bool:
 def _read_node(scene: Scene, pod: Pod) -> Iterator[Evidence]:
     """Yield the disruption of the head's node, even if the head still exists.
 
-    The driver's end is reported within a second, but the pod's fate only after half a minute.
+    The driver's end is reported within a second, but the pod's disruption may be visible only half
+    a minute later.
     """
     status = scene.status
     is_decided = status.outcome is not None and status.outcome.exit_code in _OWN_ENDS
-    # A driver that ended by itself would have ended the same way on any node.
+    # A driver that reported its own reason would have ended on any node.
     if is_decided or not is_head(pod):
         return
-    # The pod's own record of the disruption is the most precise.
+    # If the pod itself has a record of the disruption, that record is more precise.
     if any(item.cause in DISRUPTIONS for item in scene.read_pod(pod)):
         return
     taker = scene.find_taker(pod)
@@ -246,20 +250,21 @@ def _read_node(scene: Scene, pod: Pod) -> Iterator[Evidence]:
 
 
 def find_end(scene: Scene) -> Evidence | None:
-    """Return the reason why an attempt failed; None if it is running or completed."""
+    """Return the reason why an attempt failed, or None if it is running or completed."""
     rayjob, outcome = scene.rayjob, read_outcome(scene.status)
     is_deleted = _is_deleted(scene)
-    # Deleting the RayJob interrupts the driver, so an interruption is not the driver's own reason.
+    # Deleting the RayJob interrupts the driver, in which case the interruption is not the driver's
+    # own reason.
     if outcome is not None and not (is_deleted and outcome.cause in _BY_TEARDOWN):
         return outcome
-    # A completed attempt has not failed, whatever happened to its RayJob afterwards.
+    # A later deletion of the RayJob does not turn a completed attempt into a failed one.
     if is_complete(scene):
         return None
-    # Without its RayJob an attempt can't continue: KubeRay deletes the pods too.
+    # An attempt can't continue without its RayJob, because KubeRay deletes its pods too.
     if is_deleted:
         message = "its RayJob was deleted by someone else"
         return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": _DELETED})
-    # While KubeRay is still working, its messages describe a temporary state.
+    # Until the RayJob has ended, its messages describe a temporary state.
     if rayjob is None or not is_at_end(scene):
         return None
     # A newer KubeRay may end a RayJob for a reason that this operator does not recognize.
@@ -269,19 +274,19 @@ def find_end(scene: Scene) -> Evidence | None:
 
 
 def is_complete(scene: Scene) -> bool:
-    """Return whether the driver completed, as reported by the driver or by KubeRay."""
+    """Return True if the driver completed, as reported by the driver or by KubeRay."""
     outcome = scene.status.outcome
-    # The driver's own report comes first: KubeRay may lose track of a job that ended well.
+    # Prefer the driver's own report: KubeRay may lose track of a job that ended successfully.
     if outcome is not None and outcome.exit_code is not None:
         return outcome.exit_code == 0
     return scene.rayjob is not None and scene.rayjob.job == "SUCCEEDED" and is_at_end(scene)
 
 
 def is_at_end(scene: Scene) -> bool:
-    """Return whether a job has ended; use Ray's status if a sidecar blocks KubeRay's.
+    """Return True if the RayJob has ended, or if only a sidecar keeps KubeRay from seeing its end.
 
-    A sidecar of the submitter (service mesh, logging) may never exit, and then the submitter's Job
-    never finishes. In that case Ray's job status is final.
+    A sidecar in the submitter pod (service mesh, logging) may never exit. Then the submitter's Job
+    never finishes, and Ray's own job status is final.
     """
     rayjob = scene.rayjob
     if rayjob is None:
@@ -291,7 +296,7 @@ def is_at_end(scene: Scene) -> bool:
 
 
 def _is_kept(pod: Pod) -> bool:
-    """Return whether the submitter has ended while a sidecar in its own pod still runs.
+    """Return True if the submitter has ended while a sidecar in its pod still runs.
 
     Init containers, including restartable ones, end with the pod and do not count.
     """
@@ -315,50 +320,51 @@ def read_outcome(status: AttemptStatus) -> Evidence | None:
 
 
 def read_late_outcome(scene: Scene) -> Evidence | None:
-    """Return the driver's late report, or None if the operator's own teardown caused it."""
+    """Return the driver's report as evidence, or None if the operator's teardown caused it."""
     outcome = read_outcome(scene.status)
     return None if outcome is None or is_by_teardown(scene, outcome.cause) else outcome
 
 
 def is_by_teardown(scene: Scene, cause: Cause) -> bool:
-    """Return whether the teardown of an ended attempt caused the end of its driver."""
+    """Return True if the teardown of an ended attempt may have caused the driver's end."""
     rayjob = scene.rayjob
     is_before = rayjob is not None and not rayjob.meta.is_deleting
-    # For an unexplained end, the teardown is a better explanation than none.
+    # If nothing else explains the end, use the driver's report even if the teardown caused it.
     is_unexplained = all(record.cause is Cause.UNKNOWN for record in scene.status.evidence)
     return cause in _BY_TEARDOWN and not is_before and not is_unexplained
 
 
 def read_progress(status: AttemptStatus, time: float | None) -> Progress | None:
-    """Return the progress in the driver's final report, or None if the report has no progress."""
+    """Return the progress in the driver's final report, or None to keep earlier progress."""
     outcome = status.outcome
-    # A killed driver does not report, so keep its earlier progress.
+    # A killed driver sends no final report.
     if outcome is None or outcome.sources is None:
         return None
     if outcome.sources.total is None and status.progress is not None:
-        return None  # keep the interrupted driver's earlier progress, which has more details
+        return None  # the earlier progress has more details than an interrupted driver's report
     return evolve(Progress.parse({**outcome.sources.to_json()}), time=time)
 
 
 def weigh(status: AttemptStatus) -> tuple[Evidence, ...]:
-    """Return the evidence that may name the cause.
+    """Return the evidence from which the cause is chosen.
 
-    A deleted RayJob explains a stop, but not an earlier failure. Loss of the head explains the end
-    of the driver better than loss of a worker.
+    Drop records that are less likely causes: losses of workers if the head was lost, and deletion
+    of the RayJob if the driver reported its own failure.
     """
     records = status.evidence
     if any(is_of(record, Role.HEAD) and record.cause in _OWN_LOSSES for record in records):
         records = tuple(record for record in records if not is_of(record, Role.WORKER))
     outcome = read_outcome(status)
-    # An interrupted driver has no cause of its own, so the deletion remains the cause.
+    # An interrupted driver reports no reason of its own, in which case the deletion is the cause.
     if outcome is not None and outcome.cause not in _BY_TEARDOWN:
         records = tuple(each for each in records if each.details.get("reason") != _DELETED)
     return tuple(record.evidence for record in records)
 
 
 def _is_deleted(scene: Scene) -> bool:
-    """Return whether the RayJob was deleted while the attempt was running."""
+    """Return True if the RayJob was deleted while the attempt was running."""
     if scene.rayjob is not None:
         return scene.rayjob.meta.is_deleting
-    # A freshly started API server may not serve KubeRay's kinds yet.
+    # An API server that just started may not serve KubeRay's kinds yet, so remaining pods mean that
+    # the RayJob may still exist.
     return scene.status.ray_job is not None and (scene.has_kuberay or not scene.pods)

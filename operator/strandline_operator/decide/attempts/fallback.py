@@ -1,7 +1,7 @@
-"""Fallback of the head and of groups from spot to on-demand nodes, for the rest of a run.
+"""Moves the head and worker groups from spot to on-demand nodes for the rest of a run.
 
-The counters are in the pipeline's status, so a restarted operator decides the same way. The module
-must not depend on the labels that distinguish the two kinds of nodes.
+The counters are in the pipeline's status, so a restarted operator makes the same decisions. This
+module must not depend on the labels that distinguish the two kinds of nodes.
 """
 
 from __future__ import annotations
@@ -32,32 +32,35 @@ from strandline_operator.decide.scene import Scene, is_head
 from strandline_operator.model.objects import Pod
 from strandline_operator.render.pods.spot import HEAD, list_fallbacks, list_spot
 
-# A node that is lost earlier has hardly advanced the run.
+# Seconds of work after which a group's wait for spot nodes starts over. A node that is lost earlier
+# has hardly advanced the run.
 WORKED_SECONDS = 300.0
 _TAKEN = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 
 
 def list_on_demand(spot: Iterable[SpotGroup]) -> tuple[str, ...]:
-    """Return the head and groups that currently use on-demand nodes."""
+    """Return the names of the pod groups (`head` or worker groups) that use on-demand nodes."""
     return tuple(group.name for group in spot if group.on_demand_since is not None)
 
 
 def find_fallback(scene: Scene) -> Evidence | None:
-    """Return the reason to end an attempt, without a failure, to move pods to on-demand nodes."""
+    """Return the reason to end an attempt so that the next one uses on-demand nodes, or None."""
     due = _list_due(scene)
     if not due:
         return None
     words = "; ".join(f"{name} {_describe_reason(reason)}" for name, reason in sorted(due.items()))
     message = f"{words}, so the next attempt uses on-demand nodes"
-    # The evidence lists the groups: the next attempt needs no other record to choose its nodes.
+    # Store the groups in the evidence, so that the next attempt can choose its nodes from this
+    # record alone.
     return Evidence(Cause.INTERRUPTED, message, NO_ROOM, due)
 
 
 def _list_due(scene: Scene) -> dict[str, str]:
-    """Return the head and groups that must leave spot nodes, each with its reason."""
+    """Return the pod groups that must leave spot nodes, each with the reason."""
     waits: dict[str, tuple[Pod, RoomFinding]] = {}
     for pod, finding in list_shortages(scene):
-        # A pod that never fits has another problem, such as a missing volume.
+        # Skip a pod that never fits: its problem, such as a missing volume, is not the spot
+        # capacity.
         if finding is not None and finding.kind is not RoomKind.NEVER_FITS:
             waits.setdefault(find_spot_group(pod), (pod, finding))
     groups = {group.name: group for group in scene.spot}
@@ -68,7 +71,7 @@ def _list_due(scene: Scene) -> dict[str, str]:
         limit = fallback.after_disruptions
         if name in scene.attempt.spec.on_demand:
             continue
-        # A running driver is not disturbed until its node is taken.
+        # Once the driver runs, do not interrupt it for past losses.
         if limit is not None and count >= limit and scene.status.running_time is None:
             due[name] = _describe_losses(count)
         elif name in waits and _is_over(scene, *waits[name], fallback, group.no_room_since):
@@ -79,14 +82,14 @@ def _list_due(scene: Scene) -> dict[str, str]:
 def _is_over(
     scene: Scene, pod: Pod, finding: RoomFinding, fallback: SpotFallback, clock: float | None
 ) -> bool:
-    """Return whether a pod has waited for a spot node for the configured time."""
+    """Return True if a pod has waited for a spot node longer than configured."""
     longest, since = fallback.after_no_room_seconds, find_wait_start(scene, pod)
     if longest is None:
         return False
-    # Allow extra time for a node that is starting, so that the node still finds its pod.
+    # Allow extra time while a node is starting, so that the pod can still use the node.
     if finding.kind is RoomKind.ON_ITS_WAY:
         longest += ON_ITS_WAY_SECONDS
-    # The clock of the run includes earlier attempts, so a retry does not restart the wait.
+    # The run's `no_room_since` includes earlier attempts, so a retry does not restart the wait.
     return scene.now - min(since, since if clock is None else clock) >= longest
 
 
@@ -99,13 +102,13 @@ def _describe_losses(count: int) -> str:
 
 
 def note_lost_heads(scene: Scene) -> Scene:
-    """Count the heads that lost their nodes before the driver started; KubeRay replaces them."""
+    """Count the heads that lost their nodes before the driver started. KubeRay replaces them."""
     status = scene.status
-    # Once the driver runs, a lost head ends the attempt, and `note_spot` counts the loss.
+    # Once the driver runs, losing the head ends the attempt, and `note_spot` counts the loss.
     if status.end_time is not None or status.running_time is not None:
         return scene
-    # Count in order of disappearance. The status records the last counted head, so that every loss
-    # counts once, even after a restart of the operator.
+    # Count in order of disappearance. The status records the last counted head, so that each loss
+    # is counted only once, even if the operator restarts.
     heads = filter(is_head, (*scene.gone_pods, *scene.pods))
     lost = [pod.meta.uid for pod in heads if pod.node and _is_taken(scene, pod)]
     new = lost[lost.index(status.lost_head) + 1 :] if status.lost_head in lost else lost
@@ -116,7 +119,7 @@ def note_lost_heads(scene: Scene) -> Scene:
 
 
 def describe_lost_start(scene: Scene, longest: float) -> Evidence | None:
-    """Describe a late start that was caused by lost nodes of heads; None if no node was lost."""
+    """Explain a late start by heads that lost their nodes. Return None if no head did."""
     if not scene.status.start_losses:
         return None
     losses = _describe_losses(scene.status.start_losses)
@@ -131,10 +134,10 @@ def _is_taken(scene: Scene, pod: Pod) -> bool:
 
 
 def time_shortages(scene: Scene, spot: Iterable[SpotGroup]) -> tuple[SpotGroup, ...]:
-    """Return the spot usage of a run, updated with the time since which pods lack spot nodes.
+    """Return the run's spot usage, with the time since which each group has lacked spot nodes.
 
-    The time is reset only once a pod has worked for a while: neither a node that is lost before,
-    nor the end of an attempt resets it.
+    The time is reset only once a pod of the group has worked for a while. Losing a node before, or
+    the end of an attempt, does not reset the time.
     """
     groups = {group.name: group for group in spot}
     seeking: dict[str, float] = {}
@@ -150,11 +153,11 @@ def time_shortages(scene: Scene, spot: Iterable[SpotGroup]) -> tuple[SpotGroup, 
 
 
 def _is_at_work(scene: Scene, name: str) -> bool:
-    """Return whether the head, or a worker of a group, has worked for a while."""
+    """Return True if the head, or a worker of the group, has worked for a while."""
     running_time = scene.status.running_time
     if running_time is None or scene.now - running_time < WORKED_SECONDS:
         return False
-    # The driver is running, so its head exists.
+    # A running driver implies a running head.
     return name == HEAD or any(
         find_group(pod) == name and pod.phase == "Running" and _has_lasted(scene, pod)
         for pod in scene.pods
@@ -163,7 +166,7 @@ def _is_at_work(scene: Scene, name: str) -> bool:
 
 def _has_lasted(scene: Scene, pod: Pod) -> bool:
     starts = [each.started for each in pod.containers if each.started is not None]
-    # A kubelet may omit the start time; the pod's phase is then sufficient.
+    # A kubelet may omit the start time. In that case, rely on the pod's phase.
     return not starts or scene.now - max(starts) >= WORKED_SECONDS
 
 
@@ -174,7 +177,7 @@ def note_spot(
     status: AttemptStatus,
     now: float,
 ) -> tuple[SpotGroup, ...]:
-    """Return the spot usage of a run, updated with another ended attempt.
+    """Return the run's spot usage, updated with another ended attempt.
 
     Args:
         spot: usage before the attempt ended.
@@ -192,7 +195,7 @@ def note_spot(
             groups[name] = _leave(groups[name], reason, now)
     left = [record.details for record in status.evidence if record.source == NO_ROOM]
     for name, why in (each for details in left for each in details.items()):
-        # An edit may have removed the group or its spot setting since.
+        # The user may have removed the group, or its spot setting, in the meantime.
         if name in list_spot(ray):
             spot_group = groups.get(name) or SpotGroup(name=name)
             groups[name] = _leave(spot_group, str(why), now)
@@ -217,9 +220,9 @@ def _leave(group: SpotGroup, reason: str, now: float) -> SpotGroup:
 
 
 def _count_taken(ray: RayCluster, attempt: AttemptSpec, status: AttemptStatus) -> dict[str, int]:
-    """Return how many spot nodes an attempt lost, by group; only losses with consequences count."""
+    """Count the lost spot nodes by group. Only losses that affected the attempt count."""
     counts = {} if HEAD in attempt.on_demand else {HEAD: status.start_losses or 0}
-    # Avoid counting the loss twice: a loss before the driver's start is already in `start_losses`.
+    # A loss before the driver's start is already in `start_losses`, so do not count it again.
     has_run = status.running_time is not None or not status.start_losses
     group = _find_taken(attempt, status) if has_run else ""
     counts[group] = counts.get(group, 0) + 1
@@ -227,14 +230,14 @@ def _count_taken(ray: RayCluster, attempt: AttemptSpec, status: AttemptStatus) -
 
 
 def _find_taken(attempt: AttemptSpec, status: AttemptStatus) -> str:
-    """Return the group whose lost spot node ended the attempt; empty if no such loss did."""
+    """Return the group whose lost spot node ended the attempt, or empty if no loss ended it."""
     records = [record for record in status.evidence if record.cause in _TAKEN]
     # An interrupted driver reports only the signal, so look for a lost node in the evidence.
     if status.cause not in _TAKEN and not (status.cause is Cause.INTERRUPTED and records):
         return ""
     group_names = [_name_group(record.details) for record in records]
-    # Loss of the head explains the end better than loss of workers. Evidence without a group refers
-    # to the head.
+    # A lost head explains the end better than lost workers. Evidence without a group is about the
+    # head.
     group = HEAD if HEAD in group_names or not any(group_names) else next(filter(None, group_names))
     return "" if group in attempt.on_demand else group
 

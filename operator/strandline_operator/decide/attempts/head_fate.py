@@ -1,4 +1,4 @@
-"""Fate of the head, for an end without a better explanation."""
+"""Explains the end of an attempt by what happened to the head pod, if no better evidence exists."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from strandline_operator.decide.evidence.rayjobs import is_lost
 from strandline_operator.decide.scene import Scene, find_lost_node, is_head
 from strandline_operator.render.order import Role
 
-# Causes that explain nothing; a lost node does.
+# Causes that do not explain an end, unlike a lost node.
 _VAGUE = frozenset({Cause.UNKNOWN, Cause.STALLED, Cause.SUBMISSION_FAILED})
-# Node controllers need some minutes to detect a lost machine.
+# Seconds to wait for the loss of a machine to be detected, which takes node controllers minutes.
 _NODE_GONE = 600.0
 
 
 def explain_by_head(scene: Scene) -> Evidence | None:
-    """Explain an end by the fate of the head, or return None if better evidence exists."""
+    """Explain an end by what happened to the head. Return None if better evidence exists."""
     status = scene.status
-    # The driver's own report explains its end better than the head's fate.
+    # The driver's own report explains its end better.
     if status.outcome is not None or status.end_time is None:
         return None
     explained = [
@@ -28,31 +28,33 @@ def explain_by_head(scene: Scene) -> Evidence | None:
         for record in status.evidence
         if record.cause not in _VAGUE and not is_of(record, Role.WORKER)
     ]
-    # A named cause explains more than a missing pod, unless the cause only repeats that the driver
+    # Any other evidence with a specific cause is better, unless it merely repeats that the driver
     # is gone.
     if not all(map(_is_echo, explained)):
         return None
     evidence = _find_silent_node(scene, status.end_time) or _find_vanished_node(scene)
-    # A lost node explains even an exit code, but a missing head alone does not.
+    # A lost node can explain even an exit code. A missing head counts only without other evidence.
     return evidence or (None if explained else _find_taken_head(scene) or _find_unseen_head(scene))
 
 
 def _is_echo(record: EvidenceRecord) -> bool:
-    """Return whether evidence is only a reaction of KubeRay or a kubelet to a driver's end.
+    """Return True if evidence is only KubeRay's or a kubelet's reaction to a driver's end.
 
-    A driver that is killed together with its node also leaves an exit code.
+    A driver that is killed together with its node leaves an exit code, too.
     """
     is_vague = record.cause in {Cause.APPLICATION_ERROR, Cause.KILLED}
     return is_vague and record.source in {"rayjob", "pod"}
 
 
 def _find_vanished_node(scene: Scene) -> Evidence | None:
-    """Return a head that was not being deleted while its node was lost or taken.
+    """Return evidence of a head that was not being deleted while its node was lost or removed.
 
-    The loss may appear late. The operator's own teardown deletes a head, but never its node.
+    The loss may become visible late. The operator's own teardown deletes a head, but never its
+    node.
     """
     end_time = scene.status.end_time
-    # A node that is removed while a failed attempt is on hold did not end the attempt.
+    # A node that is removed much later, while the failed attempt is on hold, did not end the
+    # attempt.
     if end_time is None or scene.now > end_time + _NODE_GONE:
         return None
     for pod in filter(is_head, scene.all_pods):
@@ -65,18 +67,19 @@ def _find_vanished_node(scene: Scene) -> Evidence | None:
 def _find_silent_node(scene: Scene, end_time: float) -> Evidence | None:
     for pod in filter(is_head, scene.all_pods):
         evidence, node = find_lost_node(pod, scene.nodes, scene.marks), scene.nodes.get(pod.node)
-        # A node that stopped responding during the operator's own teardown did not end the attempt.
+        # A node that stopped responding only after the end, during the teardown, did not end the
+        # attempt.
         if evidence and node and (node.since is None or node.since <= end_time):
             return evidence
     return None
 
 
 def _find_taken_head(scene: Scene) -> Evidence | None:
-    """Return a head that disappeared before its containers ended, so no kubelet deleted the head.
+    """Return evidence of a head that disappeared before its containers ended, as if by force.
 
     A teardown by the operator or KubeRay would have respected the grace period.
     """
-    # Deleting the RayJob deletes its pods, so a missing head proves nothing.
+    # Deleting a RayJob deletes its pods, so a missing head then proves nothing.
     if scene.rayjob is None or scene.rayjob.meta.is_deleting:
         return None
     losses = (record for record in list_losses(scene) if may_explain(scene, record))
@@ -85,14 +88,14 @@ def _find_taken_head(scene: Scene) -> Evidence | None:
 
 
 def _find_unseen_head(scene: Scene) -> Evidence | None:
-    """Return a head that disappeared while neither KubeRay nor the operator was running.
+    """Return evidence of a head that disappeared while neither KubeRay nor the operator ran.
 
-    No driver reported a failure, and a head does not disappear by itself.
+    No driver reported a failure, and a head does not disappear on its own.
     """
     is_there = any(map(is_head, scene.all_pods)) or any(
         is_of(record, Role.HEAD) for record in scene.status.losses
     )
-    # Deleting a cluster, by TTL or by hand, also deletes its head.
+    # Deleting a cluster, manually or because its TTL expired, also deletes its head.
     has_cluster = any(not cluster.meta.is_deleting for cluster in scene.clusters)
     if is_there or not has_cluster or scene.rayjob is None or not is_lost(scene.rayjob):
         return None

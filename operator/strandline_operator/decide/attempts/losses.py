@@ -1,7 +1,7 @@
-"""Pod losses, recorded while an attempt runs: a restarted operator reaches the same verdict.
+"""Records pod losses while an attempt runs, so a restarted operator reaches the same conclusions.
 
-Each record has the time of the event, the pod's uid, and whether the run continued afterwards. The
-module must not depend on the final cause.
+Each record has the time of the event, the pod's uid, and the time at which the run had absorbed the
+loss, that is, continued despite the loss. This module must not depend on the final cause.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.objects import Pod
 from strandline_operator.render.order import Role
 
-# Ray detects the loss of a node within a minute, and dependent calls fail soon afterwards.
+# Maximum seconds between a loss and the end that it caused. Ray detects a lost node within a
+# minute, and dependent calls fail soon afterwards.
 _WINDOW = 120.0
-# A kubelet that shuts down first ends the containers, and then reports the reason.
+# Seconds by which the record of a lost head may be later than the driver's end: a kubelet that
+# shuts down first ends the containers, and then reports the reason.
 _HEAD_SLACK = 30.0
 # Reasons in records of a head that disappeared without a known cause.
 BY_FORCE, DELETED, GONE = "PodDeletedByForce", "PodDeleted", "PodGone"
 _NAMELESS = frozenset({BY_FORCE, DELETED, GONE})
 DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
-# Losses of workers that are counted and reported.
+# Causes of worker losses that are counted and reported.
 _COUNTED = DISRUPTIONS | {Cause.OOM_KILLED}
-# Precision with which a disruption names its origin; all other reasons are the most precise.
+# How precisely each disruption names its origin. Reasons that are not listed are the most precise.
 _RANKS: dict[str, int] = {
     Disruption.POD_EVICTED: 0,
     Disruption.NODE_TAINTED: 0,
@@ -39,20 +41,20 @@ _RANKS: dict[str, int] = {
 
 
 def note_losses(scene: Scene) -> Scene:
-    """Record the losses of a running attempt, and which recorded losses it absorbed."""
-    # After the end, pods disappear because of the teardown.
+    """Record new losses of a running attempt, and which recorded losses it has absorbed."""
+    # After the end, pods disappear because of the teardown, so record nothing.
     if scene.status.end_time is not None:
         return scene
     stored = len(scene.status.losses)
     records = _merge(scene)
-    # New records are not settled yet: absorbing a loss requires progress after the loss.
+    # A loss can only be absorbed by progress after the loss, so skip new records.
     settled = [_settle(scene, record) for record in records[:stored]]
     losses = _bound([*settled, *records[stored:]])
     return scene.with_status(evolve(scene.status, losses=losses))
 
 
 def list_losses(scene: Scene) -> list[EvidenceRecord]:
-    """Return the recorded losses, and losses of pods that were observed after the end."""
+    """Return the recorded losses, and losses that only pods show so far."""
     return _merge(scene)
 
 
@@ -68,7 +70,7 @@ def list_new_losses(before: AttemptStatus, after: AttemptStatus) -> list[Evidenc
 
 
 def list_unabsorbed(status: AttemptStatus) -> list[EvidenceRecord]:
-    """Return the recorded worker losses after which the run has not continued yet."""
+    """Return the recorded worker losses that the run has not absorbed yet."""
     return [
         record
         for record in status.losses
@@ -77,7 +79,7 @@ def list_unabsorbed(status: AttemptStatus) -> list[EvidenceRecord]:
 
 
 def find_lost_heads(status: AttemptStatus) -> list[EvidenceRecord]:
-    """Return the records of heads that were lost after the driver's start."""
+    """Return the recorded losses of heads that the run has not absorbed."""
     return [
         record
         for record in status.losses
@@ -86,37 +88,38 @@ def find_lost_heads(status: AttemptStatus) -> list[EvidenceRecord]:
 
 
 def is_of(record: EvidenceRecord, role: Role) -> bool:
-    """Return whether a record concerns a pod of that role."""
+    """Return True if a record concerns a pod of the given role."""
     return record.details.get("role") == role
 
 
 def is_nameless(record: EvidenceRecord) -> bool:
-    """Return whether a record only states that a head is gone."""
+    """Return True if a record only states that a head is terminating or gone, without a cause."""
     return record.details.get("reason") in _NAMELESS
 
 
 def may_explain(scene: Scene, record: EvidenceRecord) -> bool:
-    """Return whether a loss can have caused the end: close in time, and not absorbed."""
+    """Return True if a loss may have caused the end: it was shortly before, and not absorbed."""
     status, time, settle = scene.status, record.time, scene.limits.settle
     if time is None or status.end_time is None:
         return False
     stopped = find_stop_time(status)
-    # A driver runs without its submitter until KubeRay detects the loss and fails the RayJob.
+    # Losing the submitter does not stop the driver until KubeRay detects the loss and fails the
+    # RayJob, so do not require that the loss is close to the end.
     if is_of(record, Role.SUBMITTER) and any(map(_blames_submitter, status.evidence)):
         return time <= stopped + settle
     # The run continued after this loss, so the loss did not end the run.
     if record.absorbed_time is not None:
         return False
-    # containerd reports a kill for memory late, even during the teardown.
+    # containerd reports an out-of-memory kill late, even during the teardown.
     is_late = record.cause is Cause.OOM_KILLED
     is_close = time >= stopped - _WINDOW
     if is_of(record, Role.HEAD):
-        # A head that disappears later was removed by the teardown.
+        # If a head disappeared later than this, the teardown removed it.
         is_before = time <= min(status.end_time + settle, stopped + _HEAD_SLACK)
-        # A driver ends with its head, even if the loss of the head is noticed late.
+        # A running driver always ends with its head, even if the loss was noticed late.
         is_close = is_close or status.running_time is not None
         return is_close and (is_before or is_late)
-    # A stalled driver does not answer, and the loss of a worker would not prevent an answer.
+    # If the driver stalled, no worker's loss is to blame: a driver without workers still responds.
     if any(each.cause is Cause.STALLED and each.source == "deadline" for each in status.evidence):
         return False
     return is_close and (time <= stopped + settle or is_late)
@@ -127,7 +130,7 @@ def _blames_submitter(record: EvidenceRecord) -> bool:
 
 
 def is_recent(scene: Scene) -> bool:
-    """Return whether undated evidence is recent enough to be related to the end."""
+    """Return True if undated evidence is recent enough to be related to the end."""
     end_time = scene.status.end_time
     if end_time is None:
         return False
@@ -136,26 +139,26 @@ def is_recent(scene: Scene) -> bool:
 
 
 def find_stop_time(status: AttemptStatus) -> float:
-    """Return when the driver of an ended attempt stopped, as reported or else as observed."""
-    assert status.end_time is not None  # callers judge ended attempts only
+    """Return when the driver of an ended attempt stopped, as reported, or else as observed."""
+    assert status.end_time is not None  # callers pass only ended attempts
     return min(status.end_time, status.driver_end_time or status.end_time)
 
 
 def find_newest_head(scene: Scene) -> Pod | None:
-    """Return the newest head, or the last state of a deleted one."""
+    """Return the newest head pod, or its last state if it is gone."""
     heads = [pod for pod in (*scene.gone_pods, *scene.pods) if is_head(pod)]
-    # If several heads lack a creation time, the last one is the newest.
+    # If no head has a creation time, prefer the last in the list.
     return max(reversed(heads), key=lambda pod: (not pod.is_gone, pod.meta.created), default=None)
 
 
 def is_vaguer(former: Evidence, item: Evidence) -> bool:
-    """Return whether recorded evidence lacks an origin or a reason that new evidence has."""
+    """Return True if new evidence has an origin or a reason that the recorded evidence lacks."""
     before, after = (_RANKS.get(str(each.details.get("reason")), 2) for each in (former, item))
     return before < after or item.message.startswith(f"{former.message}: ")
 
 
 def _merge(scene: Scene) -> list[EvidenceRecord]:
-    """Return the recorded losses in order, followed by new ones."""
+    """Return the recorded losses in order, followed by new losses."""
     records = list(scene.status.losses)
     for item in _list_sightings(scene):
         index = next((i for i, each in enumerate(records) if _is_same(each, item)), None)
@@ -170,7 +173,7 @@ def _merge(scene: Scene) -> list[EvidenceRecord]:
 
 
 def _list_sightings(scene: Scene) -> Iterator[Evidence]:
-    """Yield the losses that pods report; for heads, only those of the newest head."""
+    """Yield the losses that pods show; for heads, only losses of the newest head."""
     head = find_newest_head(scene)
     for pod in scene.all_pods:
         if not is_head(pod):
@@ -182,9 +185,10 @@ def _list_sightings(scene: Scene) -> Iterator[Evidence]:
 
 
 def _describe_going(head: Pod) -> Iterator[Evidence]:
-    """Yield that a head is terminating or gone, even without a known cause."""
+    """Yield evidence that a head is terminating or gone, even if the cause is unknown."""
     details = {"pod": head.meta.name, "podUid": head.meta.uid, "role": Role.HEAD.value}
-    # A kubelet that terminates a pod records the end of each container.
+    # A kubelet that terminates a pod records the end of each container, so without such a record,
+    # the pod was force-deleted.
     is_cut = head.phase == "Running" and not any(each.ends for each in head.containers)
     if head.is_gone and is_cut:
         message = f"the head pod {head.meta.name} was deleted by force"
@@ -198,20 +202,20 @@ def _describe_going(head: Pod) -> Iterator[Evidence]:
 
 
 def _is_same(record: EvidenceRecord, item: Evidence) -> bool:
-    """Return whether a loss is already recorded; a container may end repeatedly."""
+    """Return True if a record and an item are the same loss. A container may end repeatedly."""
     former = record.evidence
     if (former.cause, _name_pod(former)) != (item.cause, _name_pod(item)):
         return False
     if former.details.get("container") != item.details.get("container"):
         return False
-    # The record's time may differ from the container's, because the node's clock may be wrong.
+    # Compare the containers' end times, not the record's time, which uses another clock.
     ends = {former.details.get("finishedAt"), item.details.get("finishedAt")}
     return len(ends - {None}) <= 1
 
 
 def _is_forgotten(losses: tuple[EvidenceRecord, ...], item: Evidence) -> bool:
-    """Return whether a loss may have been recorded earlier and then displaced by newer records."""
-    # Nothing was displaced from a short list, and workers never displace a head.
+    """Return True if newer records may have displaced an earlier record of this loss."""
+    # A list that is not full has lost no records, and records of workers never displace a head's.
     if len(losses) < MAX_EVIDENCE or item.details.get("role") == Role.HEAD:
         return False
     newest = max(record.time or 0.0 for record in losses)
@@ -241,24 +245,26 @@ def _is_absorbed(scene: Scene, record: EvidenceRecord) -> bool:
 
 
 def _is_head_well(scene: Scene, record: EvidenceRecord) -> bool:
-    """Return whether a head survived a disruption, or was replaced before its driver started."""
+    """Return True if a head survived a disruption, or was replaced before its driver started."""
     uid, was_absorbed = _name_pod(record.evidence), record.absorbed_time is not None
     heads = [pod for pod in scene.pods if is_head(pod) and _is_up(pod)]
     same = next((pod for pod in heads if pod.meta.uid == uid), None)
     if same is not None:
-        # A refused eviction leaves a mark on a pod that keeps running.
+        # A rejected eviction leaves a mark on a pod that keeps running.
         return was_absorbed or _has_progressed(scene) or _is_spared(scene, same, record)
     begun = scene.status.running_time
-    # The present head existed when the driver started, so no work was lost with its predecessor.
+    # The current head already existed when the driver started, so no work was lost with the
+    # previous head.
     if any(begun is None or pod.meta.created <= begun for pod in heads):
         return True
-    # A terminating head did not survive after all, but a replaced head stays replaced.
+    # If the lost head is still the newest, it is terminating and did not survive after all. If
+    # there is a newer head, the replaced head stays absorbed.
     newest = find_newest_head(scene)
     return was_absorbed and (newest is None or newest.meta.uid != uid)
 
 
 def _is_spared(scene: Scene, pod: Pod, record: EvidenceRecord) -> bool:
-    """Return whether a disruption of a pod was withdrawn before the pod was deleted."""
+    """Return True if a disruption of a pod was withdrawn before the pod was deleted."""
     if pod.meta.uid != record.details.get("podUid") or not _is_up(pod):
         return False
     return not any(_is_same(record, item) for item in scene.read_pod(pod))
@@ -269,7 +275,7 @@ def _is_up(pod: Pod) -> bool:
 
 
 def _has_progressed(scene: Scene) -> bool:
-    """Return whether the driver reports more work than in the last written status."""
+    """Return True if the driver reports more finished work than the last written status."""
     before = scene.attempt.status.progress
     after = scene.driver.progress if scene.driver is not None else None
     return after is not None and _count_settled(after) > _count_settled(before)
@@ -282,11 +288,11 @@ def _count_settled(progress: Progress | None) -> int:
 
 
 def _replaces(pod: Pod, record: EvidenceRecord) -> bool:
-    """Return whether a replacement pod or the next container became ready after the loss."""
+    """Return True if a replacement pod or container became ready after the loss."""
     if not _is_up(pod) or not pod.is_ready:
         return False
     details, group = record.details, pod.meta.labels.get(GROUP_LABEL, role_of(pod))
-    # The pod itself survived, so check whether the lost container was restarted.
+    # The lost pod itself still exists, so check whether the lost container was restarted.
     if pod.meta.uid == details.get("podUid"):
         name = details.get("container")
         return any(each.name == name and each.is_running for each in pod.containers)
@@ -295,7 +301,10 @@ def _replaces(pod: Pod, record: EvidenceRecord) -> bool:
 
 
 def _bound(records: list[EvidenceRecord]) -> tuple[EvidenceRecord, ...]:
-    """Return the records by time; if too many, drop absorbed losses and old worker losses first."""
+    """Sort the records by time, and drop the least important if there are too many.
+
+    Absorbed losses are dropped first, then losses of workers, oldest first.
+    """
 
     def rank(record: EvidenceRecord) -> tuple[bool, bool, float]:
         return record.absorbed_time is None, is_of(record, Role.HEAD), record.time or 0.0

@@ -1,6 +1,6 @@
-"""Observations of an attempt in a pass: start, driver, capacity, and outcome, kept in its status.
+"""Records a pass's observations of an attempt in its status: start, driver, capacity, and outcome.
 
-The module must not depend on the effects of an observation, such as the end of the attempt.
+This module must not depend on what follows from an observation, such as the end of the attempt.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def _note_rayjob(scene: Scene) -> Scene:
         return scene
     start_time = status.start_time or _date_rayjob(rayjob, scene.now)
     if status.phase is AttemptPhase.QUEUED and not scene.is_queued:
-        start_time = scene.now  # time in a queue does not count
-    # Time does not count either while a lost node held the volume.
+        start_time = scene.now  # time in a queue does not count toward deadlines
+    # Time in which a lost node held the volume does not count toward deadlines either.
     if is_let_go(scene):
         start_time = scene.now
     is_begun = rayjob.deployment == "Running" and rayjob.job
@@ -65,7 +65,7 @@ def _note_rayjob(scene: Scene) -> Scene:
 def _date_rayjob(rayjob: RayJob, now: float) -> float:
     """Return the creation time of a newly observed RayJob, by the operator's clock.
 
-    The RayJob itself is dated by the API server's clock, which may differ. All timers
+    The RayJob's own timestamp comes from the API server's clock, which may differ, but all timers
     use the operator's clock.
     """
     created = rayjob.meta.created
@@ -73,23 +73,24 @@ def _date_rayjob(rayjob: RayJob, now: float) -> float:
 
 
 def _note_room(scene: Scene) -> Scene:
-    """Record since when pods lack capacity; like time in a queue, it does not count."""
+    """Record since when pods have lacked capacity. This time does not count as a slow start."""
     status = scene.status
     # An ended attempt keeps the record of its pods' wait.
     if status.end_time is not None:
         return scene
     waits = find_waits(scene)
     is_over = bool(status.no_room_since) and not waits and status.running_time is None
-    # A deadline for the start also covers the wait for capacity.
+    # An explicit start deadline includes the wait for capacity.
     is_free = is_over and scene.spec.deadlines.pre_running_seconds is None
     start_time = _skip_wait(status, scene.now) if is_free else status.start_time
     return scene.with_status(evolve(status, no_room_since=waits, start_time=start_time))
 
 
 def _skip_wait(status: AttemptStatus, now: float) -> float:
-    """Return the start time of an attempt, shifted by a finished wait for capacity.
+    """Return an attempt's start time, moved forward by a finished wait for capacity.
 
-    Time with a node counts. Otherwise a start could take forever if nodes come and go.
+    Time during which pods have nodes counts. Otherwise, a start could take forever if nodes come
+    and go.
     """
     waited = now - min(status.no_room_since.values())
     return min(now, (status.start_time or now) + waited)
@@ -99,7 +100,7 @@ def _note_driver(scene: Scene) -> Scene:
     driver, status = scene.driver, scene.status
     if driver is None:
         return scene
-    # A driver that answers is running, even if KubeRay reports that later.
+    # A driver that responds is running, even if KubeRay reports that only later.
     is_reported = driver.progress is not None
     return scene.with_status(
         evolve(
@@ -128,16 +129,16 @@ def _note_outcome(scene: Scene, outcome: DriverOutcome) -> Scene:
 
 
 def _is_new(scene: Scene, item: Evidence) -> bool:
-    """Return whether an item of the driver's outcome is new evidence.
+    """Return True if an item of the driver's outcome is new evidence.
 
-    Compare without the pod's details, because the pod may have been forgotten since.
+    Compare without details about the pod, because the operator may have forgotten the pod since.
     """
     status = scene.attempt.status
     outcome = (item.cause, item.source, EvidenceRecord.from_evidence(item).message)
     is_known = any(
         (record.cause, record.source, record.message) == outcome for record in status.evidence
     )
-    # The operator's own deletion interrupts the driver; its report then explains no end.
+    # If the operator's own deletion interrupted the driver, the driver's report explains no end.
     is_late = status.end_time is not None and is_by_teardown(scene, item.cause)
     return not is_known and not is_late
 

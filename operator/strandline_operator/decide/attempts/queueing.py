@@ -1,4 +1,4 @@
-"""Effects of a queue on an attempt: a wait, a suspension, or a permanent rejection."""
+"""Determines how a queue affects an attempt: a wait, a suspension, or a permanent rejection."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _BARE = "was suspended while its driver ran"
 
 
 def find_suspension(scene: Scene) -> Evidence | None:
-    """Return the suspension of a running driver, which ends the attempt.
+    """Return evidence that a queue suspended the running attempt, which ends the attempt.
 
-    The suspension has ended the driver, and KubeRay would start the driver again.
+    The suspension has ended the driver, and KubeRay would start another driver in the same attempt.
     """
     rayjob = scene.rayjob
-    # A queue may suspend a job that has not started as often as necessary.
+    # A queue may suspend a job any number of times before the driver starts.
     if rayjob is None or scene.status.running_time is None:
         return None
     if rayjob.deployment not in SUSPENDED:
@@ -33,9 +33,9 @@ def find_suspension(scene: Scene) -> Evidence | None:
 
 
 def explain_suspension(scene: Scene) -> Iterator[Evidence]:
-    """Yield the suspension of an ended attempt again.
+    """Yield the evidence of a suspension again, with the reason if it is known by now.
 
-    The event with the reason of the suspension may arrive late.
+    The event with the reason may arrive after the attempt has ended.
     """
     evidence, rayjob = _recall_suspension(scene.status), scene.status.ray_job
     if evidence is not None and rayjob is not None:
@@ -44,12 +44,12 @@ def explain_suspension(scene: Scene) -> Iterator[Evidence]:
 
 
 def was_suspended(status: AttemptStatus) -> bool:
-    """Return whether the RayJob was suspended while running, as a queue does."""
+    """Return True if the RayJob was suspended while the driver was running."""
     return _recall_suspension(status) is not None
 
 
 def is_suspension_unexplained(status: AttemptStatus) -> bool:
-    """Return whether the attempt was suspended for a reason that is still unknown."""
+    """Return True if the attempt was suspended for a reason that is still unknown."""
     evidence = _recall_suspension(status)
     return evidence is not None and evidence.message.endswith(_BARE)
 
@@ -71,7 +71,7 @@ def find_queue_obstacle(scene: Scene) -> Block | None:
     if rayjob is None:
         return None
     holder = find_holder(rayjob.meta)
-    # No other sign shows that a queue can never run an attempt.
+    # Report this first, because nothing else shows that a queue can never admit an attempt.
     misfit = holder.explain_misfit(rayjob, is_queued=scene.is_queued)
     if misfit:
         return Block(Reason.QUEUE_UNFIT, misfit)

@@ -1,8 +1,8 @@
-"""Silent drivers: when to report an unreachable driver, and when to end its attempt.
+"""Decides when to report a driver that does not respond, and when to end its attempt.
 
-Only silence observed by this operator process counts: a driver that answered before an outage of
-the operator was not silent during the outage. A driver that answers is alive; the parent process of
-the driver judges whether the driver makes progress.
+Only silence that this operator process observed counts: the operator's own downtime is not a
+silence of the driver. A driver that responds is alive; the driver's parent process decides whether
+the driver makes progress.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from strandline_operator.model.view import Silence
 
 
 def find_stall(scene: Scene) -> Evidence | None:
-    """Return a driver that was silent for too long; skip drivers that never answered."""
+    """Return evidence of a driver that has not responded for too long, or None."""
     silence = _find_silence(scene)
     longest = scene.spec.deadlines.stall_seconds
-    # A driver that never answered may be isolated on purpose, for example by a network policy.
+    # Ignore a driver that never responded: a network policy may isolate it on purpose.
     if scene.status.progress is None or not silence.is_longer_than(longest):
         return None
     message = f"the driver did not answer for {silence.seconds:.0f} s: {_describe_way(scene)}"
@@ -29,11 +29,11 @@ def find_stall(scene: Scene) -> Evidence | None:
 
 def find_silence(scene: Scene) -> Block | None:
     """Report an unreachable driver before its silence ends the attempt."""
-    # A single lost packet does not count as silence, and an ended driver need not answer.
+    # Ignore a single lost packet, and an ended driver, which need not respond.
     if scene.status.end_time is not None or not _find_silence(scene).is_lasting:
         return None
     longest = scene.spec.deadlines.stall_seconds
-    # Keep the message constant during a silence: otherwise each pass would write the status.
+    # Keep the message constant during a silence. Otherwise, each pass would write the status.
     then = "the attempt continues"
     if scene.status.progress is not None:
         then = f"after {longest:g} s without an answer the attempt ends as Stalled"
@@ -41,12 +41,12 @@ def find_silence(scene: Scene) -> Block | None:
 
 
 def _find_silence(scene: Scene) -> Silence:
-    """Return the relevant silence; empty if KubeRay reports that the driver ended."""
+    """Return the driver's silence, or an empty silence if the driver is not running."""
     return scene.driver.silence if scene.driver and scene.is_running else Silence()
 
 
 def _describe_way(scene: Scene) -> str:
-    """Describe where to look: at the head's pod, or at the network path to it."""
+    """Describe where to look for the problem: at the head pod, or at the network path to it."""
     head = next(filter(is_head, scene.pods), None)
     if head is None:
         return "there is no head pod"

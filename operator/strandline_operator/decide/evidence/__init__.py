@@ -1,1 +1,1 @@
-"""Evidence of an end, or of a coming loss, from a pod, its node, and a RayJob."""
+"""Reads evidence of an end, or of an imminent loss, from a pod, its node, and a RayJob."""

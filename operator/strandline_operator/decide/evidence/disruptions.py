@@ -1,8 +1,8 @@
-"""Disruptions: why a pod lost its node, read from the pod and from the marks of its node.
+"""Determines why a pod lost its node, from the pod and from the marks of its node.
 
 A pod reports how it was removed: eviction, shutdown, a taint, or garbage collection. Only the node
-records who removed the pod. Both together determine a kind in the contract's list. The module must
-not depend on the effects of a disruption, nor on the time at which nodes are read.
+shows who removed the pod. Both together determine a `Disruption` of the API contract. This module
+must not depend on what follows from a disruption, or on when nodes are read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHORTAGE = re.compile(r"low on resource: \[?([\w./-]+)|had condition: \[?(\w+)"
 _SHUTTING = re.compile(r"node shutdown|node is shutting", re.IGNORECASE)
 _CRITICAL = re.compile(r"preempted by kubelet|to admit critical pod", re.IGNORECASE)
 _OUT_OF_SERVICE = re.compile(r"out[- ]of[- ]service", re.IGNORECASE)
-# Messages of containerd, CRI-O, and Docker.
+# Messages of containerd, CRI-O, and Docker if a container's name is still in use.
 _RESERVED = re.compile(
     r"failed to reserve (?:container|sandbox) name|is reserved for|error reserving \w+ name"
     r"|name is reserved|container name \S+ is already in use",
@@ -56,7 +56,7 @@ _RESOURCES = {
 }
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 SHUTDOWN_REASONS = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
-# Reasons of pods that a kubelet rejects, in addition to `OutOf` with the name of a resource.
+# Reasons with which a kubelet rejects pods, in addition to `OutOf` with the name of a resource.
 REJECTIONS = frozenset(
     {
         "NodeAffinity",
@@ -76,19 +76,19 @@ REJECTIONS = frozenset(
 )
 _OUT_OF = "OutOf"
 _BY_API = "EvictionByEvictionAPI"
-_BY_SCHEDULER = "Preemption"  # `PreemptionByScheduler`, formerly `PreemptionByKubeScheduler`
+_BY_SCHEDULER = "Preemption"  # prefix of the current and the former condition
 _BY_TAINT, _BY_GC, _BY_KUBELET = (
     "DeletionByTaintManager",
     "DeletionByPodGC",
     "TerminationByKubelet",
 )
-# Written by containerd and the kubelet for a container that was lost in a restart.
+# Reason that containerd and the kubelet write for a container that was lost in a restart.
 LOST_CONTAINER = "ContainerStatusUnknown"
 _LOST_BY_RUNTIME, _LOST_CODE = "Unknown", 255
 _AGAIN = "Failed, then again Pending"
-# Marks of a missing or silent node, which don't prove that a program or person took the node.
+# Marks of a missing or unresponsive node, which don't prove that a program or person removed it.
 _ABSENCES = frozenset({GONE.name, DELETION.name, DIED.name})
-# Reasons in Karpenter's events about a pod that it evicts or a node that it terminates.
+# Patterns of Karpenter's reasons, in events about an evicted pod or a terminated node.
 _KARPENTER_WHY = (
     (re.compile(r"underutilized|empty|consolidat", re.IGNORECASE), Disruption.NODE_CONSOLIDATED),
     (re.compile(r"drift", re.IGNORECASE), Disruption.NODE_DRIFTED),
@@ -106,13 +106,14 @@ class PodDisruption:
     """Disruption of a pod.
 
     Attributes:
-        kind: the kind in the contract's list.
+        kind: the kind of disruption, from the API contract.
         node: name of the pod's node; empty if it had none.
-        what: details for the kind's sentence.
+        what: details that complete the kind's sentence.
         words: the pod's own message; empty if it has none.
         mark: the taint, condition, or reason that proves the disruption.
-        seconds: time from the mark to the node's end; None if the pod gets its full grace period.
-        is_spot: whether the node is known to be a spot node, whatever the disruption.
+        seconds: seconds from the mark to the node's end, or None if the pod gets its full grace
+            period.
+        is_spot: whether the node is known to be a spot node, regardless of the kind.
     """
 
     kind: Disruption
@@ -133,7 +134,7 @@ class PodDisruption:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A pod with the marks of its node, and the warnings about both."""
+    """A pod with its node's marks, and the events about both."""
 
     pod: Pod
     marks: NodeMarks
@@ -149,7 +150,7 @@ class _Case:
 
     @property
     def is_spot(self) -> bool:
-        """Return whether the node is a spot node; for an unknown node, use the pod's request."""
+        """Return True for a spot node. For an unknown node, use the pod's node selection."""
         return self.marks.is_spot or (not self.marks.is_known and self.pod.asks_spot)
 
     def take(self, kind: Disruption, mark: str = "", what: str = "") -> PodDisruption:
@@ -160,15 +161,16 @@ class _Case:
 def find_taking(
     pod: Pod, marks: NodeMarks | None = None, notices: Iterable[Notice] = ()
 ) -> PodDisruption | None:
-    """Return the disruption of a pod, read from the pod and its node; None without a disruption.
+    """Return the disruption of a pod, read from the pod and its node, or None.
 
-    A terminating pod without a message of its own lost its node if the node has a mark.
+    If a terminating pod has no message of its own, the marks on its node explain the termination.
     """
     case = _read_case(pod, marks, notices)
     taking = next(filter(None, (reader(case) for reader in _READERS)), None)
     if taking is None and _is_going(pod):
         taking = _name_taker(case) or _find_death(case)
-        # The kernel had already killed the pod for memory when the node was lost.
+        # If the node merely disappeared, an earlier out-of-memory kill explains the pod's end
+        # better.
         if taking is not None and taking.mark in _ABSENCES and _was_killed_for_memory(pod):
             taking = None
     return None if taking is None else replace(taking, is_spot=case.is_spot)
@@ -181,26 +183,26 @@ def _was_killed_for_memory(pod: Pod) -> bool:
 def find_mark(
     pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice] = ()
 ) -> PodDisruption | None:
-    """Return the disruption of a pod's node, whatever the pod's own state, or None."""
+    """Return the disruption that the node's marks name, regardless of the pod's state, or None."""
     case = _read_case(pod, marks, notices)
     taker = None if marks is None else _name_taker(case)
     return None if taker is None else replace(taker, is_spot=case.is_spot)
 
 
 def is_unexplained(marks: NodeMarks | None) -> bool:
-    """Return whether Karpenter disrupts a node; Karpenter reports the reason only in events."""
+    """Return True if Karpenter is disrupting a node, which needs an event to explain the reason."""
     taints = () if marks is None else marks.taints
     karpenters = {mark.name for mark in TAINTS if mark.kind is Disruption.NODE_DISRUPTED}
     return any(name in karpenters for name, _ in taints)
 
 
 def is_reserved(words: str) -> bool:
-    """Return whether a container can't be created because its name was never released."""
+    """Return True if a container can't be created because its name is still in use."""
     return _RESERVED.search(words) is not None
 
 
 def _read_case(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice]) -> _Case:
-    # An empty uid would match every event without a uid.
+    # Exclude an empty uid, which would match every event without a uid.
     about = {pod.meta.uid} - {""}
     mine = tuple(
         notice
@@ -211,11 +213,11 @@ def _read_case(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice]) -> 
 
 
 def _is_going(pod: Pod) -> bool:
-    """Return whether a pod is gone, is being deleted, or has an ended container."""
-    # The pod itself shows the loss, whatever the state of its node.
+    """Return True if a pod is gone, is being deleted, or has an ended container."""
+    # These states of the pod show the loss, regardless of the node's state.
     if pod.is_gone or pod.meta.is_deleting or pod.phase == "Failed":
         return True
-    # Init containers and the autoscaler may end while the pod continues.
+    # Ignore init containers and the autoscaler, which may end while the pod continues.
     return any(
         container.ends and not container.is_running
         for container in pod.containers
@@ -247,7 +249,7 @@ def _find_preemption(case: _Case) -> PodDisruption | None:
 def _find_shutdown(case: _Case) -> PodDisruption | None:
     if case.pod.reason not in SHUTDOWN_REASONS and not _SHUTTING.search(case.text):
         return None
-    # Every removal ends in a shutdown, so a more specific mark explains more.
+    # Every removal involves a shutdown, so a more specific mark is a better explanation.
     return _with_words(case, _name_taker(case) or _apply(case, SHUTDOWN))
 
 
@@ -260,14 +262,14 @@ def _find_rejection(case: _Case) -> PodDisruption | None:
 
 
 def _find_eviction(case: _Case) -> PodDisruption | None:
-    """Return the origin of an eviction, by the node's marks or its cordon."""
+    """Return the origin of an eviction, according to the node's marks or its cordon."""
     if case.pod.disruption != _BY_API:
         return None
     taints = {name for name, _ in case.marks.taints}
-    # A mark that names the origin is more precise than a candidate's mark or a cordon.
+    # A mark that names the origin is more precise than the candidate taint or a cordon.
     if (taker := _name_taker(case)) is not None:
         return _with_words(case, taker)
-    # The cluster autoscaler marks candidates before it evicts their pods.
+    # The cluster autoscaler taints candidates before it evicts their pods.
     if CANDIDATE.name in taints:
         return _with_words(case, _apply(case, CANDIDATE))
     # A drain cordons its node first; an eviction alone does not.
@@ -284,32 +286,32 @@ def _find_taint(case: _Case) -> PodDisruption | None:
 
 
 def _find_collection(case: _Case) -> PodDisruption | None:
-    """Return the reason for garbage collection of a pod: its node is gone or out of service."""
+    """Return why a pod was garbage-collected: its node is gone or out of service."""
     if case.pod.disruption != _BY_GC:
         return None
-    # A person declared the node out of service; it may still exist.
+    # A person declared the node out of service, so the node may still exist.
     if _OUT_OF_SERVICE.search(case.text):
         return case.take(Disruption.NODE_OUT_OF_SERVICE)
     return _with_words(case, _name_taker(case) or _apply(case, GONE))
 
 
 def _find_kubelets_eviction(case: _Case) -> PodDisruption | None:
-    """Return the reason of a kubelet's eviction with an unknown message."""
+    """Return the reason why a kubelet evicted a pod, if the kubelet's message is unknown."""
     pod = case.pod
     if pod.reason != "Evicted" and pod.disruption != _BY_KUBELET:
         return None
     pressure = next((name for name, _ in case.marks.conditions if name in PRESSURES), None)
-    # The kubelet's message is unknown, so use the node's pressure as the reason.
+    # The message is unknown, so use the node's pressure condition as the reason.
     if pressure is not None:
         return case.take(Disruption.NODE_SHORTAGE, pressure, _RESOURCES[pressure.lower()])
-    # The kubelet evicts pods for three reasons, and the other two have specific messages.
+    # Without pressure, rely on the node's marks.
     taker = _name_taker(case)
     return _with_words(case, taker) if taker else case.take(Disruption.POD_EVICTED)
 
 
 def _find_other(case: _Case) -> PodDisruption | None:
-    """Return a disruption of an unknown kind, or a disruption reported by an old server."""
-    # Servers without disruption conditions report a silent node as `NodeLost`.
+    """Return a disruption of an unknown kind, or one that an old API server reported."""
+    # API servers without disruption conditions report an unresponsive node as `NodeLost`.
     if case.pod.reason == "NodeLost":
         return _with_words(case, _name_taker(case) or _apply(case, DIED))
     if not case.pod.disruption:
@@ -319,9 +321,9 @@ def _find_other(case: _Case) -> PodDisruption | None:
 
 
 def _find_lost_containers(case: _Case) -> PodDisruption | None:
-    """Return a node that restarted and lost its containers."""
+    """Return the disruption of a pod whose node restarted and lost its containers."""
     pod = case.pod
-    # A failed pod never runs again, unless its node restarted and lost the pod's state.
+    # A failed pod never runs again, except after its node restarted and lost the pod's state.
     if pod.is_revived:
         return _name_taker(case) or case.take(
             Disruption.NODE_RESTARTED, "Failed, then again Pending"
@@ -340,7 +342,8 @@ def _find_lost_containers(case: _Case) -> PodDisruption | None:
     return None
 
 
-# Precise reasons of the pod itself come first, then removals that several programs can cause.
+# Specific reasons from the pod itself come first, followed by removals that have several possible
+# origins.
 _READERS: tuple[Callable[[_Case], PodDisruption | None], ...] = (
     _find_over_limit,
     _find_shortage,
@@ -357,7 +360,7 @@ _READERS: tuple[Callable[[_Case], PodDisruption | None], ...] = (
 
 
 def _name_taker(case: _Case) -> PodDisruption | None:
-    """Return the disruption that the node's marks name, or None if no known mark is present."""
+    """Return the disruption that the node's marks name, or None without a known mark."""
     marks = case.marks
     taints = dict(marks.taints)
     for mark in TAINTS:
@@ -368,7 +371,7 @@ def _name_taker(case: _Case) -> PodDisruption | None:
     for mark in CONDITIONS:
         if mark.name in conditions:
             return _apply(case, mark)
-    # Any removal may involve a shutdown, so more specific marks come first.
+    # Any removal may involve a shutdown, so check this only after the more specific marks.
     if marks.is_shutting_down:
         return _apply(case, SHUTDOWN)
     if marks.is_gone:
@@ -377,9 +380,12 @@ def _name_taker(case: _Case) -> PodDisruption | None:
 
 
 def _find_death(case: _Case) -> PodDisruption | None:
-    """Return the loss of a silent node. A responding node that is just not ready has not died."""
+    """Return the disruption of a pod on a dead node, or None.
+
+    A node that responds but is not ready is not dead.
+    """
     taints = {name for name, _ in case.marks.taints}
-    # A node that is merely unready counts as dead only once its taint has evicted the pod.
+    # An unready node counts as dead only if its taint has evicted the pod.
     is_tainted = case.pod.disruption == _BY_TAINT and (
         case.marks.is_unready or bool(taints & {_NOT_READY, _UNREACHABLE})
     )
@@ -394,13 +400,13 @@ def _apply(case: _Case, mark: TakerMark) -> PodDisruption:
     seconds = mark.seconds
     if kind is Disruption.NODE_DISRUPTED:
         kind = _find_karpenters_reason(case) or kind
-        # Karpenter forwards EC2's spot notice, which does not wait for a drain.
+        # Karpenter forwards EC2's spot notice, and EC2 does not wait for a drain.
         seconds = EC2_NOTICE if kind is Disruption.SPOT_RECLAIMED else None
     return PodDisruption(kind, case.pod.node, mark.what, "", mark.name, seconds)
 
 
 def _find_karpenters_reason(case: _Case) -> Disruption | None:
-    """Return Karpenter's reason from its newest event, because the taint contains no reason."""
+    """Return Karpenter's reason from its newest event, because its taint contains no reason."""
     events = [
         notice
         for notice in case.notices

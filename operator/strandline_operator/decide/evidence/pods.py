@@ -1,8 +1,8 @@
-"""Evidence from pods and from the driver's own report.
+"""Reads evidence from pods and from the driver's own report.
 
 KubeRay deletes a pod within seconds of its end, so an ordinary teardown looks like a failure: exit
-code 1 or 137 of a pod that is being deleted proves nothing. Only reasons that a program gave are
-reliable: OOMKilled, a disruption, or the driver's exit code.
+code 1 or 137 of a pod that is being deleted proves nothing. The only reliable evidence is a
+specific reason: OOMKilled, a disruption, or the driver's exit code.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ _RAY_ADDRESS = re.compile(r"\bIP: ([0-9a-fA-F.:]+)")
 def find_pod_evidence(
     pod: Pod, marks: NodeMarks | None = None, notices: Iterable[Notice] = ()
 ) -> Iterator[Evidence]:
-    """Yield all evidence about a cause in a pod's last state.
+    """Yield all evidence in a pod's last state.
 
     Args:
-        marks: marks of its node when the pod disappeared; None if unknown.
+        marks: marks of its node when the pod disappeared, or None if unknown.
         notices: events that may be about the pod or its node.
     """
     taking = find_taking(pod, marks, notices)
-    # A disruption explains the ends of the pod's containers, so it comes first.
+    # A disruption explains why the pod's containers ended, so it comes first.
     if taking is not None:
         yield blame_taking(pod, taking)
     for container in pod.containers:
-        # Ignore init containers and sidecars: they may end while Ray continues, or restart.
+        # Ignore init containers and sidecars, which may end or restart while Ray continues.
         if container.name in CONTAINERS:
             for end in container.ends:
                 yield from _read_end(pod, container, end, is_explained=taking is not None)
 
 
 def find_foreign_kills(pod: Pod) -> Iterator[Evidence]:
-    """Yield kills for memory of init containers and sidecars, which do not end a driver.
+    """Yield out-of-memory kills of init containers and sidecars, which do not end a driver.
 
-    Ray runs without these containers, and more memory for Ray would not help.
+    Ray runs without these containers, so more memory for Ray would not help.
     """
     for container in pod.containers:
         killed = (end for end in container.ends if end.reason == OOM_KILLED)
@@ -66,10 +66,10 @@ def find_foreign_kills(pod: Pod) -> Iterator[Evidence]:
 
 
 def blame_taking(pod: Pod, taking: PodDisruption) -> Evidence:
-    """Return the evidence of a disruption of a pod."""
+    """Return evidence of a pod's disruption."""
     role = pod.meta.labels.get(ROLE_LABEL, "")
     message = f"{role or 'pod'} {pod.meta.name}: {taking.sentence}"
-    # A disrupted submitter is not a failed submission, so keep the disruption's cause.
+    # Keep the disruption's cause even for a submitter: its loss is not a failed submission.
     evidence = replace(
         _blame(pod, taking.kind.cause, message, reason=taking.kind.value), cause=taking.kind.cause
     )
@@ -80,7 +80,7 @@ def blame_taking(pod: Pod, taking: PodDisruption) -> Evidence:
 
 
 def _date_taking(pod: Pod) -> float | None:
-    """Return when a pod was disrupted: by its condition, or by the end of its containers."""
+    """Return when a pod was disrupted, according to its condition or the end of its containers."""
     if pod.disrupted is not None:
         return pod.disrupted
     stopped = (each for each in pod.containers if each.name in CONTAINERS and not each.is_running)
@@ -89,7 +89,7 @@ def _date_taking(pod: Pod) -> float | None:
 
 
 def find_image_problem(pod: Pod) -> Evidence | None:
-    """Return an image that can't be pulled while a container waits for it."""
+    """Return evidence of an image that can't be pulled, while a container is waiting for it."""
     for container in pod.containers:
         if container.waiting in IMAGE_REASONS:
             words = container.waiting_message or container.waiting
@@ -101,9 +101,9 @@ def find_image_problem(pod: Pod) -> Evidence | None:
 
 
 def find_reserved_name(pod: Pod) -> Evidence | None:
-    """Return a container that can't be created because its predecessor was not released.
+    """Return evidence of a container that can't be created because its name is still in use.
 
-    A crash of the node or of its container runtime leaves this state behind.
+    A crash of the node or of its container runtime causes this state.
     """
     for container in pod.containers:
         if container.waiting and is_reserved(container.waiting_message):
@@ -118,7 +118,7 @@ def find_reserved_name(pod: Pod) -> Evidence | None:
 
 
 def find_last_line(end: Termination) -> str:
-    """Return the last line of a container's output, which in a traceback has the reason.
+    """Return the last line of a container's output, which for a traceback is the exception.
 
     Return an empty string if there is no output.
     """
@@ -126,7 +126,7 @@ def find_last_line(end: Termination) -> str:
 
 
 def find_outcome(pod: Pod) -> DriverOutcome | None:
-    """Return the driver's outcome if a container of the head wrote it as the last message."""
+    """Return the driver's outcome if a container of the head wrote it on termination, or None."""
     # A worker runs user code, which may print anything.
     if pod.meta.labels.get(ROLE_LABEL) != Role.HEAD:
         return None
@@ -135,13 +135,13 @@ def find_outcome(pod: Pod) -> DriverOutcome | None:
 
 
 def locate_kill(kill: Evidence, pods: Iterable[Pod]) -> Evidence:
-    """Return a kill for memory with details of the pod at the address that Ray reported."""
+    """Add details about the killed pod, found by address, to evidence of an out-of-memory kill."""
     match = _RAY_ADDRESS.search(kill.message)
-    # Only Ray reports a kill without naming the pod.
+    # Only evidence from Ray does not name the pod.
     if kill.source != RAY or kill.cause is not Cause.OOM_KILLED or match is None:
         return kill
     pod_of_address = next((pod for pod in pods if pod.ip == match[1]), None)
-    # The pod may have been forgotten, but the kill is still true.
+    # The operator may have forgotten the pod, but the kill still happened.
     if pod_of_address is None:
         return kill
     return replace(kill, details={**kill.details, **_blame(pod_of_address, kill.cause, "").details})
@@ -150,19 +150,19 @@ def locate_kill(kill: Evidence, pods: Iterable[Pod]) -> Evidence:
 def _read_end(
     pod: Pod, container: Container, end: Termination, *, is_explained: bool
 ) -> Iterator[Evidence]:
-    # Also true for a pod that is being deleted: a deletion never sets this reason.
+    # Trust this reason even if the pod is being deleted: a deletion never sets OOMKilled.
     if end.reason == OOM_KILLED:
         message = f"container {container.name} of pod {pod.meta.name} was killed for memory"
         yield _blame(pod, Cause.OOM_KILLED, message, container.name, end)
-    # A deletion kills a pod after its grace period, and the loss of a node kills the pods there.
-    # Neither is an end of the container's own.
+    # A deletion kills containers after the grace period, and losing a node kills all its
+    # containers. In both cases, signal 9 explains nothing.
     elif end.exit_code == SIGKILLED and not (is_explained or pod.meta.is_deleting or pod.is_gone):
         message = f"container {container.name} of pod {pod.meta.name} was killed by signal 9"
         yield _blame(pod, Cause.KILLED, message, container.name, end)
 
 
 def _format_end(end: Termination) -> str:
-    """Format a container's end time; empty if unknown or outside the range of RFC 3339."""
+    """Format a container's end time. Return an empty string if it is unknown or out of range."""
     with suppress(ValueError):
         return "" if end.time is None else format_time(end.time)
     return ""
@@ -178,7 +178,7 @@ def _blame(
     reason: str = "",
 ) -> Evidence:
     role = pod.meta.labels.get(ROLE_LABEL, "")
-    # Even in the head pod, a submitter's container belongs neither to Ray nor to the driver.
+    # A submitter container belongs neither to Ray nor to the driver, even in the head pod.
     is_submitter = role == Role.SUBMITTER or container == SUBMITTER_CONTAINER
     details: dict[str, str | int] = {"pod": pod.meta.name, "podUid": pod.meta.uid}
     details |= {"node": pod.node, "role": role}
@@ -190,8 +190,8 @@ def _blame(
         details["finishedAt"] = _format_end(end)
     if reason:
         details["reason"] = reason
-    # However a submitter ends, the effect is a failed submission. A missing image needs another
-    # remedy.
+    # A submitter that ends early means a failed submission. Keep the cause of a missing image,
+    # which requires a different fix.
     if is_submitter and cause is not Cause.IMAGE_PULL_FAILURE:
         cause = Cause.SUBMISSION_FAILED
     known = {name: detail for name, detail in details.items() if detail != ""}

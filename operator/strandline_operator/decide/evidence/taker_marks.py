@@ -1,8 +1,8 @@
-"""Marks that announce or explain the loss of a node: the table, as data.
+"""Table of the marks on nodes that announce or explain the loss of a node.
 
 Names come from current releases of termination handlers, clouds, Karpenter, and the cluster
-autoscaler, and from older releases that are still in use. The module must not depend on the way a
-mark is read.
+autoscaler, and from older releases that are still in use. This module must not depend on how a mark
+is read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from strandline_api.outcome.disruptions import Disruption
 from strandline_operator.model.nodes.marks import OUT_OF_SERVICE_TAINT
 
-# In seconds. GCE and Azure give the short notice, of which a kubelet keeps half for critical pods.
+# Seconds from notice to shutdown. GCE and Azure give the short notice; a kubelet reserves half of
+# it for critical pods.
 EC2_NOTICE, SHORT_NOTICE, SHUTDOWN_NOTICE = 120.0, 30.0, 15.0
 
 
@@ -22,11 +23,12 @@ class TakerMark:
 
     Attributes:
         name: name of the taint or condition.
-        kind: kind of disruption on a node that is not known to be a spot node.
-        spot_kind: kind of disruption on a spot node; None for the same kind.
+        kind: kind of disruption, unless the node is known to be a spot node.
+        spot_kind: kind of disruption on a spot node, or None to use `kind`.
         what: name of the program, if the kind's sentence contains one.
         value: value of the taint; empty for any value.
-        seconds: time from the mark to the node's end; None if pods get their full grace period.
+        seconds: seconds from the mark to the node's end, or None if pods get their full grace
+            period.
     """
 
     name: str
@@ -41,11 +43,11 @@ _SPOT, _MAINTENANCE = Disruption.SPOT_RECLAIMED, Disruption.NODE_MAINTENANCE
 _AWS, _AZURE = "aws-node-termination-handler/", "remediator.kubernetes.azure.com/"
 _REBALANCE = f"{_AWS}rebalance-recommendation"
 _KARPENTERS = ("karpenter.sh/disrupted", "karpenter.sh/disruption")
-# Karpenter removes its taint if a replacement fails, and a rebalance recommendation only predicts a
-# likely loss. Deletion of the node or the pod confirms either.
+# Marks that may be withdrawn: Karpenter removes its taint if a replacement fails, and a rebalance
+# recommendation only predicts a likely loss. A deletion of the node or the pod confirms the loss.
 REVOCABLE = frozenset({*_KARPENTERS, _REBALANCE})
-# The first matching mark counts. Precise reasons come before marks of the programs that act on
-# them, and both come before marks of the effects.
+# The first matching mark counts. Specific reasons come before marks of the programs that react to
+# them, followed by marks of the effects.
 TAINTS = (
     TakerMark(f"{_AWS}spot-itn", _SPOT, seconds=EC2_NOTICE),
     TakerMark("cloudprovider.azure.microsoft.com/draining", _SPOT, seconds=SHORT_NOTICE),
@@ -85,12 +87,13 @@ SHUTDOWN = TakerMark("NodeShutdown", Disruption.NODE_SHUTDOWN, _SPOT, seconds=SH
 DELETION = TakerMark("deletionTimestamp", Disruption.NODE_GONE)
 GONE = TakerMark("NodeGone", Disruption.NODE_GONE, _SPOT, seconds=0.0)
 DIED = TakerMark("NodeDied", Disruption.NODE_DIED)
-# The mark does not remove a node by itself; it only names the origin of an eviction.
+# This mark does not remove a node by itself. It only identifies the origin of an eviction.
 CANDIDATE = TakerMark(
     "DeletionCandidateOfClusterAutoscaler",
     Disruption.NODE_SCALED_DOWN,
     what="the cluster autoscaler",
 )
 DRAINED = TakerMark("unschedulable", Disruption.NODE_DRAINED)
-# Azure's detector combines its events in one condition and lists them in the reason.
+# Azure's detector uses a single condition for all its events, and lists them in the condition's
+# reason.
 SUMMARY = "VMEventScheduled"

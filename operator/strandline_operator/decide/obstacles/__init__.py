@@ -1,4 +1,5 @@
-"""Obstacles that keep an attempt from starting or continuing, and how to detect them.
+"""Detects obstacles that keep an attempt from starting or continuing.
 
-Pure: a scene in, an obstacle or None out. The package must not depend on the handling of obstacles.
+The package is pure: functions return an obstacle or None for a scene. It must not depend on how
+obstacles are handled.
 """

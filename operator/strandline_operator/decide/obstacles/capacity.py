@@ -1,8 +1,8 @@
-"""Memory that the largest node can offer to a pod of each group.
+"""Computes how much memory the largest matching node can offer to a pod of each group.
 
-Only hard constraints count: selectors, affinity, taints, cores, and GPUs. The result is thus too
-high rather than too low, apart from the reserve for other pods. The module must not depend on the
-rules for raising memory.
+Only hard constraints count: selectors, affinity, taints, cores, and GPUs. Except for a reserve for
+other pods, the result therefore errs on the high side. This module must not depend on the rules for
+raising memory.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from strandline_operator.model.pod_requests import GPU, PodRequest
 from strandline_operator.render.pods.overlay import lay_over
 from strandline_operator.render.pods.spot import HEAD, apply_choice, choose_nodes
 
-# Every node runs system pods, but its allocatable memory includes their share.
+# Tenths of a node's allocatable memory that a pod can use. Every node also runs system pods.
 _TENTHS_FOR_US = 9
 _GPU_TOLERATION = {"key": GPU, "operator": "Exists"}
 
 
 class FreeCapacity(NamedTuple):
-    """Capacity of the largest node for a pod: bytes, and the node's name."""
+    """Memory in bytes that a pod can get, and the name of the node that offers it."""
 
     memory: int
     node: str
@@ -37,11 +37,12 @@ def find_rooms(
 ) -> dict[str, FreeCapacity]:
     """Return the largest capacity for a pod of `head` and of each worker group.
 
-    Groups without a matching node are omitted: an autoscaled cluster may have no matching node
-    right now.
+    Groups without a matching node are omitted, because an autoscaled cluster may add such a node
+    later.
 
     Args:
-        on_demand: head and groups that use on-demand nodes instead of spot nodes.
+        on_demand: pod groups (`head` or worker groups) that use on-demand nodes instead of spot
+            nodes.
     """
     groups: dict[str, RayNode] = {HEAD: spec.ray.head}
     groups |= {group.name: group for group in spec.ray.worker_groups}
@@ -49,7 +50,8 @@ def find_rooms(
     for name, group in groups.items():
         request = _request(spec.ray, group, name, on_demand)
         fitting = [node for node in sizes if can_hold(node, request)]
-        # Without a matching node the limit is unknown: an autoscaler may create a node on request.
+        # Without a matching node, the limit is unknown: an autoscaler may create such a node on
+        # demand.
         if fitting:
             largest = max(fitting, key=lambda node: (node.memory, node.name))
             ours = largest.memory * _TENTHS_FOR_US // 10
@@ -58,7 +60,7 @@ def find_rooms(
 
 
 def _request(ray: RayCluster, group: RayNode, name: str, on_demand: Collection[str]) -> PodRequest:
-    """Return the node requirements of a group's pod, regardless of memory."""
+    """Return the requirements of a group's pod on a node, without memory."""
     template = lay_over(dict(ray.pod_template), dict(group.pod_template))
     pod = read_mapping(template.get("spec"))
     apply_choice(pod, choose_nodes(ray, on_demand, None if name == HEAD else name))

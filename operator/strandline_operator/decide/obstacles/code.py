@@ -1,4 +1,4 @@
-"""Code that a pipeline brings: a missing ConfigMap, or a failure to fetch it in a pod."""
+"""Reports problems with users' code: a missing ConfigMap, or a failure to fetch code in a pod."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from strandline_operator.render.code import CONTAINER
 
 
 def find_missing_code(facts: Pass) -> Block | None:
-    """Report a missing ConfigMap with code, without which no attempt can be created.
+    """Report a missing ConfigMap with code, which prevents the creation of an attempt.
 
-    The code is unknown in the pass that freezes an attempt: that attempt started with its own copy.
+    Nothing is reported after an attempt was launched, because the attempt uses its own copy.
     """
     view, name = facts.view, facts.spec.code.config_map
-    # Code is read only if an attempt may be created; otherwise, missing code means nothing.
+    # The operator reads the code only if an attempt may be created, so otherwise `view.code` is
+    # None even if the ConfigMap exists.
     if name is None or not may_launch(view.pipeline, facts.newest):
         return None
     # A pod that mounts a missing ConfigMap would never start.
     if view.code is None:
         return Block(Reason.CODE_MISSING, f"ConfigMap {name}")
-    # The pods would start, and fail at their first import.
+    # Pods would start, but fail at their first import.
     if not view.code.has_modules:
         return Block(Reason.CODE_MISSING, f"ConfigMap {name} has no key that ends in .py")
     return None
 
 
 def find_lost_code(scene: Scene) -> Evidence | None:
-    """Return why fetching the code failed, if a retry would not help.
+    """Return evidence of a failure to fetch code that waiting can't fix, or None.
 
-    A head that can't fetch its code never runs a driver. KubeRay replaces a worker's pod, which
-    solves temporary problems, but not an invalid spec.
+    A head that can't fetch its code never runs a driver. KubeRay replaces a worker pod that can't
+    fetch its code, which helps against temporary problems, but not against an invalid spec.
     """
     for pod in scene.all_pods:
         for container in pod.containers:
@@ -49,13 +50,14 @@ def find_lost_code(scene: Scene) -> Evidence | None:
 
 
 def _read_end(pod: Pod, container: Container, end: Termination) -> Evidence | None:
-    """Return the failure of the fetching container; None if a signal killed the container."""
-    # A kill by a signal proves nothing about the code, so a retry may help.
+    """Return the failure of the fetching container, or None if a signal killed it."""
+    # A signal from outside does not indicate a problem with the code, so a retry may help.
     evidence = None if find_signal(end.exit_code) else read_exit(end.exit_code)
     if evidence is None:
         return None
     outcome = find_outcome_line(end.message)
-    # If the image lacks the command, the last line of the output is the error message.
+    # Without an outcome line, use the last line of the output, such as the error of a missing
+    # command.
     lines = end.message.strip().splitlines() or [evidence.message]
     message = (
         outcome.message if outcome else f"pod {pod.meta.name} can't fetch its code: {lines[-1]}"

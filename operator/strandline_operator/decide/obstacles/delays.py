@@ -1,7 +1,7 @@
-"""Delays of a launched attempt that does not run yet, as a reason and a sentence.
+"""Finds delays of an attempt that was launched but is not running yet, as a reason and a sentence.
 
-A delay may pass by itself, so this module ends no attempt. A decider that gives up waiting uses the
-sentence of the delay. The module must not depend on the maximum waits.
+A delay may resolve itself, so this module ends no attempt. A decider that gives up waiting quotes
+the delay. This module must not depend on how long to wait.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ from strandline_operator.render.pods.templates import RAY_CONTAINERS
 
 SILENCE = 60.0  # seconds; KubeRay normally processes a new RayJob immediately
 SLOW = 60.0  # seconds; a healthy Ray node is ready in half that time
-# A kubelet retries a mount at least every two minutes, and warns each time.
+# Seconds for which a warning counts. A kubelet retries a mount at least every two minutes, and
+# warns each time.
 _FRESH = 180.0
 _FIRST_LOOK = 5.0
-# Waiting reasons of every container before its creation.
+# Waiting reasons that every container has before its creation.
 USUAL_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
 _VOLUME_WARNINGS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 _SANDBOX_WARNINGS = ("FailedCreatePodSandBox",)
@@ -62,19 +63,19 @@ _REFUSED_WARNINGS = (
 )
 _NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", OOM_KILLED})
 _TERMINATED = 143  # exit code after SIGTERM, which a deletion sends
-# Start of the last line of a traceback, or of an error about a command-line option.
+# Matches the start of the last line of a traceback, or of an error about a command-line option.
 _RAISED = re.compile(r"[\w.]*(?:Error|Exception)\b")
-# KubeRay generates a new name for each retry.
+# Matches the pod name, in which KubeRay generates a new suffix for each retry.
 _DRAWN_NAME = re.compile(r'(pods "[^"]*-)[a-z0-9]{5}"')
 
 
 class RefusedObject(NamedTuple):
-    """An object that the API server does not allow KubeRay to create.
+    """An object that KubeRay can't create because the API server rejects it.
 
     Attributes:
         words: the object, followed by the server's message.
-        since: time of the first refusal, in seconds since the epoch.
-        is_submitter: whether it is the driver's submitter; the cluster then exists already.
+        since: time of the first rejection, in seconds since the epoch.
+        is_submitter: whether the object is the submitter's Job or pod; the cluster then exists.
     """
 
     words: str
@@ -83,38 +84,38 @@ class RefusedObject(NamedTuple):
 
     @property
     def is_by_quota(self) -> bool:
-        """Return whether a quota is exhausted, or demands settings that the object lacks."""
+        """Return True if a quota is exhausted, or requires settings that the object lacks."""
         return is_by_quota(self.words)
 
 
 def is_starting(scene: Scene) -> bool:
-    """Return whether KubeRay still has to start the driver.
+    """Return True if KubeRay still has to start the driver.
 
-    Time in a queue does not count.
+    A driver that waits in a queue is not starting.
     """
     rayjob = scene.rayjob
-    # A suspended RayJob waits for its queue, not for KubeRay.
+    # A suspended RayJob is waiting for its queue, not for KubeRay.
     if rayjob is None or rayjob.is_suspended:
         return False
-    # KubeRay reports Running once the submitter's Job exists, even if the Job gets no pod.
+    # KubeRay reports Running as soon as the submitter's Job exists, even if the Job gets no pod.
     is_submitted = bool(rayjob.job) or scene.status.running_time is not None
     return rayjob.deployment != "Running" or not is_submitted
 
 
 def find_delay(scene: Scene) -> Block | None:
-    """Return the delay of a launched attempt that is not running yet. It may pass by itself."""
-    # Problems of pods after the driver's start are losses, not delays.
+    """Return the delay of a launched attempt that is not running yet, or None."""
+    # After the driver's start, problems of pods are losses, not delays.
     return find_first(_OBSTACLES, scene) if is_starting(scene) else None
 
 
 def explain_delay(scene: Scene) -> str:
-    """Explain why the driver is not running: the worst delay, or the slowest pod.
+    """Explain why the driver is not running, by the first delay or by the slowest pod.
 
     Return an empty string if no cause is visible.
     """
     unready = _find_unready(scene)
     block = find_delay(scene)
-    # A slow pod is described below instead, together with its waiting time.
+    # A pod that is not ready is described below, with the time for which it has been waiting.
     if block is not None and (unready is None or block.reason is not Reason.POD_NOT_READY):
         return f"{block.detail[:1].lower()}{block.detail[1:]}".rstrip(".")
     if unready is not None:
@@ -125,16 +126,16 @@ def explain_delay(scene: Scene) -> str:
 
 
 def find_refusal(scene: Scene) -> RefusedObject | None:
-    """Return the object that the API server refuses; KubeRay keeps retrying."""
+    """Return the object that the API server rejects, or None. KubeRay keeps retrying."""
     rayjob = scene.rayjob
     if rayjob is None:
         return None
     for cluster in scene.clusters:
-        # KubeRay's other failures are temporary.
+        # Other failures in this condition are temporary.
         if cluster.failure.startswith("FailedCreate"):
             since = rayjob.meta.created if cluster.failed is None else cluster.failed
             return RefusedObject(_quote(cluster), since)
-    # An earlier pipeline may have had objects of the same names.
+    # Ignore older events, because an earlier pipeline may have had objects of the same names.
     own = [notice for notice in scene.notices if notice.time >= rayjob.meta.created]
     return _find_refused_submitter(scene, rayjob, own) or _find_refused_part(scene, rayjob, own)
 
@@ -142,12 +143,12 @@ def find_refusal(scene: Scene) -> RefusedObject | None:
 def _find_refused_submitter(
     scene: Scene, rayjob: RayJob, notices: list[Notice]
 ) -> RefusedObject | None:
-    """Return the submitter's Job or pod if the API server refuses it.
+    """Return the submitter's Job or pod if the API server rejects it, or None.
 
-    Refusals of workers are irrelevant here.
+    Rejections of workers are irrelevant here.
     """
     pods = [pod.meta for pod in scene.all_pods if role_of(pod) == Role.SUBMITTER]
-    # Once the RayJob runs, its Job exists.
+    # A running RayJob has a Job already.
     reasons = {_REFUSED_JOB} if rayjob.deployment != "Running" else set()
     about = [notice for notice in notices if notice.kind == "Job" or notice.reason in reasons]
     warning = _find_standing(about, rayjob, pods)
@@ -155,7 +156,7 @@ def _find_refused_submitter(
 
 
 def _find_refused_part(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> RefusedObject | None:
-    """Return the refused part of the cluster."""
+    """Return an object of the Ray cluster that the API server rejects, or None."""
     if any(not pod.is_ready for pod in scene.pods):
         return None  # the RayCluster exists, and its pods are being created
     metas = [*(child.meta for child in scene.clusters), *(pod.meta for pod in scene.pods)]
@@ -166,8 +167,8 @@ def _find_refused_part(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> R
 def _find_standing(
     notices: Iterable[Notice], rayjob: RayJob, metas: Iterable[Meta]
 ) -> RefusedObject | None:
-    """Return the newest refusal that was not followed by a successful creation."""
-    # An object created after a warning shows that the refusal is over.
+    """Return the newest rejection, unless an object was created afterwards."""
+    # If an object was created after a warning, the rejection no longer applies.
     last_created = max((meta.created for meta in metas), default=0.0)
     standing = [
         item for item in notices if item.time > last_created and item.reason in _REFUSED_WARNINGS
@@ -180,12 +181,13 @@ def _find_standing(
 
 
 def find_next_look(scene: Scene) -> float | None:
-    """Return when to check a starting attempt again, because absence causes no event.
+    """Return when to check a starting attempt again, because missing objects cause no event.
 
     The intervals between checks grow over time. Return None if no check is necessary.
     """
     rayjob = scene.rayjob
-    # Check queued attempts too: schedulers write their reasons into objects without a watch.
+    # Check queued attempts too: schedulers write reasons into objects that the operator does not
+    # watch.
     if rayjob is None or not (is_starting(scene) or scene.is_queued):
         return None
     now = scene.now
@@ -205,13 +207,13 @@ def _find_kuberay_silence(scene: Scene) -> Block | None:
 
 
 def _find_unpulled(scene: Scene) -> Block | None:
-    """Return an image that can't be pulled."""
+    """Report an image that can't be pulled."""
     image = next(filter(None, map(find_image_problem, scene.pods)), None)
     return None if image is None else Block(Reason.IMAGE_NOT_PULLED, f"{image.message}.")
 
 
 def _find_refused(scene: Scene) -> Block | None:
-    """Return an object that the API server does not allow KubeRay to create."""
+    """Report an object that KubeRay can't create because the API server rejects it."""
     refused = find_refusal(scene)
     if refused is None:
         return None
@@ -220,10 +222,10 @@ def _find_refused(scene: Scene) -> Block | None:
 
 
 def _find_waiting(scene: Scene) -> Block | None:
-    """Return a container that waits for an unusual reason."""
+    """Report a container that is waiting for an unusual reason."""
     for pod in scene.pods:
         for container in pod.containers:
-            # Image problems have a reason of their own, and usual waits pass by themselves.
+            # Image problems have their own reason, and usual waits end on their own.
             if container.waiting and container.waiting not in USUAL_WAITS | IMAGE_REASONS:
                 words = container.waiting_message or "no message"
                 detail = f"{_name(pod)}: {_name_container(container)}: {container.waiting}: {words}"
@@ -248,7 +250,7 @@ def _find_sandbox(scene: Scene) -> Block | None:
 
 
 def _find_failed_start(scene: Scene) -> Block | None:
-    """Return a container that can't run: a failing init container, or Ray ending at its start.
+    """Report a container that can't run: a failing init container, or Ray ending at its start.
 
     KubeRay replaces a failed pod within a second, so deleted pods count too.
     """
@@ -256,7 +258,7 @@ def _find_failed_start(scene: Scene) -> Block | None:
     failures = [
         (end.time or 0.0, pod, container, end)
         for pod in scene.all_pods
-        # A role with a ready pod has recovered, and a disrupted pod did not fail by itself.
+        # A role with a ready pod has recovered, and a disrupted pod did not fail on its own.
         if role_of(pod) not in ready and not pod.disruption
         for container in pod.containers
         for end in container.ends
@@ -273,21 +275,21 @@ def _find_failed_start(scene: Scene) -> Block | None:
 
 
 def _has_failed(container: Container, end: Termination) -> bool:
-    """Return whether an init container, or Ray during its start, ended because of an error."""
+    """Return True if an init container, or Ray during its start, ended with an error."""
     if container.is_init:
-        # A deletion ends init containers with these two signals.
+        # Ignore the two signals with which a deletion ends init containers.
         return end.exit_code not in {0, SIGKILLED, _TERMINATED}
-    # A stopped Ray also exits with 1, but prints no exception.
+    # Ray also exits with 1 when it is stopped, but without an exception.
     return container.name in RAY_CONTAINERS and bool(_RAISED.match(find_last_line(end)))
 
 
 def _find_unplaced(scene: Scene) -> Block | None:
-    # A claim without a volume keeps a pod off every node, so new nodes would not help.
+    # Report unbound claims first: no node can run the pod before its claim has a volume.
     waiting = sorted(
         (pod for pod in scene.pods if pod.unschedulable),
         key=lambda pod: (not is_unbound(pod), not is_held(pod), not is_head(pod)),
     )
-    # While a storage class provides a volume, the scheduler reports nothing.
+    # While a storage class is creating a volume, the scheduler reports nothing about the pod.
     if not waiting:
         return find_awaited_claim(scene)
     unplaced = waiting[0]
@@ -304,13 +306,14 @@ def _find_slow(scene: Scene) -> Block | None:
     if unready is None:
         return None
     pod, start = unready
-    # Give a time instead of a duration: a changing message would cause endless status writes.
+    # Report a start time instead of a duration: a changing message would cause endless status
+    # writes.
     since = f"since {format_time(int(start))[11:19]}"
     return Block(Reason.POD_NOT_READY, _describe_unready(scene, pod, since))
 
 
 def _find_unready(scene: Scene) -> tuple[Pod, float] | None:
-    """Return the pod that has been running longest without being ready, a head before workers."""
+    """Return the pod that has been running longest without being ready, heads first; or None."""
     starts = ((pod, _find_start(pod)) for pod in scene.pods if not pod.is_ready and pod.unready)
     slow = [(pod, start) for pod, start in starts if start is not None and scene.now - start > SLOW]
     return min(slow, key=lambda each: (not is_head(each[0]), each[1]), default=None)
@@ -328,20 +331,21 @@ def _find_start(pod: Pod) -> float | None:
 
 
 def _find_warned(scene: Scene, reasons: tuple[str, ...]) -> tuple[Pod, Notice] | None:
-    """Return a pod without containers, and the newest warning that explains it."""
+    """Return a pod whose containers were not created yet, and the warning that explains why."""
     for pod in scene.pods:
-        # A warning about a pod that has started is outdated.
+        # Once a pod's containers exist, warnings about their creation are outdated.
         if not is_unmade(pod):
             continue
         notice = find_newest(scene.notices, reasons, uid=pod.meta.uid)
-        # An older warning is outdated: the kubelet would have repeated the warning.
+        # An older warning is outdated: if the problem persisted, the kubelet would have repeated
+        # the warning.
         if notice is not None and scene.now - notice.time < _FRESH:
             return pod, notice
     return None
 
 
-# The first obstacle is reported. Faults for a user to repair go before waits, and causes before
-# their effects.
+# The first match is reported. Problems that a user has to fix come before waits, and causes before
+# effects.
 _OBSTACLES: tuple[Callable[[Scene], Block | None], ...] = (
     _find_kuberay_silence,  # without KubeRay, all other objects are missing too
     _find_unpulled,
@@ -357,7 +361,7 @@ _OBSTACLES: tuple[Callable[[Scene], Block | None], ...] = (
 
 
 def is_unmade(pod: Pod) -> bool:
-    """Return whether a pod has its node and none of its containers yet."""
+    """Return True if a pod has a node, but none of its containers was created yet."""
     is_placed = pod.phase == "Pending" and bool(pod.node) and not pod.meta.is_deleting
     return is_placed and not any(
         container.is_running or container.ends for container in pod.containers
@@ -371,7 +375,7 @@ def _describe_unready(scene: Scene, pod: Pod, time: str) -> str:
 
 
 def _rank(pod: Pod) -> tuple[bool, bool, bool, float]:
-    """Rank pods: least progress first, then the head, then older pods."""
+    """Return the sort key of a pod: least progress first, then the head, then older pods."""
     is_made = bool(pod.node) and not is_unmade(pod)
     return pod.phase == "Running", is_made, not is_head(pod), pod.meta.created
 
@@ -386,7 +390,7 @@ def _describe_state(pod: Pod) -> str:
 
 
 def _describe_missing_submitter(scene: Scene) -> str:
-    """Describe a submitter's Job without a pod; empty if the pod or the Job does not apply."""
+    """Describe a submitter's Job without a pod. Return an empty string if this is not the case."""
     has_job = scene.is_running and scene.spec.ray.submission_mode == "K8sJobMode"
     is_missing = has_job and all(role_of(pod) != Role.SUBMITTER for pod in scene.all_pods)
     return f"Job {scene.rayjob_name} has no pod to submit the driver" if is_missing else ""
@@ -402,7 +406,7 @@ def _name_container(item: Container) -> str:
 
 
 def _quote(cluster: RayClusterState) -> str:
-    """Return the API server's message in KubeRay's condition, without the repeated reason."""
+    """Return the API server's message from KubeRay's condition, without the repeated reason."""
     lines = [line for line in cluster.failure_message.splitlines() if line != cluster.failure]
     outcome = "; ".join(lines) or cluster.failure
     return f"RayCluster {cluster.meta.name}: {_hide_drawn(outcome)}"

@@ -1,8 +1,8 @@
-"""Leftovers of a deleted pipeline of the same name that may still run.
+"""Reports objects of a deleted pipeline of the same name that may still run.
 
-If a pipeline was deleted without its finalizer, or its objects were orphaned, its pods remain under
-the old uid. A new pipeline of the same name uses the same volume, so the new pipeline waits for the
-old pods. The module must not depend on the way the leftovers were found.
+If a pipeline was deleted without its finalizer, or its objects were orphaned, its pods remain, with
+the old pipeline's uid. A new pipeline of the same name uses the same volume, so it waits for the
+old pods. This module must not depend on how the old objects were found.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _MOST_NAMED = 3
 
 
 def may_launch(pipeline: PipelineView, current: AttemptObject | None) -> bool:
-    """Return whether this pass may create an attempt or its RayJob, so that obstacles matter.
+    """Return True if this pass may create an attempt or its RayJob.
 
-    The obstacles are namesakes and missing code.
+    Only then do objects of an earlier pipeline, or missing code, matter.
     """
     spec, status = pipeline.spec, pipeline.status
-    # The check costs requests, and no attempt is created in these states.
+    # In these states, no attempt is created, so save the requests that the check costs.
     if spec is None or pipeline.meta.is_deleting or spec.suspend:
         return False
-    # A launched attempt already has exclusive use of the volume.
+    # An attempt with a RayJob already has exclusive use of the volume.
     if current is not None and not current.status.is_frozen:
         return current.status.ray_job is None and current.status.end_time is None
     is_over = status.answered_run == spec.run_id and status.next_attempt_time is None
@@ -42,7 +42,7 @@ def may_launch(pipeline: PipelineView, current: AttemptObject | None) -> bool:
 def list_living(
     rayjobs: Iterable[RayJob], clusters: Iterable[RayClusterState], pods: Iterable[Pod]
 ) -> tuple[str, ...]:
-    """Return the names of objects that may still run, pods first: pods use the volume."""
+    """Return the names of objects that may still run; pods first, because they use the volume."""
     return (
         *(f"pod {pod.meta.name}" for pod in pods if pod.phase not in _OVER),
         *(f"RayCluster {cluster.meta.name}" for cluster in clusters),
@@ -51,7 +51,7 @@ def list_living(
 
 
 def find_namesakes(facts: Pass) -> Block | None:
-    """Return remains of an earlier pipeline of this name."""
+    """Report objects of an earlier pipeline with this name."""
     namesakes = facts.view.namesakes
     if not namesakes:
         return None

@@ -1,4 +1,4 @@
-"""Obstacles that need a change from outside, as a reason and a sentence."""
+"""Describes obstacles that need a change from outside, as a reason and a sentence."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from strandline_operator.decide.scene import Pass
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import UNANSWERED_WEBHOOK, Refusal, View
 
-# API server messages for a quota that is exhausted, demands a request or limit, or has another
-# scope.
+# Messages of the API server about a quota that is exhausted, requires a request or limit, or does
+# not cover the object.
 _QUOTA = ("exceeded quota", "failed quota", "insufficient quota")
 FORBIDDEN, NOT_FOUND, TIMEOUT, TAKEN, TOO_MANY, SERVER_ERROR = 403, 404, 408, 409, 429, 500
 
 
 class Block(NamedTuple):
-    """An obstacle: the reason and details."""
+    """An obstacle, with its reason and details."""
 
     reason: Reason
     detail: str = ""
 
     @property
     def message(self) -> str:
-        """The condition's message."""
+        """The message for a condition, including advice."""
         return self.reason.explain(self.detail)
 
     @property
@@ -37,9 +37,9 @@ class Block(NamedTuple):
 
 
 def read_refusals(refusals: Iterable[Refusal]) -> Block | None:
-    """Return the first refusal of the API server.
+    """Return the first rejection by the API server, as an obstacle.
 
-    Refusals of the claim and of the check's Job have conditions of their own.
+    Rejections of the claim and of the preflight Job have their own conditions.
     """
     for refusal in refusals:
         if refusal.what not in {Resource.CLAIM, Resource.JOB}:
@@ -48,22 +48,23 @@ def read_refusals(refusals: Iterable[Refusal]) -> Block | None:
 
 
 def find_unread(view: View) -> Block | None:
-    """Report unreadable objects on which judgments of attempts depend.
+    """Report unreadable objects that are necessary to decide about attempts.
 
-    The claim is not among these objects.
+    The claim is not necessary.
     """
     unread = [refusal for refusal in view.unread if refusal.what != Resource.CLAIM]
     if not unread:
         return None
-    # Several watches of one resource fail with the same refusal.
+    # Several watches of a resource fail with the same message, so remove duplicates.
     outcome = "; ".join(dict.fromkeys(map(describe_refusal, unread)))
     return Block(Reason.PERMISSION_DENIED, f"{outcome}. Until then the operator decides nothing.")
 
 
 def find_unusable_defaults(facts: Pass) -> Block | None:
-    """Report defaults of the namespace that are unreadable, or have just disappeared.
+    """Report namespace defaults that are unreadable or have just disappeared.
 
-    Without them, an attempt would use another image or other nodes, or write to another location.
+    Without the defaults, an attempt would use another image or other nodes, or write to another
+    location.
     """
     view = facts.view
     if view.defaults_problem:
@@ -78,21 +79,21 @@ def find_unusable_defaults(facts: Pass) -> Block | None:
 
 
 def find_defaults_record(view: View, status: PipelineStatus) -> DefaultsRecord:
-    """Return the record of the namespace's defaults, from this pipeline or from another pipeline.
+    """Return the record of the namespace's defaults, from this pipeline or another pipeline.
 
-    A pipeline that is created while the defaults are missing has no record of its own yet.
+    A pipeline that was created while the defaults were missing has no record itself.
     """
     return status.defaults or view.defaults_before or DefaultsRecord()
 
 
 def find_reserved_account(facts: Pass) -> Block | None:
-    """Report that pods of the pipeline would use the operator's own account.
+    """Report that pods of the pipeline would use the operator's own service account.
 
-    Otherwise, a user who can create pipelines next to the operator would gain its permissions in
-    all namespaces.
+    Such pods would give users who can create pipelines in the operator's namespace the operator's
+    permissions in all namespaces.
     """
     namespace, _, name = facts.limits.account.partition("/")
-    # A service account can be used only by pods of its own namespace.
+    # Only pods in the same namespace can use a service account.
     if not name or facts.view.pipeline.meta.namespace != namespace:
         return None
     ray = facts.spec.ray
@@ -103,7 +104,7 @@ def find_reserved_account(facts: Pass) -> Block | None:
 
 
 def _list_accounts(value: object) -> Iterator[str]:
-    """Yield the service accounts named at any depth."""
+    """Yield the service accounts named at any depth of a value."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if key in {"serviceAccountName", "serviceAccount"} and isinstance(inner, str):
@@ -116,42 +117,42 @@ def _list_accounts(value: object) -> Iterator[str]:
 
 
 def is_by_quota(message: str) -> bool:
-    """Return whether the API server refuses an object because of a quota of the namespace."""
+    """Return True if the API server rejected an object because of a namespace quota."""
     return any(words in message for words in _QUOTA)
 
 
 def describe_refusal(refusal: Refusal) -> str:
-    """Describe a refusal in the server's words; for a read, add verb and kind."""
+    """Describe a rejection with the server's message. For a failed read, add verb and kind."""
     if refusal.verb:
         return f"its role lacks '{refusal.verb}' on {refusal.what}: {refusal.message}"
     return f"{refusal.what} {refusal.name}: {refusal.message}"
 
 
 def _find_reason(refusal: Refusal) -> Reason:
-    # An admission webhook does not respond. Its owners must repair the webhook, and the message
-    # names it.
+    # An admission webhook does not respond. The message names the webhook, which its owners must
+    # fix.
     if refusal.status >= SERVER_ERROR and UNANSWERED_WEBHOOK in refusal.message:
         return Reason.OBJECT_REFUSED
-    # A busy or unreachable API server has not refused the request.
+    # A busy or unreachable API server has not decided about the request.
     is_passing = refusal.status in {0, TIMEOUT, TOO_MANY}
     if is_passing or refusal.status >= SERVER_ERROR:
         return Reason.API_UNAVAILABLE
     # If the RayJob kind is not served, KubeRay is not installed.
     if refusal.status == NOT_FOUND and refusal.what == Resource.RAYJOB:
         return Reason.KUBERAY_MISSING
-    # An object of another owner has the name, so retrying can't help.
+    # Another owner's object has this name, so retrying can't help.
     if refusal.status == TAKEN:
         return Reason.NAME_TAKEN
     return _find_denial(refusal) if refusal.status == FORBIDDEN else Reason.OBJECT_REFUSED
 
 
 def _find_denial(refusal: Refusal) -> Reason:
-    """Return the specific reason behind a 403. Different people must resolve these reasons."""
-    # A quota responds like a missing permission, but the remedy differs.
+    """Return the specific reason for a 403 response. Each reason is fixed by different people."""
+    # A quota causes the same status as a missing permission, but needs another fix.
     if is_by_quota(refusal.message):
         return Reason.QUOTA_USED_UP
     if "being terminated" in refusal.message:
         return Reason.NAMESPACE_TERMINATING
-    # Kubernetes uses this word for missing permissions; admission plugins deny in their own words.
+    # Kubernetes uses "cannot" for missing permissions; admission plugins have other messages.
     is_right = bool(refusal.verb) or "cannot " in refusal.message
     return Reason.PERMISSION_DENIED if is_right else Reason.OBJECT_REFUSED

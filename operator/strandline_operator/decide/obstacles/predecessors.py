@@ -1,8 +1,8 @@
-"""Predecessors of a run: the awaited pipelines, and the inputs that pods read from these pipelines.
+"""Determines which pipelines a run waits for, and which inputs its pods read from other pipelines.
 
 The first attempt of a run waits until all pipelines in `after`, and all inputs, have succeeded.
-Retries do not wait, and read the same inputs as the first attempt. The module must not depend on
-the way other pipelines were read.
+Retries do not wait, and read the same inputs as the first attempt. This module must not depend on
+how other pipelines were read.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from strandline_operator.model.view import AttemptObject, PipelineView
 from strandline_operator.render.inputs import locate_input, record_input
 from strandline_operator.render.order import Input
 
-# Objects of one commit are applied one by one within this time.
+# Seconds within which all objects of a Git commit are applied, one after another.
 _COMMIT_SECONDS = 60.0
 
 
 def needs_others(pipeline: PipelineView, current: AttemptObject | None) -> bool:
-    """Return whether this pass may start an attempt that depends on other pipelines."""
+    """Return True if this pass may start an attempt that depends on other pipelines."""
     spec = pipeline.spec
     return spec is not None and bool(spec.predecessors) and may_launch(pipeline, current)
 
 
 def is_beginning(pipeline: PipelineView) -> bool:
-    """Return whether the next attempt is the first of its run, and not a manual one."""
+    """Return True if the next attempt is the first of its run, and was not started manually."""
     spec, status = pipeline.spec, pipeline.status
     if spec is None:
         return False
@@ -43,14 +43,14 @@ def is_beginning(pipeline: PipelineView) -> bool:
 
 
 def _is_first_due(status: PipelineStatus) -> bool:
-    # A manual attempt has another trigger, and waits for no other pipeline.
+    # A manual attempt has another trigger, and does not wait for other pipelines.
     return status.next_attempt_time is not None and status.retry_trigger is Trigger.RUN
 
 
 def find_predecessors(facts: Pass) -> Block | None:
-    """Return pipelines that must succeed before the run starts."""
+    """Report pipelines that must succeed before the run starts."""
     view, others = facts.view, facts.view.others
-    # Unread predecessors do not block here; `dispatch` creates no attempt until they are read.
+    # If predecessors were not read, `dispatch` creates no attempt, so there is nothing to report.
     if others is None or not is_beginning(view.pipeline):
         return None
     name = view.pipeline.meta.name
@@ -72,27 +72,27 @@ def find_predecessors(facts: Pass) -> Block | None:
 
 
 def find_commit_end(facts: Pass) -> float | None:
-    """Return until when other pipelines may still receive this commit's `runId`, or None."""
+    """Return until when this commit's `runId` may still reach other pipelines, or None."""
     spec, status = facts.spec, facts.view.pipeline.status
-    # This pass starts the run, so the wait begins now.
+    # This pass starts the run, so the waiting period starts now.
     if status.answered_run != spec.run_id:
         return facts.now + _COMMIT_SECONDS
     start_time = status.run_start_time
-    # A scheduled run has no commit.
+    # A scheduled run does not result from a commit, so do not wait.
     if start_time is None or status.requested_run or not _is_first_due(status):
         return None
     return start_time + _COMMIT_SECONDS
 
 
 def _list_unchanged(facts: Pass) -> Iterator[str]:
-    """Yield inputs that the previous run already read, while newer ones may still arrive."""
+    """Yield inputs that the previous run already read, while newer inputs may still arrive."""
     until = find_commit_end(facts)
     if until is None or facts.now >= until:
         return
-    # The status may already describe the next attempt, so use the spec of the newest one.
+    # Use the spec of the newest attempt, because the status may already describe the next attempt.
     records = facts.newest.spec.inputs if facts.newest else ()
     former = {record.pipeline: record for record in records}
-    # A named run is intentional, however old it is.
+    # Skip inputs from a named run: the user has chosen that run.
     latest = [name for name, run in facts.spec.predecessors.items() if run is None]
     for record in _record_others(facts, latest):
         former_record = former.get(record.pipeline)
@@ -103,7 +103,7 @@ def _list_unchanged(facts: Pass) -> Iterator[str]:
 
 
 def record_inputs(facts: Pass, status: PipelineStatus) -> tuple[InputRecord, ...]:
-    """Return the inputs of a new attempt: inputs that its run started with, and new ones."""
+    """Return the inputs of a new attempt: those that its run started with, and new inputs."""
     names = sorted(facts.spec.predecessors)
     records = _find_kept(facts, status)
     by_pipeline = {record.pipeline: record for record in _record_others(facts, names)} | records
@@ -111,12 +111,12 @@ def record_inputs(facts: Pass, status: PipelineStatus) -> tuple[InputRecord, ...
 
 
 def _find_kept(facts: Pass, status: PipelineStatus) -> dict[str, InputRecord]:
-    """Return the inputs that the current run started with; empty before its first launch."""
+    """Return the inputs that the current run started with, or empty before its first launch."""
     newest = facts.newest
-    # A new run reads its inputs again; otherwise it would process old data.
+    # A new run reads its inputs again. Otherwise, it would process old data.
     if newest is None or newest.spec.run != status.run or _is_first_due(status):
         return {}
-    # The run's first attempt uses the newest inputs at its launch.
+    # Until the first attempt of a run has ended, the run uses the newest inputs.
     if newest.spec.trigger is Trigger.RUN and not newest.status.is_frozen:
         return {}
     return {record.pipeline: record for record in status.inputs}
@@ -135,14 +135,15 @@ def find_absent_inputs(facts: Pass) -> Block | None:
     records = _find_kept(facts, facts.view.pipeline.status)
     for _, reference in facts.spec.references:
         name = reference.pipeline
-        # The run has already used this input, so a later change of the predecessor does not matter.
+        # The run has already used this input, so later changes of the predecessor do not matter.
         if name in records and (records[name].output or reference.artifact):
             continue
         other = others.get(name)
         if other is None or other.spec is None:
             wait = "is invalid" if other is not None else "does not exist"
             return Block(Reason.WAITS_FOR_PIPELINES, f"{name} ({wait})")
-        # Artifacts are always on the ledger's claim, but outputs may be local to the other pods.
+        # Artifacts are always on a shared claim, but outputs may be local to the other pipeline's
+        # pods.
         if not (reference.artifact or record_input(other, facts.view.defaults).output):
             detail = f"{name} writes to the folder {other.spec.output_location} of its own pods"
             return Block(Reason.INPUT_NOT_SHARED, detail)
@@ -150,9 +151,9 @@ def find_absent_inputs(facts: Pass) -> Block | None:
 
 
 def list_inputs(facts: Pass, attempt: AttemptSpec) -> dict[Reference, Input]:
-    """Return the input for each reference in the pods of an attempt."""
+    """Return the input for each reference, as the pods of an attempt see it."""
     by_pipeline = {record.pipeline: record for record in attempt.inputs}
-    # Attempts of earlier operators did not record their inputs.
+    # Read inputs now for attempts of earlier operators, which did not record inputs.
     absent = [
         each.pipeline for _, each in facts.spec.references if each.pipeline not in by_pipeline
     ]
@@ -166,7 +167,7 @@ def list_inputs(facts: Pass, attempt: AttemptSpec) -> dict[Reference, Input]:
 
 
 def _describe_wait(facts: Pass, name: str, run: str | None, other: PipelineView | None) -> str:
-    """Describe the pending part of a predecessor; empty if nothing is pending."""
+    """Describe what a predecessor still has to do, or return an empty string."""
     if other is None:
         return f"{name} (does not exist)"
     if other.meta.is_deleting:
@@ -181,9 +182,9 @@ def _describe_wait(facts: Pass, name: str, run: str | None, other: PipelineView 
 
 
 def _find_next_run(facts: Pass, other: PipelineView) -> str:
-    """Describe the next run that is about to replace the latest run; empty if no run is."""
+    """Describe why another run is about to replace the latest run, or return an empty string."""
     status = other.status
-    # An edit that no pass has processed may start another run.
+    # The operator has not processed the latest edit, which may start another run.
     if status.observed_generation != other.meta.generation:
         return "its next run has not started"
     requests, answered = (
@@ -191,17 +192,18 @@ def _find_next_run(facts: Pass, other: PipelineView) -> str:
         status.handled or HandledTokens(),
     )
     retries = (requests.retry, answered.retry), (requests.repair, answered.repair)
-    # An unhandled request is about to start another attempt.
+    # An unhandled request will start another attempt.
     if any(token and token != handled for token, handled in retries):
         return "an attempt is requested"
     due = status.schedule.next_time if status.schedule else None
-    # If two pipelines are due at the same time, the later one may be processed first.
+    # If both pipelines are due at the same time, the operator may not have started the other run
+    # yet.
     return "its next run is due" if due is not None and due <= facts.now else ""
 
 
 def _find_past(run: str, status: PipelineStatus) -> str:
     past = [attempt for attempt in status.attempts if attempt.run == run]
-    # The history is limited, so completed runs are also recorded by name.
+    # The history of attempts is limited, so the status also lists completed runs.
     if run in status.completed_runs or any(attempt.cause is None for attempt in past):
         return ""
     return f"run {run!r} failed" if past else f"run {run!r} has not started"
@@ -218,7 +220,7 @@ def _find_end(other: PipelineView) -> str:
 
 
 def _describe_open_run(status: PipelineStatus) -> str:
-    """Describe a run without a result; without an attempt it has not started."""
+    """Describe the state of a run that has no result yet."""
     has_attempt = status.attempt > (status.retries.through if status.retries else 0)
     has_started = has_attempt or any(past.run == status.run for past in status.attempts)
     is_suspended = status.find_condition(ConditionType.SUSPENDED) is not None

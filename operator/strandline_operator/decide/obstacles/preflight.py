@@ -1,7 +1,7 @@
-"""Preflight check of stages and parameters before an attempt: when to run it, and its verdict.
+"""Decides when to run the preflight check of stages and parameters, and interprets its result.
 
-Only errors found by the check itself block an attempt. If the check can't run, the operator waits
-for a limited time, reports the problem, and starts the attempt, which will reveal more.
+Only errors that the check itself finds block an attempt. If the check can't run, the operator waits
+for a limited time, reports the problem, and starts the attempt, which will show more.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from strandline_operator.render.preflight import CONTAINER, PreflightOrder, rend
 
 
 class PreflightFinding(NamedTuple):
-    """Verdict of a check, and the sentence that explains the verdict."""
+    """The verdict of a check, with the sentence that explains it."""
 
     verdict: PreflightVerdict
     message: str = ""
 
 
 class PreflightStep(NamedTuple):
-    """Result of a pass for the check.
+    """Result of a pass for the preflight check.
 
     Attributes:
-        record: the state of the check.
+        record: the state of the check, for the status.
         actions: objects to create or delete.
     """
 
@@ -47,19 +47,19 @@ class PreflightStep(NamedTuple):
 
     @property
     def block(self) -> Block | None:
-        """The obstacle while the verdict is pending."""
+        """The obstacle while the verdict is pending, or else None."""
         return Block(Reason.PREFLIGHT) if self.record.verdict is PreflightVerdict.PENDING else None
 
 
 def is_checked(spec: PipelineSpec, *, by_default: bool) -> bool:
-    """Return whether a pipeline is checked before a run starts."""
+    """Return True if a pipeline is checked before a run starts."""
     return by_default if spec.preflight is None else spec.preflight
 
 
 def needs_preflight(
     pipeline: PipelineView, current: AttemptObject | None, *, by_default: bool
 ) -> bool:
-    """Return whether this pass has to read the Job of a check."""
+    """Return True if this pass has to read the Job of a check."""
     if pipeline.spec is None or not is_checked(pipeline.spec, by_default=by_default):
         return False
     is_due = pipeline.status.next_attempt_time is not None
@@ -68,17 +68,17 @@ def needs_preflight(
 
 
 def check(facts: Pass, status: PipelineStatus, order: PreflightOrder, due: float) -> PreflightStep:
-    """Return the state of the check of a due attempt, and the next actions.
+    """Return the state of the check for a due attempt, and the next actions.
 
     Args:
         facts: the pass.
         status: current status of the pipeline.
-        order: subject of the check.
-        due: due time of the attempt; distinguishes this check from an earlier one of the same
-            subject.
+        order: the spec and the image to check.
+        due: due time of the attempt, which distinguishes this check from an earlier check of the
+            same spec and image.
     """
     record = status.preflight
-    # The same spec and image would lead to the same verdict.
+    # Reuse the verdict: another check of the same spec and image would have the same result.
     if record is not None and record.key == order.key and _is_lasting(record, status, due):
         return PreflightStep(record)
     token, job = f"{order.key}-{round(due * 1000)}", facts.view.preflight
@@ -86,16 +86,16 @@ def check(facts: Pass, status: PipelineStatus, order: PreflightOrder, due: float
     finding = find_first(_FINDERS, _Check(facts, order, token, job, start_time))
     if finding is not None:
         return PreflightStep(_record(facts, order.key, finding), _remove(job, facts))
-    # Record the start first: the check then times out even if its Job never appears.
+    # Record the start first, so that the check times out even if its Job never appears.
     pending = _record(facts, token, PreflightFinding(PreflightVerdict.PENDING), start_time)
     if job is None:
         longest = facts.limits.preflight_longest
         manifest = render_preflight(facts.view.pipeline, order, token, longest)
-        # The policy must exist first: otherwise the Job could send data out.
+        # Create the network policy before the Job. Otherwise, the Job's pod could send data out.
         policy = order.network
         before = () if policy is None else (Create(Resource.NETWORK_POLICY, policy),)
         return PreflightStep(pending, (*before, Create(Resource.JOB, manifest)))
-    # A Job of an earlier spec has the same name.
+    # A Job of an earlier check has the same name, so delete it first.
     return PreflightStep(pending, () if _is_of(job, token) else _remove(job, facts))
 
 
@@ -108,20 +108,22 @@ class _Check(NamedTuple):
 
     @property
     def own(self) -> PreflightJob | None:
-        """The Job, if it belongs to this check and not to an earlier one."""
+        """The Job if it belongs to this check, or None."""
         return self.job if self.job is not None and _is_of(self.job, self.token) else None
 
 
 def _is_lasting(record: Preflight, status: PipelineStatus, due: float) -> bool:
-    """Return whether a verdict is still valid for the same pipeline in the same image.
+    """Return True if a verdict is still valid for the same pipeline and image.
 
-    A new request after a bad verdict suggests an invisible fix: a changed image of the same name.
+    After a failed check, a new request suggests that the user has fixed the image under the same
+    name, so check again.
     """
     if record.verdict is not PreflightVerdict.UNKNOWN:
         return record.verdict is PreflightVerdict.PASSED
-    # Keep a missing verdict: otherwise the check would repeat while an obstacle blocks the attempt.
+    # Also keep an unknown verdict. Otherwise, the check would repeat while an obstacle blocks the
+    # attempt.
     is_of_this = record.time is not None and record.time >= due
-    # Retries by the operator are no new request, so they reuse the verdict.
+    # Retries by the operator are not new requests, so they reuse the verdict.
     return is_of_this or status.retry_trigger in {Trigger.RETRY, Trigger.RESUME}
 
 
@@ -144,7 +146,7 @@ def _is_of(job: PreflightJob, token: str) -> bool:
 
 
 def _remove(job: PreflightJob | None, facts: Pass) -> tuple[Action, ...]:
-    """Delete the Job, if the operator created it."""
+    """Return the action that deletes the Job, if this operator created it."""
     is_ours = job is not None and job.meta.owner == facts.view.pipeline.meta.uid
     if job is None or not is_ours or job.meta.is_deleting:
         return ()
@@ -157,7 +159,7 @@ def _find_too_long(case: _Check) -> PreflightFinding | None:
 
 
 def _find_refusal(case: _Check) -> PreflightFinding | None:
-    """Return a refusal to read, create, or delete the Job or its policy."""
+    """Report a rejected request to read, create, or delete the Job or its network policy."""
     if case.job is not None and case.job.unread:
         return PreflightFinding(PreflightVerdict.UNKNOWN, case.job.unread)
     kinds = {Resource.JOB} | ({Resource.NETWORK_POLICY} if case.order.network else set())
@@ -171,7 +173,7 @@ def _find_refusal(case: _Check) -> PreflightFinding | None:
 
 
 def _find_taken_name(case: _Check) -> PreflightFinding | None:
-    # A Job of this pipeline is a check of the current spec or of an earlier one.
+    # A Job that this pipeline owns belongs to this check or an earlier check.
     if case.job is None or case.job.meta.owner == case.facts.view.pipeline.meta.uid:
         return None
     name = name_preflight(case.facts.view.pipeline.meta.name)
@@ -179,14 +181,15 @@ def _find_taken_name(case: _Check) -> PreflightFinding | None:
 
 
 def _find_end(case: _Check) -> PreflightFinding | None:
-    """Return the verdict of the check, or of the first preparing container that failed."""
+    """Return the verdict of the check, or of the first init container that failed."""
     pod = None if case.own is None else case.own.pod
     if pod is None:
         return None
-    # A sidecar that the cluster injects may fail or never end, but does not concern the pipeline.
+    # Ignore sidecars that the cluster injects, because they may fail or never end regardless of the
+    # pipeline.
     checks = [each for each in pod.containers if each.name == CONTAINER]
-    # An init container decides only if the check never started: a restartable sidecar ends after
-    # the check.
+    # Consider init containers only if the check has not ended: a restartable sidecar is an init
+    # container that ends after the check.
     own = checks if any(each.ends for each in checks) else [*pod.containers]
     own = [each for each in own if each.is_init or each.name == CONTAINER]
     failure = next((end for each in own for end in each.ends[:1] if end.exit_code), None)
@@ -196,7 +199,8 @@ def _find_end(case: _Check) -> PreflightFinding | None:
         is_passed = is_over or pod.phase == "Succeeded"
         return PreflightFinding(PreflightVerdict.PASSED) if is_passed else None
     outcome = find_outcome_line(failure.message)
-    # A missing command or shell in the image proves no error in the pipeline.
+    # Only an outcome line proves an error in the pipeline. Without an outcome line, the image may
+    # be the problem, for example if it lacks the command.
     if outcome is not None and failure.exit_code == outcome.exit_code == ExitCode.BAD_SPEC:
         return PreflightFinding(PreflightVerdict.FAILED, outcome.message)
     lines = failure.message.strip().splitlines() or [failure.reason]
@@ -210,7 +214,7 @@ def _find_failure(case: _Check) -> PreflightFinding | None:
     job = case.own
     if job is None:
         return None
-    # A failed Job has no pods left that could still report.
+    # The pods of a failed Job are gone, so no report can follow.
     if job.failure:
         return PreflightFinding(PreflightVerdict.UNKNOWN, job.failure)
     is_over = job.pod is not None and job.pod.phase == "Failed"
@@ -228,9 +232,9 @@ def _find_unpulled(case: _Check) -> PreflightFinding | None:
 
 
 def _find_late(case: _Check) -> PreflightFinding | None:
-    """Report a timeout of the check, or of the wait for an earlier check's deletion."""
+    """Report that the check, or the deletion of an earlier check, took too long."""
     longest = case.facts.limits.preflight_longest
-    # The check may still report within its time limit.
+    # The check may still report within the time limit.
     if case.start_time is None or case.facts.now <= case.start_time + longest:
         return None
     return PreflightFinding(
@@ -239,7 +243,7 @@ def _find_late(case: _Check) -> PreflightFinding | None:
 
 
 def _explain(job: PreflightJob | None) -> str:
-    """Return the reason why the check's pod does not run."""
+    """Explain why the check's pod does not run."""
     if job is None:
         return "its Job is gone"
     if job.meta.is_deleting:
@@ -252,7 +256,7 @@ def _explain(job: PreflightJob | None) -> str:
     return why or f"pod {pod.meta.name} is {pod.phase or 'new'}"
 
 
-# The check's own report comes before the state of pods and Jobs.
+# The check's own report takes precedence over the state of its pod and Job.
 _FINDERS: tuple[Callable[[_Check], PreflightFinding | None], ...] = (
     _find_too_long,
     _find_end,

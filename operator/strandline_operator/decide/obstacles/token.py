@@ -1,4 +1,4 @@
-"""Ray clusters with token authentication, but without a token."""
+"""Detects Ray clusters that require token authentication but have no token."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ADVICE = (
 
 
 def find_missing_token(scene: Scene) -> Evidence | None:
-    """Return a head that fails at its start because of a missing token; retrying can't help.
+    """Return evidence of a head that failed to start because of a missing token, or None.
 
-    KubeRay keeps replacing the head until the driver runs.
+    KubeRay would keep replacing the head, and retrying can't help.
     """
-    # Ray admitted the driver, so the token is right.
+    # Ray accepted the driver, so the token is valid.
     if scene.status.running_time is not None:
         return None
     return next((_describe(pod) for pod in scene.all_pods if is_head(pod) and _lacks(pod)), None)

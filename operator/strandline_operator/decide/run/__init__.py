@@ -1,4 +1,5 @@
-"""Decisions about a run: next attempt, start time, memory, and reports.
+"""Decisions about a run: the next attempt, its start time, its memory, and reports.
 
-Pure. Each decider receives a pass and the decisions of earlier deciders, and returns a verdict.
+The package is pure. Each decider receives a pass and the results of earlier deciders, and returns a
+verdict.
 """

@@ -1,8 +1,8 @@
-"""Deadline of a run: time that counts towards it, and the end of a run between attempts.
+"""Applies the deadline of a run, and ends a run whose deadline passes between attempts.
 
-Paused time does not count: `suspend`, a queue, an unfinished predecessor, or missing capacity for
-an attempt. Waits for a retry, a quota, or a volume do count. The module must not depend on the
-reasons for which an attempt ends.
+Paused time does not count: time suspended, in a queue, before predecessors have finished, or
+without capacity for an attempt. Waits for a retry, a quota, or a volume do count. This module must
+not depend on why an attempt ended.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from strandline_operator.decide.verdict import PassState, Verdict, warn
 def keep_time(facts: Pass, standing: PassState) -> Verdict:
     """Record whether the run's clock is paused."""
     status, scene = standing.status, facts.scene
-    # A finished run has no clock; counting on would change its status forever.
+    # Skip a finished run: counting its time would change its status forever.
     if scene is None and status.next_attempt_time is None:
         return Verdict()
     is_queued = scene is not None and scene.is_queued
     is_waiting = scene is None and find_predecessors(facts) is not None
     is_paused = facts.spec.suspend or is_queued or is_waiting or _is_dry(scene)
-    # The clock starts with the first pause: most runs have none and need no field for it.
+    # Create the clock only at the first pause, because most runs have no pause.
     if status.run_clock is None and not is_paused:
         return Verdict()
     clock = (status.run_clock or RunClock()).tick(facts.now, is_paused=is_paused)
@@ -37,19 +37,19 @@ def keep_time(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _is_dry(scene: Scene | None) -> bool:
-    """Return whether an attempt can't start for lack of capacity; a running one is not paused."""
+    """Return True if an attempt lacks the capacity to start. A running attempt is never paused."""
     if scene is None or scene.status.end_time is not None:
         return False
     return bool(scene.status.no_room_since) and scene.status.running_time is None
 
 
 def find_run_end(facts: Pass, status: PipelineStatus) -> float | None:
-    """Return when the run must be over, in seconds since the epoch.
+    """Return when the run's deadline passes, in seconds since the epoch.
 
-    Return None if it has no deadline, or if its start is unknown.
+    Return None if the run has no deadline, or if its start is unknown.
     """
     longest, start_time = facts.spec.deadlines.run_seconds, status.run_start_time
-    # A lost status has no start time, so the run's duration is unknown.
+    # If the status was lost, the start time is unknown.
     if longest is None or start_time is None:
         return None
     clock = status.run_clock
@@ -62,13 +62,13 @@ def describe_run_deadline(spec: PipelineSpec) -> str:
 
 
 def expire(facts: Pass, standing: PassState) -> Verdict:
-    """End a waiting run after its deadline, so that it does not wait forever."""
+    """End a run whose deadline has passed while it waits for the next attempt."""
     status = standing.status
     ends_at = find_run_end(facts, status)
-    # Suspension stops the clock: the run must not end while a user holds it.
+    # A suspended run must not end, because suspending stops the clock.
     if status.next_attempt_time is None or facts.spec.suspend or ends_at is None:
         return Verdict()
-    # The deadline needs a pass of its own.
+    # Request a pass at the deadline, because no event announces it.
     if facts.now <= ends_at:
         return Verdict(wakes=(ends_at,))
     message, obstacle = describe_run_deadline(facts.spec), find_hindrance(facts)

@@ -1,4 +1,4 @@
-"""Creation of the next attempt and its RayJob, once earlier attempts have no objects left."""
+"""Creates the next attempt and its RayJob, after all objects of earlier attempts are gone."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from strandline_operator.render.rayjob import (
 )
 
 _Rendered = tuple[Resource, Manifest]
-# Event texts for the reason of an attempt. The first attempt of a run needs none.
+# Text for events, by the reason why an attempt was created. A run's first attempt needs no text.
 _ORIGINS = {
     Trigger.RUN: "",
     Trigger.RETRY: ", retry",
@@ -67,9 +67,9 @@ _ORIGINS = {
     Trigger.RESUME: ", resumed",
     Trigger.REPAIR: ", repair requested by annotation",
 }
-_LONGEST_CONFIG = 240  # characters of the attempt's name in the ConfigMap's name
+_LONGEST_CONFIG = 240  # maximum characters of the attempt's name in a ConfigMap's name
 Obstacle = Callable[[Pass], Block | None]
-# Obstacles to creating an attempt; the first match is reported.
+# Obstacles to the creation of an attempt. The first match is reported.
 _BEFORE_ATTEMPT: tuple[Obstacle, ...] = (
     find_unusable_defaults,
     find_reserved_account,
@@ -79,21 +79,21 @@ _BEFORE_ATTEMPT: tuple[Obstacle, ...] = (
     find_predecessors,
     find_absent_inputs,
 )
-# No watch reports the end of these obstacles.
+# Obstacles whose end no watch reports.
 _UNWATCHED = frozenset({Reason.NAMESAKE_RUNS, Reason.DEFAULTS_UNUSABLE})
-# In the pass that freezes an attempt, predecessors are unread; the next pass reads them.
+# Seconds until the next pass if predecessors were not read, as in the pass that freezes an attempt.
 _NEXT_LOOK = 0.1
 
 
 def keep_defaults(facts: Pass, standing: PassState) -> Verdict:
-    """Record the namespace's defaults, and since when they are missing.
+    """Record the namespace's defaults, or since when they are missing.
 
-    If attempts of an earlier operator lack the output location, use the location in the current
-    defaults.
+    If attempts of an earlier operator recorded no output location, record the location in the
+    current defaults.
     """
     view, before = facts.view, standing.status.defaults
     record = find_defaults_record(view, standing.status)
-    # An unreadable ConfigMap may still exist, so it does not count as missing.
+    # A ConfigMap that could not be read may still exist, so it does not count as missing.
     is_read = bool(view.defaults_digest) or not view.defaults_problem
     after = record.note(view.defaults_digest, facts.now) if is_read else record
     has_attempts = bool(standing.status.attempt or view.attempts)
@@ -112,16 +112,16 @@ def _report_gone(facts: Pass) -> EventDraft:
 
 
 def make_claim(facts: Pass, standing: PassState) -> Verdict:
-    """Create the ledger's claim if it is missing, and enlarge it on request."""
+    """Create the ledger's claim if it is missing, and enlarge it if the spec requests more."""
     del standing
     action = examine_storage(facts).action
     return Verdict() if action is None else Verdict(actions=(action,))
 
 
 def note_dispatched(facts: Pass, standing: PassState) -> Verdict:
-    """Record that the due attempt exists, so that it is no longer due."""
+    """Record that the due attempt was created, so it is no longer due."""
     status, newest = standing.status, facts.newest
-    # A counted attempt has ended, so its successor is the due one.
+    # The newest attempt was already counted, so another attempt is due.
     if newest is None or newest.spec.number <= standing.through:
         return Verdict()
     after = evolve(status, next_attempt_time=None, retry_trigger=None)
@@ -137,23 +137,22 @@ def note_dispatched(facts: Pass, standing: PassState) -> Verdict:
 
 
 def find_hindrance(facts: Pass) -> Block | None:
-    """Return the first obstacle to another attempt, or None if there is none."""
+    """Return the first obstacle to another attempt, or None."""
     return find_first(_BEFORE_ATTEMPT, facts)
 
 
 def dispatch(facts: Pass, standing: PassState) -> Verdict:
     """Create the due attempt, unless an obstacle prevents it."""
-    # Two attempts would write to the same ledger, and a suspended pipeline must not start an
-    # attempt.
+    # Two attempts would write to the same ledger, and a suspended pipeline must not start attempts.
     if standing.active is not None or facts.spec.suspend:
         return Verdict()
     due, hindrance = standing.status.next_attempt_time, find_hindrance(facts)
-    # The attempt stays due, so that it starts as soon as the obstacle is gone.
+    # Keep the attempt due, so that it starts as soon as the obstacle is gone.
     if hindrance is not None:
         is_unwatched = hindrance.reason in _UNWATCHED and due is not None
         wake = facts.now + facts.limits.pull_interval if is_unwatched else None
         return Verdict(block=hindrance, wakes=(wake, find_commit_end(facts)))
-    # Set the finalizer first: otherwise the pipeline could be deleted before its objects.
+    # Wait for the finalizer, without which the pipeline could be deleted before its objects.
     if due is None or FINALIZER not in facts.view.pipeline.meta.finalizers:
         return Verdict()
     wait = _find_wait(facts, standing.status, due)
@@ -161,30 +160,31 @@ def dispatch(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _find_wait(facts: Pass, status: PipelineStatus, due: float) -> Verdict | None:
-    """Return a wait with its next check, if the due attempt must not be created now."""
+    """Return a verdict with the time of the next check, or None if the attempt need not wait."""
     is_first = status.retry_trigger is Trigger.RUN
-    # The run became due in this pass, which has not read its predecessors.
+    # The run became due in this pass, which has not read its predecessors yet.
     if is_first and facts.spec.predecessors and facts.view.others is None:
         return Verdict(wakes=(facts.now + _NEXT_LOOK,))
-    # Store the wait as a time in the status: unlike a sleep, it survives a restart.
+    # The due time is stored in the status, so the wait survives a restart of the operator.
     if due > facts.now:
         return Verdict(wakes=(due,))
-    # Many runs that end together would otherwise restart together, and fail again.
+    # Limit simultaneous starts. Otherwise, many runs that failed together would restart together
+    # and fail again.
     return None if facts.view.turn.is_open else Verdict(wakes=(_find_turn(facts),))
 
 
 def _check_first(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
-    """Create the attempt after its preflight check has passed, or could not reach a verdict."""
+    """Create the attempt unless its preflight check is still running or has found an error."""
     if not is_checked(facts.spec, by_default=facts.limits.preflight):
         return _make_attempt(facts, status, due)
     planned = _foresee_attempt(facts, status)
     step = check(facts, status, order_preflight(_make_order(facts, planned)), due)
     after = evolve(status, preflight=step.record)
     checked = Verdict(after, block=step.block, actions=step.actions)
-    # No watch covers the check's Job, so poll it.
+    # No watch covers the check's Job, so poll the Job.
     if step.block is not None:
         return checked.then(Verdict(wakes=(facts.now + facts.limits.settle,)))
-    # A check without a verdict must not block a valid pipeline.
+    # A check that could not run must not block a valid pipeline.
     if step.record.verdict is not PreflightVerdict.FAILED:
         return checked.then(_make_attempt(facts, after, due))
     message = step.record.message
@@ -193,14 +193,14 @@ def _check_first(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
 
 
 def _foresee_attempt(facts: Pass, status: PipelineStatus) -> AttemptObject:
-    """Return the due attempt, which does not exist as an object yet."""
+    """Return the due attempt as it would be created."""
     spec, meta = _plan_attempt(facts, status), facts.view.pipeline.meta
     name = name_attempt(meta.name, spec.number)
     return AttemptObject(Meta(name, meta.namespace, ""), spec, AttemptStatus())
 
 
 def withdraw_attempt(status: PipelineStatus, cause: Cause, message: str) -> PipelineStatus:
-    """Withdraw the due attempt: the run ends with that cause."""
+    """Withdraw the due attempt, so that the run ends with the given cause."""
     return evolve(
         status, next_attempt_time=None, retry_trigger=None, retry_cause=cause, state=message
     )
@@ -213,8 +213,8 @@ def _make_attempt(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
     audit = f"dispatch {attempt}: {_describe(spec)}, due {facts.now - due:.1f} s ago"
     create = Create(Resource.ATTEMPT, render_attempt(pipeline, spec))
     output = find_default_output(pipeline, facts.view.defaults)
-    # Record both first: retries must read the same inputs as the first attempt of the run, and all
-    # later attempts must write to the same location.
+    # Record both before creating the attempt: retries must read the same inputs, and all later
+    # attempts must write to the same location.
     after = evolve(status, inputs=spec.inputs, defaults=record_output(status.defaults, output))
     return Verdict(after, actions=(create,), audit=(audit,))
 
@@ -222,16 +222,16 @@ def _make_attempt(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
 def launch(facts: Pass, scene: Scene) -> Verdict:
     """Create the RayJob of an attempt, or report the obstacle."""
     block = find_first(_BEFORE_LAUNCH, facts)
-    # Refusals and pods of a former pipeline usually last for a while.
+    # Rejections, and pods of an earlier pipeline, usually last for a while, so wait longer.
     is_long = facts.view.refusals or facts.view.namesakes
     pause = facts.limits.pull_interval if is_long else facts.limits.settle
-    # A RayJob created despite an obstacle would fail, and use up a retry.
+    # A RayJob that is created despite an obstacle would fail and use up a retry.
     if block is not None:
         return Verdict(block=block, wakes=(facts.now + pause,))
     try:
         attempt, manifests = _settle_config(facts, scene.attempt)
     except (TypeError, ValueError, LookupError, AttributeError) as error:
-        # A user's pod template may have any shape, and must not abort the pass.
+        # An invalid pod template from a user must not abort the pass.
         block = Block(Reason.OBJECT_REFUSED, f"the pod templates are invalid: {error!r}")
         return Verdict(block=block, wakes=(facts.now + facts.limits.pull_interval,))
     is_noted = attempt.status == scene.attempt.status
@@ -243,8 +243,8 @@ def launch(facts: Pass, scene: Scene) -> Verdict:
 def _settle_config(facts: Pass, attempt: AttemptObject) -> tuple[AttemptObject, list[_Rendered]]:
     """Return the attempt with its ConfigMap recorded, and the manifests of its objects.
 
-    An edit (for example to fix a refused RayJob) needs a ConfigMap with a new name: an existing
-    ConfigMap is immutable, and the driver must not read the old spec.
+    After an edit (for example, to fix a rejected RayJob), the ConfigMap needs a new name: the
+    existing ConfigMap is immutable, and the driver must not read the old spec.
     """
     manifests = list_manifests(facts, attempt)
     config, former = _read_config(manifests), attempt.status.config
@@ -261,13 +261,13 @@ def _note_config(attempt: AttemptObject, config: ConfigRecord) -> AttemptObject:
 
 
 def _read_config(manifests: Iterable[_Rendered]) -> ConfigRecord:
-    """Return the first ConfigMap among the objects: the driver and commands read that ConfigMap."""
+    """Return the record of the first ConfigMap, which the driver and commands read."""
     config = next(manifest for kind, manifest in manifests if kind is Resource.CONFIG_MAP)
     return ConfigRecord(name=config["metadata"]["name"], digest=digest_config(config["data"]))
 
 
 def is_launchable(scene: Scene) -> bool:
-    """Return whether an attempt has no RayJob, and never had one."""
+    """Return True if an attempt has not ended, and has never had a RayJob."""
     status = scene.attempt.status
     return scene.rayjob is None and status.ray_job is None and status.end_time is None
 
@@ -277,7 +277,7 @@ def _find_missing_kuberay(facts: Pass) -> Block | None:
 
 
 def _find_remains(facts: Pass) -> Block | None:
-    """Return remains of this or another attempt: two attempts must never have pods."""
+    """Report remaining objects of any attempt, because two attempts must never have pods."""
     scene = facts.scene
     if scene is None or not (scene.others or scene.pods or scene.clusters):
         return None
@@ -292,7 +292,7 @@ def _describe_remains(facts: Pass, reason: Reason) -> Block | None:
     return Block(reason, detail or scene.rayjob_name)
 
 
-# Obstacles to creating a RayJob; the first match is reported.
+# Obstacles to the creation of a RayJob. The first match is reported.
 _BEFORE_LAUNCH: tuple[Obstacle, ...] = (
     find_unusable_defaults,
     find_reserved_account,
@@ -305,20 +305,23 @@ _BEFORE_LAUNCH: tuple[Obstacle, ...] = (
 
 
 def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
-    """Return actions to create an attempt's objects, the RayJob last.
+    """Return the actions that create an attempt's objects, the RayJob last.
 
-    The RayJob's pods mount the other objects. The network policy exists before any pod, so no port
-    is ever open.
+    The RayJob's pods mount the other objects. The network policy is created before any pod, so pods
+    are never exposed without it.
     """
-    # Strict creation: a KubeRay that ignored an unknown option would leave the cluster unprotected.
+    # Require strict creation: a KubeRay that ignores an unknown option would leave the cluster
+    # unprotected.
     return tuple(
         Create(
             kind,
             manifest,
             is_strict=kind is Resource.RAYJOB and has_options(manifest),
-            # The copy of the code may differ: it keeps the code as of the attempt's first launch.
+            # An existing copy of the code may differ, because it has the code of the attempt's
+            # first launch.
             is_exact=kind is Resource.CONFIG_MAP and MANIFEST in manifest["data"],
-            # The content needs no check: the head accepts a token only from the right attempt.
+            # The Secret's content needs no check, because the head accepts only this attempt's
+            # token.
             is_unread=kind is Resource.SECRET,
         )
         for kind, manifest in manifests
@@ -326,7 +329,7 @@ def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
 
 
 def list_manifests(facts: Pass, attempt: AttemptObject) -> list[_Rendered]:
-    """Return the manifests of an attempt's objects with their kinds, in order of creation."""
+    """Return the manifests of an attempt's objects with their kinds, in creation order."""
     order = _make_order(facts, attempt)
     documents = (
         (Resource.CONFIG_MAP, render_config(order)),
@@ -341,7 +344,7 @@ def list_manifests(facts: Pass, attempt: AttemptObject) -> list[_Rendered]:
 
 
 def _make_order(facts: Pass, attempt: AttemptObject) -> Order:
-    """Return the inputs for rendering an attempt's manifests."""
+    """Return the inputs from which an attempt's manifests are rendered."""
     pipeline, spec = facts.view.pipeline, facts.spec
     return Order(
         name=attempt.meta.name,
@@ -368,10 +371,10 @@ def _make_order(facts: Pass, attempt: AttemptObject) -> Order:
 
 
 def _find_former_cause(attempt: AttemptObject) -> str:
-    """Return the cause of the previous attempt's end for the next driver, or an empty string.
+    """Return the cause of the previous attempt's end, for the next driver, or an empty string.
 
-    Three kinds of causes are omitted: the ledger was refused, the driver recorded the end in the
-    ledger itself, or older drivers do not recognize the cause.
+    Some causes are omitted: those with which the driver did not get the ledger, those that the
+    driver itself recorded in the ledger, and those that older drivers do not recognize.
     """
     cause = attempt.spec.retry_cause
     return "" if cause is None or cause in _UNSPOKEN else str(cause.value)
@@ -390,9 +393,9 @@ _UNSPOKEN = frozenset(
 
 
 def _find_turn(facts: Pass) -> float | None:
-    """Return the time of the next try, spread out across waiting pipelines.
+    """Return when to try again, spread over time across waiting pipelines.
 
-    Return None for the next regular pass.
+    Return None to wait for the next regular pass.
     """
     turn = facts.view.turn
     if turn.opens_at is None:

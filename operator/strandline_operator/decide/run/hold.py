@@ -1,8 +1,8 @@
-"""Holds on failed attempts: whether their pods are kept for inspection, and until when.
+"""Decides whether and until when a failed attempt is held: its pods are kept for inspection.
 
 An attempt is held only if no other attempt follows, and any new start ends the hold. The next
-attempt waits for held pods as for all other pods, so a hold that ends late costs time but is safe.
-The module must not depend on the way pods are removed.
+attempt waits until held pods are gone, as for all other pods, so a hold that ends late costs time
+but is safe. This module must not depend on how pods are removed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from strandline_operator.decide.run.sequence import foresee
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState
 
-# Pods take up to their grace period to terminate, and a scheduled run should find none.
+# Seconds before a scheduled run at which a hold ends, so that the pods have terminated by then.
 BEFORE_START = 120.0
 
 
 def find_hold(facts: Pass, standing: PassState) -> Callable[[AttemptStatus], float | None]:
-    """Return a function from an ended attempt's status to the end of its hold, or None."""
+    """Return a function that returns when an ended attempt's hold ends, or None for no hold."""
     longest = facts.spec.hold_on_failure_seconds
 
     def find(attempt: AttemptStatus) -> float | None:
@@ -39,7 +39,7 @@ def find_hold(facts: Pass, standing: PassState) -> Callable[[AttemptStatus], flo
 
 
 def _is_over(facts: Pass, status: PipelineStatus) -> bool:
-    """Return whether a cancellation, suspension, retry, or new run ends the hold."""
+    """Return True if a cancellation, suspension, retry request, or new run ends the hold."""
     requests = find_requests(facts, status)
     is_asked = bool(requests.cancel or requests.retry)
     return is_asked or facts.spec.suspend or status.answered_run != facts.spec.run_id
@@ -47,7 +47,7 @@ def _is_over(facts: Pass, status: PipelineStatus) -> bool:
 
 def _is_followed(facts: Pass, standing: PassState, attempt: AttemptStatus) -> bool:
     newest = standing.newest
-    # The successor of a counted attempt is already decided.
+    # The attempt was already counted, so its successor has been decided.
     if newest is None or newest.spec.number <= standing.through:
         return True
     return not isinstance(foresee(facts, standing.status, newest, attempt), GiveUp)

@@ -1,12 +1,12 @@
-"""Ends of attempts that the operator reports to a lineage system, because no driver reports them.
+"""Selects ends of attempts that the operator reports to a lineage system, because no driver did.
 
-A driver reports its own end, with rows and stages, and records that in its outcome. The operator
-does not repeat such an end, because it has less detail. An outcome alone proves nothing: the parent
-of a killed driver also writes one.
+A driver reports its own end, with rows and stages, and records in its outcome that it did. The
+operator's report has less detail, so the operator does not report such an end again. An outcome
+alone does not prove a report, because the parent of a killed driver also writes an outcome.
 
-The record of an ended attempt in the pipeline's status is the outbox. The write that counts the
-attempt marks its report as pending, and each pass hands over the end until the report was sent or
-refused. A killed operator thus loses no end. The module must not depend on the system that receives
+The records of ended attempts in the pipeline's status serve as an outbox. The write that counts an
+attempt marks its report as pending, and each pass submits the report until it was sent or rejected,
+so a killed operator loses no report. This module must not depend on the system that receives
 reports.
 """
 
@@ -35,12 +35,12 @@ def begin_report(limits: Limits, status: AttemptStatus) -> LineageState | None:
 
 
 def is_pending(limits: Limits, past: PastAttemptRecord) -> bool:
-    """Return whether an end has not been sent yet."""
+    """Return True if the end of an attempt has not been reported yet."""
     return limits.reports_lineage and past.lineage is LineageState.PENDING
 
 
 def settle_reports(facts: Pass, standing: PassState) -> Verdict:
-    """Record which pending ends have been sent or refused."""
+    """Record which pending reports have been sent or rejected."""
     status, states = standing.status, facts.view.lineage
     attempts = tuple(
         evolve(past, lineage=states.get(past.number, past.lineage))
@@ -57,6 +57,7 @@ def list_ends(view: View, plan: PassPlan, limits: Limits, now: float) -> tuple[A
     Args:
         view: the state before the pass.
         plan: the new statuses and the actions.
+        limits: the operator's settings.
         now: seconds since the epoch.
     """
     if not limits.reports_lineage:
@@ -70,8 +71,8 @@ def list_ends(view: View, plan: PassPlan, limits: Limits, now: float) -> tuple[A
         *_list_frozen(view, plan, uncounted),
         *_list_let_go(view, plan, uncounted, now),
     )
-    # A driver may have reported an end although the outcome was lost with the driver's pod.
-    # Receivers accept two ends of a run, so a duplicate is better than a missing end.
+    # A driver may have reported an end without leaving an outcome, because its pod was lost. Report
+    # such an end again: receivers accept duplicates, but a missing end would leave the run open.
     return tuple(end for end in ends if not _is_reported(end.status))
 
 
@@ -82,12 +83,12 @@ def _is_reported(status: AttemptStatus) -> bool:
 def _list_pending(
     view: View, plan: PassPlan, pending: Iterable[PastAttemptRecord]
 ) -> Iterator[AttemptEnd]:
-    """Yield counted attempts, with full details while their objects exist."""
+    """Yield counted attempts with pending reports, in full detail while their objects exist."""
     statuses = {attempt.meta.name: attempt.status for attempt in view.attempts}
     statuses.update(plan.attempts)
     for past in pending:
         status = statuses.get(past.name)
-        # Without a final status, only the record in the pipeline's status is reliable.
+        # Without a final status of the attempt, use only the record in the pipeline's status.
         if status is None or not status.is_frozen:
             status = AttemptStatus(end_time=past.end_time, cause=past.cause, message=DELETED)
         yield _make_end(view, plan, past.name, past.run, past.number, status)
@@ -96,7 +97,10 @@ def _list_pending(
 def _list_frozen(
     view: View, plan: PassPlan, uncounted: Iterable[AttemptObject]
 ) -> Iterator[AttemptEnd]:
-    """Yield attempts outside the current run as they freeze, because no later pass counts them."""
+    """Yield attempts that freeze in this pass but are never counted.
+
+    Attempts outside of the current run, such as those of earlier runs, are not counted.
+    """
     for attempt in uncounted:
         status = plan.attempts.get(attempt.meta.name)
         if status is not None and status.is_frozen and not attempt.status.is_frozen:
@@ -107,9 +111,9 @@ def _list_frozen(
 def _list_let_go(
     view: View, plan: PassPlan, uncounted: Iterable[AttemptObject], now: float
 ) -> Iterator[AttemptEnd]:
-    """Yield the attempts that are deleted together with a released pipeline."""
+    """Yield the attempts that are deleted together with a pipeline."""
     is_let_go = SetFinalizer(is_set=False) in plan.actions
-    # Not a deletion: the finalizer is also removed from a pipeline without a running attempt.
+    # Without a deletion, removing the finalizer only means that no attempt is running.
     if not (view.pipeline.meta.is_deleting and is_let_go):
         return
     for attempt in uncounted:
@@ -118,11 +122,11 @@ def _list_let_go(
 
 
 def _stop(view: View, attempt: AttemptObject, now: float) -> AttemptStatus:
-    """Return the final status of an attempt that no later pass judges."""
+    """Return the last status of an attempt that no later pass will process."""
     driver, status = view.driver, attempt.status
     last = driver.outcome or driver.log_outcome if driver else None
     reported = AttemptOutcome(lineage=last.lineage or None) if last else status.outcome
-    # An observed end keeps its time and cause.
+    # An end that was already observed keeps its time and cause.
     if status.end_time is not None:
         return evolve(status, outcome=reported)
     return evolve(

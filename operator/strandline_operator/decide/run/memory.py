@@ -1,7 +1,7 @@
-"""Memory after kills for memory: the size for the next attempt's pods, and its limit.
+"""Raises memory for the next attempt after out-of-memory kills.
 
-Raised memory is kept until the end of the run, or until a user edits the request: an explicit
-number is intentional. The module must not depend on the detection of kills.
+Raised memory is kept until the end of the run, or until a user edits the request, because an
+explicit request is intentional. This module must not depend on how kills are detected.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.view import View
 
-# Maximum growth relative to the request if no node shows how much memory is available. A pod larger
-# than all nodes would wait in vain.
+# Maximum factor between raised and requested memory if no node shows how much memory is available.
+# A pod larger than all nodes would wait in vain.
 _MOST_GROWTH = 8
 
 
 def needs_nodes(view: View) -> bool:
-    """Return whether this pass may raise memory with only the nodes' sizes as its limit."""
+    """Return True if this pass may raise memory up to a limit that depends on node sizes."""
     current = view.attempts[-1] if view.attempts else None
     spec, counts = view.pipeline.spec, view.pipeline.status.retries
-    # Listing all nodes is expensive, so do so only if the result is used.
+    # Listing all nodes is expensive, so avoid it unless the result is used.
     if current is None or spec is None or spec.oom.max_memory is not None:
         return False
     is_counted = counts is not None and current.spec.number <= counts.through
-    # Node sizes matter only for the end that is about to be counted.
+    # Memory is raised only when an ended attempt is counted.
     if is_counted or current.status.end_time is None:
         return False
     pods = (*view.pods, *view.gone_pods)
@@ -46,9 +46,9 @@ def needs_nodes(view: View) -> bool:
 
 
 def settle_memory(facts: Pass, standing: PassState) -> Verdict:
-    """Keep raised memory that is still valid after edits of requests and limits."""
+    """Keep the raised memory that is still valid after edits of requests and limits."""
     status, spec = standing.status, facts.spec
-    # A running attempt already has its memory, and a finished run needs none.
+    # A running attempt already has its memory, and a finished run needs no memory.
     if standing.active is not None or status.next_attempt_time is None:
         return Verdict()
     requested = _list_requests(spec)
@@ -59,13 +59,14 @@ def settle_memory(facts: Pass, standing: PassState) -> Verdict:
 def raise_memory(
     facts: Pass, status: PipelineStatus, attempt_status: AttemptStatus
 ) -> tuple[Verdict, str]:
-    """Raise the memory of the killed group for all later attempts.
+    """Raise the memory of the groups with killed processes, for all later attempts.
 
     Returns:
         The verdict, and the reason why a group gets less than planned; empty if every group gets
-        enough.
+        the planned amount.
     """
-    # KubeRay replaced a killed worker without ending the attempt, so its memory may be enough.
+    # A kill of a worker that KubeRay replaced does not raise memory, because the attempt did not
+    # end because of the kill.
     if attempt_status.cause is not Cause.OOM_KILLED:
         return Verdict(), ""
     spec = facts.spec
@@ -93,9 +94,9 @@ def raise_memory(
 
 
 def _explain(group: str, memory: int, spec: PipelineSpec, room: FreeCapacity | None) -> str:
-    """Explain in a clause why a group gets no more memory."""
+    """Return a clause that explains why a group gets no more memory."""
     size = f"memory of {group} is limited to {_format_size(memory)}"
-    # The limit is the user's setting, not the cluster.
+    # The user's setting is the limit, regardless of the cluster.
     if spec.oom.max_memory is not None:
         return f"{size} by oom.maxMemory"
     if room is None:
@@ -117,7 +118,7 @@ def _find_raised(status: PipelineStatus, requested: Mapping[str, int]) -> dict[s
     return {
         name: parse_memory(size)
         for name, size in status.memory.items()
-        # Earlier operators did not record the request.
+        # Earlier operators did not record the request, so treat it as unchanged.
         if name in requested and former_requests.get(name, requested[name]) == requested[name]
     }
 
@@ -139,14 +140,14 @@ def _format_size(size: int) -> str:
 
 
 def _list_killed(status: AttemptStatus, groups: Mapping[str, int]) -> list[str]:
-    """Return the groups with a kill for memory, from the evidence if it names any."""
+    """Return the groups with killed processes, from the evidence if it names any group."""
     kills = [record for record in status.evidence if record.cause is Cause.OOM_KILLED]
     group_names = {str(kill.details.get("group", "")) for kill in kills} - {""}
-    # Raising all groups would waste memory, and an edit may have removed a group since.
+    # Raise only these groups, because raising all would waste memory. Skip groups that an edit has
+    # removed.
     if group_names:
         return sorted(group_names & groups.keys())
-    # Ray reports kills of workers; a kill without a named pod otherwise happened next to the
-    # driver.
+    # Without a group in the evidence, assume workers if Ray reported the kills, or else the head.
     workers = sorted(groups.keys() - {"head"})
     is_of_workers = all(kill.source == RAY for kill in kills)
     return workers if workers and is_of_workers else ["head"]

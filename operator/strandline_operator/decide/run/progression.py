@@ -1,4 +1,4 @@
-"""Progress of a run by one step: advance the newest attempt, and end older attempts."""
+"""Advances a run by one step: the newest attempt continues, and older attempts end."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ StopRequest = Callable[[Pass, PassState], Evidence | None]
 
 
 def end_others(facts: Pass, standing: PassState) -> Verdict:
-    """End older attempts: a restored backup may contain open ones, but only one may run."""
+    """End older attempts: a restored backup may contain open attempts, but only one may run."""
     del standing
     replaced = Evidence(Cause.INTERRUPTED, "a newer attempt replaced this one", SUSPEND)
     verdict = Verdict()
     for attempt in facts.view.attempts[:-1]:
         if not attempt.status.is_frozen:
             step = follow(Scene.from_facts(facts, attempt), replaced)
-            # An older attempt must neither block nor wake the run, so drop its block and its time.
+            # Drop the obstacle and the wake time of an older attempt, which must neither block nor
+            # wake the run.
             verdict = verdict.then(
                 Verdict(attempts={attempt.meta.name: step.status}, actions=step.actions)
             )
@@ -37,16 +38,16 @@ def end_others(facts: Pass, standing: PassState) -> Verdict:
 
 
 def launch_newest(facts: Pass, standing: PassState) -> Verdict:
-    """Create the RayJob of the newest attempt, unless one existed or the attempt must end."""
+    """Create the RayJob of the newest attempt, unless it existed before or a stop is requested."""
     scene = facts.scene
-    # A launch despite a stop request would be torn down immediately.
+    # If a stop was requested, a RayJob would be torn down immediately.
     if scene is None or not is_launchable(scene) or _find_desired(facts, standing) is not None:
         return Verdict()
     return launch(facts, scene)
 
 
 def note_shortages(facts: Pass, standing: PassState) -> Verdict:
-    """Record since when pods lack spot nodes, in this attempt or before."""
+    """Record since when pods have lacked spot nodes, in this attempt or in earlier attempts."""
     scene = facts.scene
     if scene is None or scene.status.end_time is not None:
         return Verdict()
@@ -55,18 +56,18 @@ def note_shortages(facts: Pass, standing: PassState) -> Verdict:
 
 
 def follow_newest(facts: Pass, standing: PassState) -> Verdict:
-    """Advance the newest attempt: watch it, end it, or tear it down."""
+    """Advance the newest attempt: watch, end, or tear it down."""
     scene, stop = facts.scene, _find_desired(facts, standing)
     if scene is None:
         return Verdict()
-    # Manifests come from the spec, so an attempt waits while the spec is unreadable.
+    # Manifests derive from the spec, so an attempt waits while the spec is unreadable.
     if stop is None and is_launchable(scene) and facts.view.pipeline.spec is None:
         return Verdict()
-    # An attempt that is ended anyway needs no pass at the run's deadline.
+    # An attempt that ends anyway does not need a pass at the run's deadline.
     ends_at = find_run_end(facts, standing.status) if stop is None else None
     step = follow(scene, stop, find_hold(facts, standing))
-    # The view lacks a ConfigMap of this same pass, so take the record of the ConfigMap from the
-    # state.
+    # The view does not contain a ConfigMap that this pass records, so take the record from
+    # `standing`.
     config = standing.newest.status.config if standing.newest else None
     status = evolve(step.status, config=config or step.status.config)
     return Verdict(
@@ -78,7 +79,7 @@ def follow_newest(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _find_desired(facts: Pass, standing: PassState) -> Evidence | None:
-    """Return the pipeline's reason to end the attempt, as opposed to the attempt's own reasons."""
+    """Return the pipeline's reason to end the attempt. The attempt may have other reasons."""
     return next(
         (desired for find in _STOP_REQUESTS if (desired := find(facts, standing)) is not None), None
     )
@@ -104,11 +105,12 @@ def _find_run_deadline(facts: Pass, standing: PassState) -> Evidence | None:
     return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline", time=ends_at)
 
 
-# The first match ends the attempt. User requests come first: a cancelled run must not be resumed.
+# The first match ends the attempt. A cancellation comes first, because a cancelled run must not be
+# resumed.
 _STOP_REQUESTS: tuple[StopRequest, ...] = (_find_cancel, _find_suspension, _find_run_deadline)
 
 
 def warn_driver(facts: Pass, _: PassState) -> Verdict:
-    """Warn the driver of the running attempt about nodes that are about to be removed."""
+    """Notify the driver of the running attempt about nodes that are about to be removed."""
     scene = facts.scene
     return Verdict() if scene is None else Verdict(departures=tuple(list_departures(scene)))

@@ -1,7 +1,7 @@
-"""Deletion of old attempts, and of all running objects of a deleted pipeline.
+"""Deletes old attempts, and all running objects of a deleted pipeline.
 
-The finalizer keeps the pipeline while it may have pods. The module must not depend on the reason
-for which an attempt ended.
+The finalizer keeps the pipeline while it may have pods. This module must not depend on why an
+attempt ended.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from strandline_operator.model.plan import Action, Delete, Resource, SetFinalize
 
 
 def remove(facts: Pass, standing: PassState) -> Verdict:
-    """Delete all running objects of a deleted pipeline, then release the pipeline.
+    """Delete all running objects of a deleted pipeline, then remove its finalizer.
 
-    A user's claim stays; the API server's garbage collection deletes the pipeline's own claim. The
-    pipeline waits for its pods, but not for a RayJob that KubeRay does not release.
+    A user's claim is kept; the API server's garbage collection deletes the pipeline's own claim.
+    The finalizer is removed once the pods are gone, even if KubeRay does not release a RayJob.
     """
     view = facts.view
-    # Only finalizers of other programs keep the pipeline now.
+    # Only finalizers of other programs still keep the pipeline.
     if FINALIZER not in view.pipeline.meta.finalizers:
         return Verdict()
     pods, _ = part_pods(view)
-    # Without KubeRay its finalizer would keep RayJob and cluster forever, and the cluster's pods
-    # would never be deleted.
+    # If KubeRay is not running, its finalizer would keep RayJobs and clusters forever, so delete
+    # clusters and pods directly.
     kinds = (
         (Resource.RAYJOB, view.rayjobs),
         (Resource.RAYCLUSTER, view.rayclusters),
@@ -42,7 +42,7 @@ def remove(facts: Pass, standing: PassState) -> Verdict:
         if not leftover.meta.is_deleting
     )
     wake = Verdict(wakes=(facts.now + facts.limits.settle,))
-    # Only now can no pod write to the volume.
+    # Nothing writes to the volume once all pods are gone.
     if not pods:
         freed = Verdict(actions=(*actions, SetFinalizer(is_set=False)))
         return freed.then(report_deletion(facts, standing, "")).then(wake)
@@ -72,7 +72,7 @@ def trim_history(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _find_time(facts: Pass, status: AttemptStatus) -> float | None:
-    """Return when the retention of an ended attempt expires; None if the retention has no limit."""
+    """Return when the retention period of an ended attempt expires, or None if it is unlimited."""
     longest, end_time = facts.spec.ttl_after_finished_seconds, status.end_time
     return None if longest is None or end_time is None else end_time + longest
 
@@ -86,6 +86,6 @@ def _delete(attempts: list[Meta]) -> Iterator[Action]:
 def guard(facts: Pass, standing: PassState) -> Verdict:
     """Set the finalizer while the pipeline may have pods, and remove it afterwards."""
     is_held = FINALIZER in facts.view.pipeline.meta.finalizers
-    # A due attempt will be created, and needs the finalizer before.
+    # A due attempt needs the finalizer before it is created.
     is_needed = standing.active is not None or standing.status.next_attempt_time is not None
     return Verdict() if is_held == is_needed else Verdict(actions=(SetFinalizer(is_set=is_needed),))

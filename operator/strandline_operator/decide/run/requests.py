@@ -1,8 +1,8 @@
-"""User requests by annotation: cancel the run, retry, or repair.
+"""Handles user requests by annotation: cancel the run, retry, or repair.
 
 A request stays open until the operator has carried it out, or until it has become meaningless. Only
-then does the status record it as handled: requests are neither lost while an attempt ends, nor
-carried out twice.
+then does the status record the request as handled, so requests are neither lost while an attempt is
+ending nor carried out twice.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def note_first_requests(facts: Pass, standing: PassState) -> Verdict:
     """Treat the annotations of a new pipeline as handled."""
     if facts.view.pipeline.has_status:
         return Verdict()
-    # A copied manifest carries the annotations of the original pipeline, which were handled there.
+    # A copied manifest contains the annotations of the original pipeline, where they were handled.
     return Verdict(_handle(standing.status, _read_asked(facts)))
 
 
 def forget_withdrawn(facts: Pass, standing: PassState) -> Verdict:
-    """Forget handled requests after their annotations were removed, so users can repeat them."""
+    """Forget handled requests whose annotations were removed, so that users can repeat them."""
     requests, handled = _read_asked(facts), standing.status.handled or HandledTokens()
     remaining = HandledTokens(
         retry=handled.retry if requests.retry else "",
@@ -41,7 +41,7 @@ def forget_withdrawn(facts: Pass, standing: PassState) -> Verdict:
 
 
 def find_requests(facts: Pass, status: PipelineStatus) -> HandledTokens:
-    """Return the requests that are not handled yet."""
+    """Return the requests that were not handled yet."""
     requests, handled = _read_asked(facts), status.handled or HandledTokens()
     # An attempt can be ended despite an invalid spec, but the next attempt needs a valid spec.
     is_readable = facts.view.pipeline.spec is not None
@@ -53,16 +53,17 @@ def find_requests(facts: Pass, status: PipelineStatus) -> HandledTokens:
 
 
 def settle_under_way(facts: Pass, standing: PassState) -> Verdict:
-    """Record requests that ended the current attempt, and retries that a running attempt meets."""
+    """Mark requests as handled that ended the current attempt or that it already satisfies."""
     attempt, requests = facts.newest, find_requests(facts, standing.status)
-    # A later decider handles requests between attempts.
+    # `answer` handles requests between attempts.
     if attempt is None or attempt.status.is_frozen:
         return Verdict()
     if attempt.status.end_time is None:
-        # A running attempt does not search for damage, so a repair waits for the next attempt.
+        # A running attempt satisfies a retry request, but does not search for damage, so a repair
+        # waits for the next attempt.
         settled = HandledTokens(retry=requests.retry, cancel=requests.cancel)
         return Verdict(_settle(standing.status, settled))
-    # An earlier operator process ended the attempt but was killed before this write.
+    # An earlier operator process ended the attempt, but was killed before it wrote the status.
     if requests.cancel and _was_ended_by(attempt, requests.cancel):
         return Verdict(_settle(standing.status, HandledTokens(cancel=requests.cancel)))
     return Verdict()
@@ -77,15 +78,15 @@ def answer(facts: Pass, standing: PassState) -> Verdict:
     """Handle requests while no attempt is running."""
     status, requests = standing.status, find_requests(facts, standing.status)
     newest = standing.newest
-    # Requests during an attempt are handled by `settle_under_way`.
+    # `settle_under_way` handles requests during an attempt.
     if standing.active is not None:
         return Verdict()
-    # First decide what follows an ended attempt that is not counted yet.
+    # First decide what follows the ended attempt, which is not counted yet.
     if newest is not None and newest.spec.number > standing.through:
         return Verdict()
     if requests.cancel:
         cancelled = _answer_cancel(status, requests)
-        # A cancellation that withdrew a due attempt also settles a simultaneous retry.
+        # A cancellation that withdrew a due attempt also answers a simultaneous retry request.
         if cancelled.events or not (requests.retry or requests.repair):
             return cancelled
         status = cancelled.status or status
@@ -95,7 +96,7 @@ def answer(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _answer_retry(facts: Pass, status: PipelineStatus, requests: HandledTokens) -> Verdict:
-    """Make an attempt due now; a repair is a kind of retry."""
+    """Schedule an attempt for now. A repair is a kind of retry."""
     settled = _settle(status, HandledTokens(retry=requests.retry, repair=requests.repair))
     name = REPAIR_ANNOTATION if requests.repair else RETRY_ANNOTATION
     words = f"requested by annotation {name}={requests.repair or requests.retry}"
@@ -115,7 +116,7 @@ def _answer_cancel(status: PipelineStatus, requests: HandledTokens) -> Verdict:
     if status.next_attempt_time is None:
         return Verdict(settled)
     words = describe_cancel(requests.cancel)
-    # A simultaneous retry request would restart the cancelled run.
+    # Also mark a simultaneous retry request as handled, because it would restart the cancelled run.
     settled = _settle(settled, HandledTokens(retry=requests.retry, repair=requests.repair))
     reported = add_event(EventReason.RUN_CANCELLED, words)
     over = withdraw_attempt(settled, Cause.USER_CANCELLED, words)
@@ -129,12 +130,12 @@ def _read_asked(facts: Pass) -> HandledTokens:
 def _was_ended_by(attempt: AttemptObject, token: str) -> bool:
     outcome = describe_cancel(token)
     records = (each for each in attempt.status.evidence if each.cause is Cause.USER_CANCELLED)
-    # The message of an attempt that had not started continues with the obstacle.
+    # If the attempt had not started, the obstacle follows in the same message.
     return any(f"{record.message}; ".startswith(f"{outcome}; ") for record in records)
 
 
 def _settle(status: PipelineStatus, requests: HandledTokens) -> PipelineStatus:
-    """Return the status with these requests added to the handled requests."""
+    """Return the status with these requests marked as handled."""
     before = status.handled or HandledTokens()
     handled = HandledTokens(
         retry=requests.retry or before.retry,

@@ -1,7 +1,7 @@
-"""The sequence of attempts in a run: count ended attempts, and schedule the next one.
+"""Counts the ended attempts of a run, and schedules the next attempt.
 
-An attempt is counted once: `retries.through` is the number of the last counted attempt. The next
-number follows from this number, so repeating an interrupted pass creates the same attempt.
+Each attempt is counted once: `retries.through` is the number of the last counted attempt. The next
+attempt's number derives from it, so repeating an interrupted pass creates the same attempt.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SUSPEND = "suspend"  # source of evidence that the operator ended an attempt to 
 
 
 def begin_first_run(facts: Pass, standing: PassState) -> Verdict:
-    """Start the first run of a pipeline, whatever attempts its status contains."""
+    """Start the first run of a pipeline, even if it already has attempts."""
     return Verdict() if standing.status.run else begin_run(facts, standing, facts.spec.run_id)
 
 
@@ -62,7 +62,7 @@ def begin_run(facts: Pass, standing: PassState, run: str) -> Verdict:
     status = evolve(
         standing.status,
         run=run,
-        # A scheduled run also answers the `runId` of the spec, which must not start another run.
+        # A scheduled run also satisfies the spec's `runId`, which must not start another run.
         requested_run="" if run == facts.spec.run_id else facts.spec.run_id,
         run_start_time=facts.now,
         memory={},
@@ -83,21 +83,21 @@ def begin_run(facts: Pass, standing: PassState, run: str) -> Verdict:
 
 
 def _find_through(standing: PassState) -> int:
-    """Return the number of the last attempt that needs no further counting."""
+    """Return the number of the last attempt that does not belong to the new run."""
     numbers = (attempt.spec.number for attempt in standing.attempts if attempt.status.is_frozen)
     newest = max((attempt.spec.number for attempt in standing.attempts), default=0)
-    # After a status was lost, an attempt may still be open: that attempt is the new run's first.
+    # If the status was lost, an attempt may still be open. It becomes the new run's first attempt.
     return max(standing.through, *numbers, newest - 1, 0)
 
 
 def count_attempt(facts: Pass, standing: PassState) -> Verdict:
-    """Count the newest attempt once it is frozen, and decide how the run continues."""
+    """Count the newest attempt once its status is frozen, and decide how the run continues."""
     attempt, before = standing.newest, standing.status.retries or RetryCounts()
-    # An attempt is counted once, and only when its cause is final.
+    # Count an attempt only once, and only after its cause is final.
     if attempt is None or not attempt.status.is_frozen or attempt.spec.number <= before.through:
         return Verdict()
     past, attempt_status = _recall(attempt), attempt.status
-    # The namespace's defaults may set the retry budget, so wait until they are readable.
+    # The retry budget may depend on the namespace's defaults, so wait until they are readable.
     if past.cause is not None and not _is_free(attempt_status) and is_policy_unknown(facts):
         return Verdict()
     record = _record(attempt, past, begin_report(facts.limits, attempt_status))
@@ -109,7 +109,7 @@ def count_attempt(facts: Pass, standing: PassState) -> Verdict:
     booked = evolve(booked, incidents=incidents, spot=spot, work=work)
     events = tuple(add_event(EventReason.SPOT_FALLBACK, words) for words in fallbacks)
     counted = Verdict(booked, counts=_measure(attempt, before), events=events)
-    # The operator ended the attempt to suspend the pipeline or to change nodes. That is not a
+    # The operator ended the attempt to suspend the pipeline or to use other nodes, which is not a
     # failure and uses no retry.
     if _is_free(attempt_status):
         state = "; ".join(fallbacks) or booked.state
@@ -117,14 +117,14 @@ def count_attempt(facts: Pass, standing: PassState) -> Verdict:
             booked, next_attempt_time=facts.now, retry_trigger=Trigger.RESUME, state=state
         )
         return counted.then(Verdict(resumed))
-    # A completed run has no successor.
+    # After success, no attempt follows.
     if attempt_status.cause is None:
         return counted.then(_report_success(booked, attempt))
     return counted.then(_follow_failure(facts, booked, attempt, past, before.spent))
 
 
 def _add_work(before: RunWork | None, status: AttemptStatus) -> RunWork | None:
-    """Return the run's work plus the attempt's; a killed attempt has not reported any."""
+    """Add the work of an attempt to the run's work. A killed attempt has not reported its work."""
     outcome = status.outcome
     if outcome is None or outcome.work_seconds is None:
         return before
@@ -150,24 +150,24 @@ def _follow_failure(
     planned = raised.then(_schedule(facts, booked, past, since, message, is_taken=is_taken))
     if not limited or planned.status is None:
         return planned
-    # A retry with too little memory will probably fail too, so mention the limit.
+    # A retry with too little memory will probably fail too, so add the limit to the state.
     state = f"{planned.status.state}; {limited}"
     return planned.then(Verdict(evolve(planned.status, state=state)))
 
 
 def is_policy_unknown(facts: Pass) -> bool:
-    """Return whether the namespace's part of the retry policy is currently unknown."""
+    """Return True if the namespace's defaults, and so the retry policy, are unreadable."""
     return find_unusable_defaults(facts) is not None
 
 
 def count_missing(facts: Pass, standing: PassState) -> Verdict:
-    """Count a running attempt whose object was deleted, because its end can't be determined.
+    """Count a running attempt whose object was deleted, because its end can't be observed.
 
-    Its remaining objects still block the successor.
+    Objects that remain of the attempt still block the next attempt.
     """
     status, number = standing.status, standing.status.attempt
     newest = max((attempt.spec.number for attempt in facts.view.attempts), default=0)
-    # The attempt's object exists, or the attempt was already counted, or its end must wait.
+    # Skip an attempt that exists or was counted. Wait while the retry policy is unknown.
     if number <= max(standing.through, newest) or is_policy_unknown(facts):
         return Verdict()
     since = status.retries.spent if status.retries else Spent()
@@ -191,7 +191,7 @@ def measure_recovery(facts: Pass, standing: PassState) -> Verdict:
     if before is None or after is None or before.status.running_time is not None:
         return Verdict()
     running_time = after.status.running_time
-    # A manual start, or the start of a new run, waited for the user instead of the operator.
+    # Before a manual attempt, or a new run, the time was spent waiting for the user.
     if running_time is None or after.spec.trigger is not Trigger.RETRY:
         return Verdict()
     former = (
@@ -224,12 +224,12 @@ def _record(
 def _book(
     facts: Pass, status: PipelineStatus, past: PastAttempt, record: PastAttemptRecord
 ) -> PipelineStatus:
-    """Add an attempt to the run's counters and history. The successor is decided later."""
+    """Add an attempt to the run's counters and history. The caller decides what follows."""
     counts = status.retries or RetryCounts()
     spent = count_spent(facts.view.policy, [past], counts.spent)
     others = [attempt for attempt in status.attempts if attempt.number != past.number]
     attempts, limit = [*others, record], facts.spec.attempt_history_limit
-    # Keep ends that have not been sent to the lineage system yet.
+    # Keep attempts whose ends have not been reported to the lineage system yet.
     pending = [each for each in attempts[:-limit] if is_pending(facts.limits, each)]
     dropped = [each for each in attempts[:-limit] if each not in pending]
     return evolve(
@@ -244,7 +244,7 @@ def _book(
 
 
 def _list_runs(status: PipelineStatus, dropped: list[PastAttemptRecord]) -> tuple[str, ...]:
-    """Return the completed runs that no attempt in the history mentions anymore."""
+    """Return the completed runs, including those that drop out of the history of attempts."""
     runs = [attempt.run for attempt in dropped if attempt.cause is None and attempt.run]
     return tuple(dict.fromkeys([*status.completed_runs, *runs]))
 
@@ -271,7 +271,7 @@ def _is_free(status: AttemptStatus) -> bool:
 def foresee(
     facts: Pass, status: PipelineStatus, attempt: AttemptObject, attempt_status: AttemptStatus
 ) -> RetryAt | GiveUp:
-    """Return the retry decision for an uncounted attempt, as if its apparent end were final."""
+    """Return the retry decision for an uncounted attempt, as if its current cause were final."""
     past, since = _recall(replace(attempt, status=attempt_status)), status.retries or RetryCounts()
     is_taken = _was_taken_back(facts, attempt_status)
     return _ask_law(facts, status, past, since.spent, is_taken=is_taken)
@@ -286,14 +286,14 @@ def _was_taken_back(facts: Pass, status: AttemptStatus) -> bool:
 def _ask_law(
     facts: Pass, status: PipelineStatus, past: PastAttempt, since: Spent, *, is_taken: bool
 ) -> RetryAt | GiveUp:
-    """Return the decision of the retry policy."""
+    """Apply the retry law to an ended attempt, considering queue and run deadline."""
     policy, uid = facts.view.policy, facts.view.pipeline.meta.uid
     decision = decide(policy, [past], facts.now, uid=uid, drawn=facts.drawn, since=since)
-    # The queue decides the start, so a later RayJob would only wait longer.
+    # The queue decides when the attempt starts, so delaying the RayJob would only add to the wait.
     if isinstance(decision, RetryAt) and is_taken:
         decision = replace(decision, time=facts.now, delay=max(0.0, facts.now - past.ended))
     ends_at = find_run_end(facts, status)
-    # An attempt due after the deadline would wait in vain.
+    # An attempt that starts after the run's deadline would be pointless.
     if isinstance(decision, RetryAt) and ends_at is not None and decision.time > ends_at:
         return GiveUp(f"{decision.why}, which is after the run's deadline")
     return decision
@@ -320,7 +320,7 @@ def _schedule(
 def _give_up(facts: Pass, status: PipelineStatus, decision: GiveUp, past: PastAttempt) -> Verdict:
     over = evolve(status, state=decision.why)
     reported = Verdict(over, events=(warn(EventReason.RUN_FAILED, decision.why),))
-    # If retries are disabled, or the cause is never retried, no budget was exhausted.
+    # If the policy or the cause excludes retries, no budget was exhausted.
     if not decision.is_exhausted:
         return reported
     is_reported = facts.view.policy.emit_retry_events
@@ -354,7 +354,7 @@ def _measure(attempt: AttemptObject, before: RetryCounts) -> tuple[Count, ...]:
     work_lost = status.outcome.work_lost if status.outcome else None
     for name, seconds in work_lost.model_dump().items() if work_lost else ():
         counts += [Count("work_lost_seconds", name, seconds)] if seconds else []
-    # A success after a manual start does not count as a retry's success.
+    # Only success in an attempt that the operator scheduled counts as a successful retry.
     if status.cause is None and before.cause is not None and trigger is Trigger.RETRY:
         counts.append(Count("retry_succeeded", before.cause.value))
     return tuple(counts)

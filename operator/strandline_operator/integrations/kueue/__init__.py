@@ -1,1 +1,1 @@
-"""Kueue: labels, objects, and messages. Only the list of schedulers imports this package."""
+"""Support for Kueue: labels, objects, and messages. Only `schedulers.py` imports this package."""

@@ -1,7 +1,7 @@
-"""Kueue's Workloads: one for each RayJob in a queue, with the reason of its wait.
+"""Reads Kueue's Workloads. Each RayJob in a queue has one, which shows why the RayJob waits.
 
-The operator does not watch Workloads. A missing Kueue, or a missing right to read its objects, is
-part of the state and not an error.
+The operator does not watch Workloads. If Kueue, or the permission to read its objects, is missing,
+that is a state and not an error.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _NO_QUEUE = "the pipeline names no queue in `ray.queueName`"
 
 
 class KueueKind(ObjectKind):
-    """Kueue's kinds.
+    """Kinds of Kueue's API.
 
-    After introducing a version, Kueue serves the previous version for some more releases.
+    After Kueue introduces a version, it serves the previous version for a few more releases.
     """
 
     WORKLOAD = "workloads.kueue.x-k8s.io"
@@ -48,9 +48,9 @@ VERSIONS = (
 
 
 def read_workloads(workloads: Iterable[Json], queue: str) -> QueueState | None:
-    """Return the state of the newest unfinished Workload; a resize adds further ones.
+    """Return the state of the newest unfinished Workload. A resize creates additional Workloads.
 
-    Return None if no Workload is unfinished.
+    Return None if all Workloads are finished.
     """
     states = [(Meta.read(body), body) for body in workloads if not _is_finished(body)]
     if not states:
@@ -62,12 +62,12 @@ def read_workloads(workloads: Iterable[Json], queue: str) -> QueueState | None:
     if read_mapping(body.get("spec")).get("active") is False:
         repair = f"set `spec.active` of Workload {meta.name} to true to queue it again"
         message = f"{message or 'the Workload is deactivated'}; {repair}"
-    # If Kueue manages all jobs, it queues a job without a queue name, but never admits it.
+    # If Kueue manages all jobs, it suspends a job without a queue name, but never admits it.
     return QueueState(meta.created if since is None else since, message if queue else _NO_QUEUE)
 
 
 def describe_absence(rayjob: str, queue: str, *, is_missing: bool) -> str:
-    """Explain why a RayJob in a queue has no Workload."""
+    """Explain why a suspended RayJob has no Workload."""
     if not queue:
         return _NO_QUEUE
     if is_missing:
@@ -76,12 +76,12 @@ def describe_absence(rayjob: str, queue: str, *, is_missing: bool) -> str:
 
 
 def _explain_wait(workload: Json, reserved: Json) -> str:
-    """Return Kueue's own message, or an empty string."""
+    """Return Kueue's message about a wait, or an empty string."""
     message = reserved.get("message")
     text = " ".join(message.split()) if isinstance(message, str) else ""
     checks = read_list(read_mapping(workload.get("status")).get("admissionChecks"))
     pending = [each for each in map(read_mapping, checks) if each.get("state") != "Ready"]
-    # Kueue evaluates admission checks after the quota reservation.
+    # Kueue evaluates admission checks only after it has reserved quota.
     if reserved.get("status") == "True" and pending:
         names = ", ".join(str(each.get("name", "")) for each in pending)
         return f"{text}; admission checks are pending: {names}"

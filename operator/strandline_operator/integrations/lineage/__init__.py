@@ -1,1 +1,1 @@
-"""Reports of attempts to lineage systems through OpenLineage, enabled in the environment."""
+"""Reports attempts to lineage systems through OpenLineage, if the environment enables it."""

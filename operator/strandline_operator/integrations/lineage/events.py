@@ -1,7 +1,8 @@
-"""OpenLineage events for the end of an attempt, built with the classes of its client. Pure.
+"""Builds OpenLineage events for the end of an attempt, with the classes of its client.
 
-Only this module refers to those classes, and it is imported only if events are sent. Run, parent,
-and job match the driver's own events. The module must not depend on the choice of reported ends.
+Only this module uses those classes, and it is imported only if events are sent. Run, parent, and
+job match the driver's own events. The module is pure, and must not depend on which ends are
+reported.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from strandline_api.outcome.lineage import (
 )
 from strandline_operator.model.plan import AttemptEnd
 
-# This facet accompanies the driver's `strandline` facet; the same name would replace that facet.
+# Must differ from the driver's facet `strandline`, which this facet would otherwise replace.
 FACET = "strandline_operator"
 _SCHEMA = f"{PRODUCER}/schemas/openlineage-operator-run-facet-1.json"
 
 
 @attr.define
 class OperatorRunFacet(RunFacet):
-    """The operator's facts about an attempt: its object, the reason of its end, and its sources.
+    """The operator's information about an attempt.
 
     Attributes:
         attempt: name of the CurationAttempt.
-        started: time when its RayJob was created, or left its queue.
-        retries, disruptions: number used by the run since its last progress.
+        started: time at which its RayJob was created, or left its queue.
+        retries, disruptions: retries that the run has used since its last progress, by budget.
         sources: number of sources by state, as last reported by the driver.
     """
 
@@ -60,7 +61,7 @@ def make_end(end: AttemptEnd, now: float) -> RunEvent:
     """Return the event for the end of an attempt.
 
     Args:
-        now: seconds since the epoch, used if the end has no time of its own.
+        now: current time in seconds since the epoch, used if the end has no time.
     """
     status = end.status
     end_time = now if status.end_time is None else status.end_time

@@ -1,10 +1,10 @@
-"""Delivery of attempts' ends to a lineage system, in a separate thread.
+"""Delivers attempts' ends to a lineage system, in a separate thread.
 
-OpenLineage's client blocks, and a receiver may be slow or unavailable. Ends wait in a bounded
-queue, and each is retried until the receiver accepts or refuses it. An undeliverable end is logged
-and counted. This process sends no end twice. OpenLineage's own environment variables enable and
-configure the receiver. The module must not depend on the effects of an end, nor on the choice of
-reported ends.
+OpenLineage's client blocks, and a receiver may be slow or unavailable. Ends therefore wait in a
+bounded queue, and each end is retried until the receiver accepts or rejects it. An end that can't
+be delivered is logged and counted. This process sends no end twice. OpenLineage's own environment
+variables enable and configure the receiver. This module must not depend on what follows from an
+end, or on which ends are reported.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from strandline_api.status.enums import LineageState
 from strandline_operator.model.plan import AttemptEnd
 
 SENT, FAILED, DROPPED = "sent", "failed", "dropped"
-MOST_WAITING = 1000  # ends; enough for a receiver that is unavailable for minutes
-_MOST_KNOWN = 10_000  # ends; passes record results long before this many follow
-CLOSE_SECONDS = 5.0  # maximum wait for remaining ends when the operator stops
-# Seconds before each retry; the last value repeats.
+MOST_WAITING = 1000  # maximum number of ends; enough if the receiver is unavailable for minutes
+_MOST_KNOWN = 10_000  # maximum number of states; passes record a state long before it is dropped
+CLOSE_SECONDS = 5.0  # maximum seconds to wait for remaining ends when the operator stops
+# Seconds before each retry. The last value repeats.
 PAUSES = (1.0, 5.0, 30.0, 60.0)
 _CLIENT = "openlineage"
 _FIRST_OF_SERVERS = 500
-_Key = tuple[str, int]  # a pipeline's uid, and an attempt's number
+_Key = tuple[str, int]  # pipeline uid and attempt number
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -40,11 +40,12 @@ def start_reporting(
     note: Callable[[str], None],
     clock: Callable[[], float],
 ) -> EndReporter | None:
-    """Start reporting if the environment enables it and the client is installed.
+    """Start reporting if the environment enables it and the client is installed, else return None.
 
     Args:
-        note: receives the result of an end: `sent`, `failed` or `dropped`; called from any thread.
-        clock: seconds since the epoch.
+        note: function that receives the result of an end: `sent`, `failed`, or `dropped`. Any
+            thread may call it.
+        clock: function that returns the current time in seconds since the epoch.
     """
     if not is_wanted(environment):
         return None
@@ -56,7 +57,7 @@ def start_reporting(
 
 
 class EndReporter:
-    """Sender of ends, in their order of arrival.
+    """Sends ends in the order of their arrival.
 
     Args:
         note, clock: as in `start_reporting`.
@@ -76,14 +77,14 @@ class EndReporter:
         self._waiting: queue.Queue[AttemptEnd | None] = queue.Queue(most)
         self._states: dict[_Key, LineageState] = {}
         self._lock = threading.Lock()
-        # A daemon thread, so that it can't delay the exit of the process.
+        # Use a daemon thread, so that it can't delay the exit of the process.
         self._thread = threading.Thread(target=self._work, name="lineage", daemon=True)
         self._thread.start()
 
     def report(self, end: AttemptEnd) -> None:
         """Queue an end without blocking, unless it was queued before.
 
-        An end is dropped if too many wait; a later pass reports a pending end again.
+        An end is dropped if too many ends are waiting. A later pass submits a pending end again.
         """
         with self._lock:
             if _identify(end) in self._states:
@@ -97,7 +98,7 @@ class EndReporter:
                 self._keep(end, LineageState.PENDING)
 
     def find_state(self, pipeline_uid: str, number: int) -> LineageState | None:
-        """Return whether the end of an attempt was sent or refused; None if it is pending."""
+        """Return whether an attempt's end was sent or rejected, or None while it is pending."""
         with self._lock:
             state = self._states.get((pipeline_uid, number))
         return None if state is LineageState.PENDING else state
@@ -122,13 +123,13 @@ class EndReporter:
             self._note(SENT if state is LineageState.SENT else FAILED)
 
     def _keep(self, end: AttemptEnd, state: LineageState) -> None:
-        # Drop the oldest state, which a pass has recorded in a status by now.
+        # Drop the oldest state. A pass has recorded it in a status by now.
         if len(self._states) >= _MOST_KNOWN:
             del self._states[next(iter(self._states))]
         self._states[_identify(end)] = state
 
     def _deliver(self, end: AttemptEnd) -> LineageState:
-        """Send an end until it is accepted or refused; on closing, it stays pending."""
+        """Send an end until it is accepted or rejected. It stays pending if the operator stops."""
         for pause in chain(self._pauses, repeat(self._pauses[-1])):
             try:
                 self._send(end)
@@ -137,14 +138,14 @@ class EndReporter:
                 is_last = is_refused or self._is_closing.is_set()
                 what = "not sent" if is_last else "not sent yet"
                 _log(end, f"{what}: {type(error).__name__}: {error}")
-                # The receiver may be available later, so the next operator process retries a
-                # pending end.
+                # Keep the end pending, because the receiver may be available to the next operator
+                # process.
                 if is_last:
                     return LineageState.REFUSED if is_refused else LineageState.PENDING
             else:
                 return LineageState.SENT
             self._is_closing.wait(pause)
-        raise AssertionError  # the pauses never end
+        raise AssertionError  # unreachable: the pauses never end
 
     def _send(self, end: AttemptEnd) -> None:
         from strandline_operator.integrations.lineage.events import make_end  # noqa: PLC0415 - needs the extra
@@ -161,7 +162,7 @@ def _identify(end: AttemptEnd) -> _Key:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Return whether a receiver has responded, and would respond the same again."""
+    """Return True if the receiver has responded with an error that retrying would not change."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     is_passing = status in {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
     return isinstance(status, int) and not is_passing and status < _FIRST_OF_SERVERS

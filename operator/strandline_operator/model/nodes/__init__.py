@@ -1,1 +1,1 @@
-"""Nodes: marks and sizes."""
+"""Marks and sizes of nodes, as plain data."""

@@ -1,7 +1,7 @@
-"""Capacity of nodes for pods, and constraints on pods.
+"""Capacity of nodes, and the check whether a pod may run on a node.
 
-All callers that check whether a pod may run on a node use this module. The module must not depend
-on the time at which nodes are read, nor on the use of the answer.
+All code that needs this check uses this module. The module must not depend on when nodes are read,
+or on how the result is used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline_api.notation.quantities import parse_cpu, parse_memory
 from strandline_operator.model.objects import read_list, read_mapping
 from strandline_operator.model.pod_requests import GPU, PodRequest
 
-# Temporary taints that depend on a node's health or shutdown; the node exists regardless.
+# Temporary taints, which depend on a node's health or shutdown. The node exists regardless.
 _PASSING_TAINTS = (
     "node.kubernetes.io/",
     "node.cloudprovider.kubernetes.io/",
@@ -31,7 +31,7 @@ _READY_LATER = re.compile(r"agent-not-ready|not-ready$")
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint, which keeps pods off a node unless they tolerate it."""
+    """A taint, which keeps pods that do not tolerate it off a node."""
 
     key: str
     value: str
@@ -45,6 +45,7 @@ class NodeSize:
     Attributes:
         memory: allocatable bytes.
         cpu, gpu: allocatable cores and whole GPUs.
+        taints: permanent taints.
     """
 
     name: str
@@ -56,7 +57,7 @@ class NodeSize:
 
 
 def read_size(body: Mapping[str, Any]) -> NodeSize | None:
-    """Return the size of a node object; None if the object contains no sizes."""
+    """Return the size of a node, or None if the node object contains no sizes."""
     metadata, spec, status = (
         read_mapping(body.get(part)) for part in ("metadata", "spec", "status")
     )
@@ -85,20 +86,20 @@ def _read_taint(body: Mapping[str, Any]) -> Taint:
 
 
 def _is_kept(taint: Taint) -> bool:
-    """Return whether a taint keeps pods away permanently; `PreferNoSchedule` does not."""
+    """Return True if a taint keeps pods away permanently. `PreferNoSchedule` does not."""
     return taint.effect in {"NoSchedule", "NoExecute"} and not is_passing(taint.key)
 
 
 def is_passing(taint: str) -> bool:
-    """Return whether a taint of this name means that a node is unhealthy or not ready yet."""
+    """Return True if a taint of this name means that a node is unhealthy or not ready yet."""
     return taint.startswith(_PASSING_TAINTS) or _READY_LATER.search(taint) is not None
 
 
 def can_hold(node: NodeSize, request: PodRequest, share: float = 1.0) -> bool:
-    """Return whether a node is large enough for a pod that may run there.
+    """Return True if a pod may run on a node, and the node is large enough.
 
     Args:
-        share: available share of the node's cores and memory.
+        share: share of the node's cores and memory that is available to the pod.
     """
     return (
         request.cpu <= node.cpu * share
@@ -109,7 +110,7 @@ def can_hold(node: NodeSize, request: PodRequest, share: float = 1.0) -> bool:
 
 
 def may_run(request: PodRequest, node: NodeSize) -> bool:
-    """Return whether a pod's selector, node affinity, and tolerations allow a node.
+    """Return True if a pod's selector, node affinity, and tolerations allow a node.
 
     Invalid constraints are ignored.
     """
@@ -123,20 +124,20 @@ def may_run(request: PodRequest, node: NodeSize) -> bool:
 
 
 def tolerates(toleration: object, taint: Taint) -> bool:
-    """Return whether a toleration matches a node's taint, by the rules of Kubernetes."""
+    """Return True if a toleration matches a taint, according to Kubernetes' rules."""
     if not isinstance(toleration, Mapping):
         return False
     if toleration.get("effect") not in {None, "", taint.effect}:
         return False
     key = toleration.get("key") or ""
-    # Without a key, the toleration matches all taints.
+    # A toleration without a key matches all taints.
     if toleration.get("operator") == "Exists":
         return key in {"", taint.key}
     return key == taint.key and (toleration.get("value") or "") == taint.value
 
 
 def _meets(term: Mapping[str, Any], node: NodeSize) -> bool:
-    """Return whether a node satisfies a required affinity term; an empty term matches no node."""
+    """Return True if a node satisfies a required affinity term. An empty term matches no node."""
     expressions = read_list(term.get("matchExpressions"))
     fields = read_list(term.get("matchFields"))
     return bool(expressions or fields) and (
@@ -157,12 +158,12 @@ def _matches(expression: object, labels: Mapping[str, str]) -> bool:
         "Gt": _compare(label, values) > 0,
         "Lt": _compare(label, values) < 0,
     }
-    # Accept unknown operators, which a newer Kubernetes may add.
+    # Unknown operators match, because a newer Kubernetes may add operators.
     return outcomes.get(operator, True) if isinstance(operator, str) else True
 
 
 def _compare(label: str | None, values: list[Any]) -> int:
-    """Compare a label with the single number of an expression; return 0 if either is invalid."""
+    """Compare a label with the number in an expression. Return 0 if either is invalid."""
     try:
         (value,) = values
         number, limit = int(label or ""), int(value)

@@ -1,6 +1,7 @@
-"""Nodes as plain data: the state of a node with overdue pods, and other marks on it.
+"""States and marks of nodes, as plain data.
 
-The module must not depend on the meaning of a mark.
+Nodes with overdue pods have a state. All nodes have marks. This module must not depend on the
+meaning of a mark.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 
 
 class NodeState(StrEnum):
-    """State of a node, worded for messages."""
+    """State of a node. Values are clauses for messages."""
 
     GONE = "is gone"
     OUT_OF_SERVICE = "is out of service"
@@ -27,7 +28,7 @@ class NodeState(StrEnum):
 
     @property
     def is_lost(self) -> bool:
-        """Return whether the node object is deleted, or declared out of service."""
+        """Return True if the node object was deleted, or declared out of service."""
         return self in {NodeState.GONE, NodeState.OUT_OF_SERVICE}
 
 
@@ -36,25 +37,26 @@ class NodeView:
     """State of a node.
 
     Attributes:
-        since: time when it stopped responding, in seconds since the epoch; None if unknown.
+        since: time at which it stopped responding, in seconds since the epoch, or None if unknown.
     """
 
     state: NodeState
     since: float | None = None
 
 
-# Limit the marks: many programs write to node objects, and decisions need only short, known marks.
+# Maximum number of marks, and of characters per mark. Many programs write to node objects, but
+# decisions need only short, known marks.
 _MOST_MARKS, _MOST_LETTERS = 32, 200
 _SHUTTING_DOWN = "shutting down"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMarks:
-    """Marks of a node object that may explain its loss; other fields are not kept.
+    """Marks of a node that may explain its loss. Other fields of the node object are not kept.
 
     Attributes:
-        is_known: whether the object was seen; if not, only its name is known.
-        is_spot: whether its labels mark spot capacity.
+        is_known: whether the node object was seen. If not, only its name is known.
+        is_spot: whether its labels mean spot capacity.
         taints: key and value of each taint.
         conditions: type and reason of each true condition except Ready.
         is_cordoned: whether it accepts no new pods.
@@ -101,7 +103,7 @@ def read_marks(body: Mapping[str, Any]) -> NodeMarks:
 
 
 def _pair(entries: list[Mapping[str, Any]], first: str, second: str) -> tuple[tuple[str, str], ...]:
-    """Return two fields of each entry, sorted, so that the original order does not matter."""
+    """Return two fields of each entry, sorted, because the original order does not matter."""
     pairs = {(_text(entry.get(first)), _text(entry.get(second))) for entry in entries}
     return tuple(sorted(pair for pair in pairs if pair[0])[:_MOST_MARKS])
 
@@ -111,7 +113,7 @@ def _text(value: object) -> str:
 
 
 def read_node(body: Mapping[str, Any] | None) -> NodeView:
-    """Return the state of a node object; None stands for a missing node.
+    """Return the state of a node object. None means that the node does not exist.
 
     Invalid fields count as missing.
     """
@@ -124,7 +126,7 @@ def read_node(body: Mapping[str, Any] | None) -> NodeView:
     since = None if ready.get("status") == "True" else read_time(ready.get("lastTransitionTime"))
     if any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in _list(body, "spec", "taints")):
         return NodeView(NodeState.OUT_OF_SERVICE, since)
-    # A node that reports itself as not ready still responds, and ends its pods.
+    # A node that reports itself as not ready still responds, and terminates its pods.
     is_silent = ready.get("status") == "Unknown"
     return NodeView(NodeState.SILENT, since) if is_silent else NodeView(NodeState.WELL)
 

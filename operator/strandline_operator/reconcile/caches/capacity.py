@@ -1,8 +1,9 @@
-"""Node sizes for memory limits of pods, read at most once per interval for all pipelines.
+"""Caches node sizes, which limit the memory of pods. One read per interval serves all pipelines.
 
-A cluster can have thousands of nodes, so only node sizes are kept. They are requested only after a
-kill for memory, if no limit is set. A missing right to list nodes is not reported, because the only
-effect is a missing limit. The module must not depend on the use of the sizes.
+A cluster can have thousands of nodes, so the cache stores only their sizes. The operator reads them
+only after an out-of-memory kill, if the policy has no limit. A missing permission to list nodes is
+not reported, because then only the limit is missing. This module must not depend on how the sizes
+are used.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEEP_SECONDS = 600.0
-# The right is probably missing on purpose, so retry rarely.
+# Seconds between tries without permission, which is probably denied on purpose.
 FORBIDDEN_SECONDS = 86_400.0
 
 Sizes = tuple[NodeSize, ...] | None
@@ -31,8 +32,8 @@ class CapacityMemory:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def read(self, api: Api, now: float) -> Sizes:
-        """Return the sizes; None if nodes may not be listed, or if reading failed."""
-        # All pipelines may need the sizes at once, but one list of thousands of nodes is enough.
+        """Return the sizes, or None if nodes may not be listed or reading failed."""
+        # Several pipelines may need the sizes at the same time, so let them wait for a single list.
         async with self._lock:
             entry = self._entries.find(None, now)
             if entry is not None:
@@ -42,7 +43,7 @@ class CapacityMemory:
 
 
 async def _list(api: Api) -> tuple[Sizes, float]:
-    """Return the sizes, and their validity in seconds."""
+    """Return the sizes, and how long they are valid, in seconds."""
     sizes: list[NodeSize] = []
     try:
         async for page in api.list_pages(Scope(Resource.NODE, None)):

@@ -1,7 +1,7 @@
-"""Cached claims: a claim with a volume hardly ever changes.
+"""Caches claims, because a claim with a volume hardly ever changes.
 
-Changes to a claim are decided from a fresh read; for reports, one read per minute is enough. The
-module must not depend on the use of claims.
+Passes that may change something read the claim again. For reports, one read per minute is
+sufficient. This module must not depend on how claims are used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEEP_SECONDS = 60.0
-# A claim without a volume may be bound at any moment, and users watch for that.
+# Seconds for which a claim without a volume is cached. Users watch for the volume, which can appear
+# at any moment.
 UNBOUND_SECONDS = 5.0
 
 
@@ -26,21 +27,21 @@ class ClaimMemory:
     _entries: TtlCache[tuple[str, str], VolumeClaim] = field(
         default_factory=lambda: TtlCache(KEEP_SECONDS, most=None)
     )
-    # Index by pipeline, so that forgetting thousands of pipelines does not scan all remaining
-    # claims.
+    # Claim names by pipeline, so that forgetting a pipeline does not scan all remaining claims.
     _names: dict[str, set[str]] = field(default_factory=dict)
 
     async def read(
         self, access: Access, pipeline: str, name: str, now: float, *, may_be_old: bool
     ) -> VolumeClaim | None:
-        """Return a claim; None if it does not exist or may not be read.
+        """Return a claim, or None if it does not exist or may not be read.
 
         Args:
-            may_be_old: whether a cached claim is acceptable, because this pass creates nothing on
-                the claim.
+            pipeline: uid of the pipeline.
+            may_be_old: whether a cached claim is acceptable, because this pass creates no object
+                that uses the claim.
 
         Raises:
-            ApiError: reading failed for a reason other than a missing right.
+            ApiError: if reading failed for a reason other than a missing permission.
         """
         key = (pipeline, name)
         entry = self._entries.find(key, now) if may_be_old else None
@@ -53,7 +54,7 @@ class ClaimMemory:
     def put(self, pipeline: str, body: Body, now: float) -> VolumeClaim:
         """Store a claim that was read or created."""
         claim = VolumeClaim.read(body)
-        # In each pass, read again a claim that is being deleted or has lost its volume.
+        # Do not cache a claim that is being deleted or has lost its volume.
         if claim.phase != "Lost" and not claim.meta.is_deleting:
             seconds = KEEP_SECONDS if claim.phase == "Bound" else UNBOUND_SECONDS
             self._entries.keep((pipeline, claim.meta.name), claim, now, seconds)

@@ -1,8 +1,8 @@
-"""Objects of the five watched kinds of pipelines, for passes to read.
+"""Caches the objects of the five watched kinds, for passes to read.
 
-The cache is used only while all five watches are current. Otherwise a pass reads from the API
-server. Other kinds are always requested from the server. The module must not depend on the use of
-the objects.
+The cache is used only while all five watches are current. Otherwise, a pass reads from the API
+server. Objects of other kinds are always read from the server. This module must not depend on how
+the objects are used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pi
 
 Child = TypeVar("Child", Pod, RayJob, RayClusterState)
 Keys = tuple[Hashable, ...]
-NODE = "node"  # pods are also indexed by node name
+NODE = "node"  # index of pods by node name
 
 
 def _key_pipeline(pipeline: PipelineView) -> Keys:
@@ -41,7 +41,7 @@ def _key_pod(pod: Pod) -> Keys:
 
 
 def _key_labels(meta: Meta) -> Keys:
-    """Return index keys: the pipeline's uid and name, as in the object's labels."""
+    """Return index keys: the uid and name of the pipeline from the object's labels."""
     return tuple(
         (label, meta.labels.get(label, ""), meta.namespace)
         for label in (PIPELINE_UID_LABEL, PIPELINE_LABEL)
@@ -59,7 +59,7 @@ def _cache_pods() -> ScopeCache[Pod]:
 def _cache_children(read_body: Callable[[Body], Child]) -> ScopeCache[Child]:
     def read_child(body: Body, _: Child | None) -> Child:
         child = read_body(body)
-        # Passes do not read the version. Without it, unchanged objects compare equal and cause no
+        # Passes do not use the version. Without it, unchanged objects compare equal and cause no
         # pass.
         return replace(child, meta=replace(child.meta, version=""))
 
@@ -68,7 +68,7 @@ def _cache_children(read_body: Callable[[Body], Child]) -> ScopeCache[Child]:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceCache:
-    """Objects of the five kinds in one namespace, or in all."""
+    """Objects of the five kinds, in one namespace or in all namespaces."""
 
     pipelines: ScopeCache[PipelineView] = field(
         default_factory=lambda: ScopeCache(read_pipeline, _key_pipeline)
@@ -98,13 +98,13 @@ class NamespaceCache:
         return next(iter(self.pipelines.find((name, namespace))), None)
 
     def list_pipelines(self, namespace: str) -> tuple[PipelineView, ...]:
-        """Return the pipelines of a namespace, unordered."""
+        """Return the pipelines of a namespace, in any order."""
         return self.pipelines.find(namespace)
 
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """Objects of a pipeline, or of former pipelines with the same name."""
+    """RayJobs, RayClusters, and pods of a pipeline, or of earlier pipelines with the same name."""
 
     rayjobs: tuple[RayJob, ...]
     rayclusters: tuple[RayClusterState, ...]
@@ -113,7 +113,7 @@ class Siblings:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCache:
-    """Caches by watched namespace; the key None covers all namespaces."""
+    """Caches by watched namespace. The key None means all namespaces."""
 
     namespaces: dict[str | None, NamespaceCache] = field(default_factory=dict)
 
@@ -123,25 +123,25 @@ class ClusterCache:
         return cls({namespace: NamespaceCache() for namespace in namespaces})
 
     def find(self, namespace: str) -> NamespaceCache | None:
-        """Return the cache that covers a namespace, current or not, or None."""
+        """Return the cache that covers a namespace, whether current or not, or None."""
         return self.namespaces.get(namespace, self.namespaces.get(None))
 
     def find_current(self, namespace: str, now: float) -> NamespaceCache | None:
-        """Return the cache that covers a namespace if its watches are current."""
+        """Return the cache that covers a namespace if its watches are current, or None."""
         scope = self.find(namespace)
         if scope is None or not all(kind.is_current(now) for kind in scope.kinds.values()):
             return None
         return scope
 
     def put(self, namespace: str, resource: Resource, body: Body, now: float) -> bool:
-        """Store the server's answer to a write; return whether the cached object has changed."""
+        """Store the server's response to a write. Return True if the cached object has changed."""
         scope = self.find(namespace)
         kind = None if scope is None else scope.kinds.get(resource)
         return kind is not None and kind.put(body, now)
 
 
 def find_attempts(cache: NamespaceCache, meta: Meta) -> list[AttemptObject]:
-    """Return the valid attempts with a pipeline's uid, unordered."""
+    """Return the valid attempts with a pipeline's uid, in any order."""
     entries = cache.attempts.find((PIPELINE_UID_LABEL, meta.uid, meta.namespace))
     return [attempt for attempt in entries if attempt is not None]
 
@@ -159,7 +159,7 @@ def find_former(cache: NamespaceCache, meta: Meta) -> Siblings:
 
 def _pick(cache: NamespaceCache, key: Hashable, is_meant: Callable[[Meta], bool]) -> Siblings:
     def sort(children: tuple[Child, ...]) -> tuple[Child, ...]:
-        # The API server sorts by name too, so cached and fresh reads lead to the same reports.
+        # Sort by name like the API server, so that cached and fresh reads lead to the same reports.
         picked = (child for child in children if is_meant(child.meta))
         return tuple(sorted(picked, key=lambda child: child.meta.name))
 

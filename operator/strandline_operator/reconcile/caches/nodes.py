@@ -1,10 +1,11 @@
-"""Nodes of pods: states of nodes with overdue pods, and marks of all nodes.
+"""Caches the nodes of pods: the state of nodes with overdue pods, and the marks of all nodes.
 
-A silent kubelet never deletes its pods, and only the current node object on the API server shows
-whether they may still run. Marks that explain the loss of a node are on the same object, which is
-often deleted before a pass reads it. So the operator watches nodes if possible. Otherwise it reads
-a node when a pod arrives or terminates, and keeps the last state. Reads are cached because many
-pipelines can share a node. The module must not depend on the use of the marks.
+A kubelet that does not respond never deletes its pods, and only the current node object on the API
+server shows whether they may still run. Marks that explain the loss of a node are on the same
+object, which is often deleted before a pass reads it. The operator therefore watches nodes if it
+may. Otherwise, it reads a node when a pod starts or terminates, and keeps the last state. Reads are
+cached because many pipelines can share a node. This module must not depend on how the marks are
+used.
 """
 
 from __future__ import annotations
@@ -32,32 +33,34 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 from strandline_operator.render.order import Role
 
 KEEP_SECONDS = 10.0
-# A healthy kubelet needs a few seconds beyond the pod's grace period.
+# Seconds beyond the grace period that a healthy kubelet may need to delete a pod.
 OVERDUE_SECONDS = 10.0
-# Pods and nodes have separate watches, so either deletion may be observed first.
+# Seconds by which a node's deletion may be observed after its pods' deletion, because pods and
+# nodes have separate watches.
 LATE_SECONDS = 10.0
 NEW_SECONDS = 60.0
-# The right is probably missing on purpose, so retry rarely.
+# Seconds between tries without permission, which is probably denied on purpose.
 FORBIDDEN_SECONDS = 3_600.0
-# Maximum numbers of deleted nodes and of pods, at about 300 bytes each.
+# Maximum numbers of deleted nodes and of pods to keep, at about 300 bytes each.
 MOST_GONE, MOST_PODS = 2_000, 10_000
-# Node reads per pass without a watch, so that a pool of hundreds of nodes does not delay the pass.
+# Maximum node reads per pass without a watch, so that a pool of hundreds of nodes does not delay
+# the pass.
 MOST_READS = 8
 
 
 def list_suspects(pods: Iterable[Pod], now: float) -> tuple[str, ...]:
-    """Return names of nodes that keep a pod beyond its grace period."""
+    """Return the names of nodes with a pod that should have been deleted by now."""
     names = (pod.node for pod in pods if pod.node and is_overdue(pod, now))
     return tuple(sorted(set(names)))
 
 
 def is_overdue(pod: Pod, now: float) -> bool:
-    """Return whether a deleted pod should be gone by now."""
+    """Return True if a terminating pod should be gone by now."""
     return pod.meta.gone_by is not None and now > pod.meta.gone_by + OVERDUE_SECONDS
 
 
 def cache_nodes() -> ScopeCache[NodeMarks]:
-    """Return an empty cache of all nodes that keeps only their marks."""
+    """Return an empty cache for a watch of all nodes. The cache stores only their marks."""
 
     def read(body: Body, _: NodeMarks | None) -> NodeMarks:
         return read_marks(body)
@@ -66,14 +69,14 @@ def cache_nodes() -> ScopeCache[NodeMarks]:
 
 
 class _NodeRead(NamedTuple):
-    """State and marks of a node on the API server; marks are None if missing or unreadable."""
+    """State and marks of a node on the API server. The marks are None if unavailable."""
 
     view: NodeView
     marks: NodeMarks | None = None
 
 
 class _LastMarks(NamedTuple):
-    """Marks of a pod's node, and the time of the pod's disappearance."""
+    """Marks of a pod's node, and the time at which the pod disappeared."""
 
     marks: NodeMarks
     gone_at: float
@@ -81,11 +84,11 @@ class _LastMarks(NamedTuple):
 
 @dataclass(slots=True)
 class NodeMemory:
-    """Cached nodes.
+    """Cached states and marks of nodes.
 
     Attributes:
-        is_allowed: whether nodes may be read at all.
-        watched: nodes from a watch of all nodes, if there is one.
+        is_allowed: whether the operator is configured to read nodes.
+        watched: cache that the watch of all nodes fills, if there is a watch.
     """
 
     is_allowed: bool = True
@@ -96,13 +99,13 @@ class NodeMemory:
     _blind_until: float = float("-inf")
 
     async def look(self, api: Api, names: Iterable[str], now: float) -> dict[str, NodeView]:
-        """Return nodes by name; a node that can't be read has the state `UNREAD`."""
+        """Return the states of nodes by name. A node that can't be read has the state `UNREAD`."""
         return {name: (await self._read(api, name, now)).view for name in names}
 
     def note(self, observation: Observation[NodeMarks]) -> None:
-        """Record a change or deletion of a node from the watch; marks of deleted nodes are kept.
+        """Record a change or deletion of a node from the watch.
 
-        The node's pods are deleted later.
+        Marks of a deleted node are kept, because its pods are deleted later.
         """
         marks = observation.value
         if observation.is_gone:
@@ -113,10 +116,10 @@ class NodeMemory:
     async def read_marks(
         self, api: Api, pods: Iterable[Pod], gone_pods: Iterable[Pod], now: float
     ) -> dict[str, NodeMarks]:
-        """Return marks of pods' nodes by pod uid; for deleted pods, the marks at their deletion.
+        """Return the marks of pods' nodes by pod uid. For deleted pods, use the marks at deletion.
 
-        An unused node may be drained and removed long after its last pod, or right after a released
-        worker. Those later marks must not count.
+        Later marks must not count: a node without pods may be drained long afterwards, or
+        immediately after a surplus worker was deleted.
         """
         living, gone_on_nodes = ([pod for pod in group if pod.node] for group in (pods, gone_pods))
         if self.is_allowed and not self.watched.is_current(now):
@@ -150,8 +153,8 @@ class NodeMemory:
         if watched is not None and is_current:
             return watched
         last = self._last.get(pod.node, watched)
-        # Without a watched object, the node disappeared before this process started. Exclude new
-        # nodes, which the watch may not have yet, and a server that hides all nodes from the
+        # If a watched object is missing, the node disappeared before this process started. Exclude
+        # new nodes, which the watch may not have yet, and servers that hide all nodes from the
         # operator.
         is_old = now - pod.meta.created > NEW_SECONDS and (pod.is_gone or _is_leaving(pod))
         if last is None and is_current and is_old and len(self.watched) > 0:
@@ -161,7 +164,7 @@ class NodeMemory:
     async def _read_unwatched(
         self, api: Api, living: list[Pod], gone_pods: list[Pod], now: float
     ) -> None:
-        """Read nodes of terminating and deleted pods, and nodes that are still unknown."""
+        """Read the nodes of terminating and deleted pods, and nodes that are not cached."""
         names = [pod.node for pod in (*gone_pods, *filter(_is_leaving, living))]
         names += [pod.node for pod in living if not self._has(pod.node)]
         for name in list(dict.fromkeys(names))[:MOST_READS]:
@@ -170,7 +173,7 @@ class NodeMemory:
             await self._read(api, name, now)
 
     def _has(self, name: str) -> bool:
-        """Return whether a node is known and exists; a new node may reuse an old name."""
+        """Return True if a node is cached and exists. A new node may reuse an earlier name."""
         last_marks = self._last.get(name)
         return last_marks is not None and not last_marks.is_gone
 
@@ -197,9 +200,9 @@ class NodeMemory:
 
 
 def _is_let_go(pod: Pod) -> bool:
-    """Return whether a worker is deleted without a disruption, for example as surplus.
+    """Return True if a worker is being deleted without a disruption, for example as surplus.
 
-    Heads don't count: a head deleted in this way may have been on a silent node.
+    Heads don't count: a head that is deleted like this may have been on an unresponsive node.
     """
     is_worker = pod.meta.labels.get(ROLE_LABEL) == Role.WORKER
     return is_worker and pod.meta.is_deleting and not (pod.disruption or pod.reason)
@@ -210,7 +213,7 @@ def _is_leaving(pod: Pod) -> bool:
 
 
 def _put(entries: OrderedDict[str, Any], key: str, value: object, most: int) -> None:
-    """Store a value as the newest, and drop the oldest beyond the maximum."""
+    """Store a value as the newest, and drop the oldest values beyond the maximum."""
     entries.pop(key, None)
     entries[key] = value
     while len(entries) > most:

@@ -1,9 +1,9 @@
-"""Events about objects that do not start, and about pods that are disrupted.
+"""Caches events about objects that do not start, and about disrupted pods.
 
-Some facts are only in events, which the operator does not watch: failed mounts, policy refusals,
-probe failures, messages of autoscalers, and reasons of Karpenter and of schedulers. The operator
-therefore requests the events of a few objects, at most every few seconds, while an attempt starts,
-is suspended, or loses a pod. The module must not depend on the meaning of an event.
+Some facts are only in events, which the operator does not watch: failed mounts, rejections by
+policies, probe failures, messages of autoscalers, and reasons from Karpenter and schedulers. The
+operator therefore requests the events of a few objects, at most every few seconds, while an attempt
+starts, is suspended, or loses a pod. This module must not depend on the meaning of an event.
 """
 
 from __future__ import annotations
@@ -33,16 +33,18 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 from strandline_operator.render.order import Role
 
 KEEP_SECONDS = 4.0
-# The reason of a suspension may be written just afterwards, and the RayJob is deleted soon.
+# Shorter cache period for a suspension: its reason may be written just afterwards, and the RayJob
+# is deleted soon.
 BRIEF_SECONDS = 0.5
 MOST_OBJECTS = 3
 MOST_CLAIMS = 2
-MOST_REASONS = 1_000  # number of pods with kept reasons for their disruption
-# The right is probably missing on purpose, so retry rarely.
+MOST_REASONS = 1_000  # maximum number of pods whose disruption events are kept
+# Seconds between tries without permission, which is probably denied on purpose.
 FORBIDDEN_SECONDS = 86_400.0
-# Namespace for events about cluster-scoped objects.
+# Namespace in which events about cluster-scoped objects are stored.
 OF_NO_NAMESPACE = "default"
-# A healthy pod makes progress in this time. Running pods get longer, because Ray starts slowly.
+# Seconds after which a pod without progress counts as stuck. Running pods get more time, because
+# Ray starts slowly.
 STUCK_SECONDS = 3.0
 UNREADY_SECONDS = 45.0
 
@@ -53,12 +55,12 @@ def list_stuck(
     pods: Iterable[Pod],
     now: float,
 ) -> tuple[str, ...]:
-    """Return names of objects without the expected effect so far, a head first."""
+    """Return the names of objects that have not had the expected effect yet, heads first."""
     if rayjob is None or rayjob.is_suspended or rayjob.meta.is_deleting:
         return ()
     mine = [pod for pod in pods if _number(pod.meta) == _number(rayjob.meta)]
     is_early = now - rayjob.meta.created < STUCK_SECONDS
-    # A running driver may still lack workers because no node has capacity.
+    # A running driver may lack workers because no node has capacity.
     if rayjob.deployment == "Running" and rayjob.job:
         return tuple(pod.meta.name for pod in list_unplaced(mine))
     if is_early or rayjob.deployment not in {"", "Initializing", "Running"}:
@@ -76,13 +78,13 @@ def _is_about(event: Notice, pod: Pod) -> bool:
 
 
 def list_unexplained(pods: Iterable[Pod], marks: Mapping[str, NodeMarks]) -> list[Pod]:
-    """Return pods with a disruption that only events explain, terminating pods first."""
+    """Return the disrupted pods whose disruption only events explain, terminating pods first."""
     due = [pod for pod in pods if _is_taken(pod, marks.get(pod.meta.uid))]
     return sorted(due, key=lambda pod: not _is_going(pod))
 
 
 def _is_taken(pod: Pod, marks: NodeMarks | None) -> bool:
-    # The reason decides whether deletion of the node waits for a remaining pod.
+    # A node that is being deleted confirms the disruption, even if the pod still runs.
     is_announced = marks is not None and marks.is_deleting
     return is_unexplained(marks) and (is_announced or _is_going(pod))
 
@@ -95,18 +97,18 @@ def _list_names(
     rayjob: RayJob, cluster: RayClusterState | None, pods: list[Pod], now: float
 ) -> Iterator[str]:
     if cluster is None:
-        yield rayjob.meta.name  # events of the RayJob explain a missing cluster
+        yield rayjob.meta.name  # events about the RayJob explain why the cluster is missing
     elif not pods:
         yield cluster.meta.name
     elif _lacks_submitter(rayjob, pods):
-        yield rayjob.meta.name  # a Job of the same name creates the submitter
+        yield rayjob.meta.name  # the submitter's Job has the same name as the RayJob
     stuck = [pod for pod in pods if _is_stuck(pod, now)]
     stuck.sort(key=lambda pod: (pod.meta.labels.get(ROLE_LABEL) != Role.HEAD, pod.meta.created))
     yield from (pod.meta.name for pod in stuck)
 
 
 def _lacks_submitter(rayjob: RayJob, pods: list[Pod]) -> bool:
-    """Return whether the submitter's Job exists or is due, but has no pod."""
+    """Return True if the submitter's Job exists or is expected, but has no pod."""
     is_due = rayjob.deployment == "Running" or all(pod.is_ready for pod in pods)
     return is_due and all(pod.meta.labels.get(ROLE_LABEL) != Role.SUBMITTER for pod in pods)
 
@@ -123,7 +125,7 @@ def _number(meta: Meta) -> str:
 
 
 class _Key(NamedTuple):
-    """Subject of events."""
+    """Namespace and name of the object that events are about."""
 
     namespace: str
     name: str
@@ -131,7 +133,7 @@ class _Key(NamedTuple):
 
 @dataclass(slots=True)
 class NoticeMemory:
-    """Cached events by namespace and name of their subjects."""
+    """Cached events, by namespace and name of the object that they are about."""
 
     _entries: TtlCache[_Key, tuple[Notice, ...]] = field(
         default_factory=lambda: TtlCache(KEEP_SECONDS)
@@ -145,9 +147,9 @@ class NoticeMemory:
     async def look(
         self, api: Api, namespace: str, names: Iterable[str], now: float
     ) -> tuple[Notice, ...]:
-        """Return all events about objects with the given names; empty if they were never readable.
+        """Return all events about the named objects, or empty if they were never readable.
 
-        Missing events only make messages less detailed: no decision depends on the absence of an
+        Missing events only make messages less detailed. No decision depends on the absence of an
         event.
         """
         notices = await self._look(api, [_Key(namespace, name) for name in names], now)
@@ -156,15 +158,15 @@ class NoticeMemory:
     async def read_suspension(
         self, api: Api, rayjob: RayJob | None, attempt: AttemptObject | None, now: float
     ) -> tuple[Notice, ...]:
-        """Return events about a RayJob that was suspended while its driver ran."""
+        """Return events about a RayJob that was suspended while its driver was running."""
         if attempt is None or attempt.status.is_frozen or attempt.status.ray_job is None:
             return ()
         is_new = rayjob is not None and rayjob.deployment in SUSPENDED
         is_taken = is_new and attempt.status.end_time is None
-        # The RayJob is deleted soon after the suspension, but the event remains.
+        # Read the events if the suspension is new, or later until its reason is known.
         if not is_taken and not is_suspension_unexplained(attempt.status):
             return ()
-        # A queue readmits an attempt that has not started.
+        # A queue may suspend an attempt that has not started, which needs no explanation.
         if attempt.status.running_time is None:
             return ()
         key = _Key(attempt.meta.namespace, attempt.status.ray_job.name)
@@ -175,7 +177,7 @@ class NoticeMemory:
     ) -> tuple[Notice, ...]:
         """Return events about disrupted pods, including events that are not warnings.
 
-        Events of a deleted pod are requested once and then kept.
+        Events about a deleted pod are read once and then kept.
         """
         unexplained = list_unexplained(pods, marks)
         due = [pod for pod in unexplained if not (pod.is_gone and pod.meta.uid in self._reasons)]
@@ -197,7 +199,7 @@ class NoticeMemory:
     async def _look_at_claims(
         self, api: Api, names: Iterable[str], now: float
     ) -> tuple[Notice, ...]:
-        """Return events about NodeClaims, which are cluster-scoped, if they are readable."""
+        """Return events about NodeClaims, which have no namespace, if they may be read."""
         notices: list[Notice] = []
         for name in tuple(names)[:MOST_CLAIMS]:
             if self._forbidden.find(None, now) is not None:
@@ -215,7 +217,8 @@ class NoticeMemory:
         try:
             return await _read(api, key)
         except ApiError:
-            # Keep earlier notices while the server fails: each has its own time.
+            # While the server fails, return earlier events. Each event has a time, so its age is
+            # visible.
             entry = self._entries.find_any(key)
             return () if entry is None else entry.value
 

@@ -1,7 +1,7 @@
-"""Strandline's two kinds, parsed from their objects; problems are returned, never raised.
+"""Parses pipelines and attempts from their objects. Problems are returned, not raised.
 
-Most objects are read again with an unchanged spec, and parsing a spec is the slowest part, so an
-unchanged spec is reused. The module must not depend on the meaning of a spec.
+Most objects are read again with an unchanged spec. Parsing the spec is the slowest part, so the
+parsed spec is reused. This module must not depend on the meaning of a spec.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class ReadSpec(NamedTuple):
-    """A spec or the problems in it (a sentence for each), and the paths of ignored fields."""
+    """A spec, or its problems as sentences, and the paths of ignored fields."""
 
     spec: PipelineSpec | None
     problems: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ def read_pipeline(body: Body, before: PipelineView | None = None) -> PipelineVie
     """Return a pipeline from its object.
 
     Args:
-        before: the same pipeline as last read.
+        before: the pipeline as it was last read, or None.
     """
     meta, manifest = Meta.read(body), cut_manifest(body)
     if before is not None and before.manifest == manifest:
@@ -58,7 +58,7 @@ def read_pipeline(body: Body, before: PipelineView | None = None) -> PipelineVie
 
 
 def read_attempt(body: Body) -> AttemptObject | None:
-    """Return an attempt from its object; None if no Strandline operator can have created it."""
+    """Return an attempt from its object, or None if no Strandline operator can have created it."""
     try:
         spec = AttemptSpec.parse(body.get("spec"))
     except ValidationError:
@@ -67,12 +67,12 @@ def read_attempt(body: Body) -> AttemptObject | None:
 
 
 def cut_manifest(body: Body) -> Mapping[str, object]:
-    """Return the input for attempts: the pipeline without fields that change while it runs."""
+    """Return the part of a pipeline that attempts use, without fields that change during a run."""
     meta, stored = Meta.read(body), body.get("metadata")
     labels = stored.get("labels") if isinstance(stored, dict) else None
     metadata = {"name": meta.name, "namespace": meta.namespace, "labels": labels or {}}
-    # Copy only some annotations to a RayJob: others belong to tools for deployment, or request
-    # retries.
+    # Copy only some annotations to a RayJob. Other annotations belong to deployment tools, or
+    # request retries.
     annotations = {
         name: meta.annotations[name] for name in list_annotations() if name in meta.annotations
     }
@@ -85,7 +85,7 @@ def cut_manifest(body: Body) -> Mapping[str, object]:
 
 
 def read_spec(manifest: Mapping[str, object]) -> ReadSpec:
-    """Return the spec in a manifest: apiVersion, kind, metadata, spec."""
+    """Parse the spec in a manifest with apiVersion, kind, metadata, and spec."""
     try:
         pipeline, unknown = parse_stored_pipeline(manifest)
     except SpecError as error:
@@ -94,7 +94,7 @@ def read_spec(manifest: Mapping[str, object]) -> ReadSpec:
 
 
 def _log_unknown(meta: Meta, unknown: tuple[str, ...]) -> None:
-    """Log ignored fields once per parsed spec, because a condition may be overlooked."""
+    """Log ignored fields once per parsed spec, because users may overlook a condition."""
     if unknown:
         key = f"{meta.namespace}/{meta.name}"
         text = describe_unknown("this operator", unknown)

@@ -1,6 +1,6 @@
-"""Last known states of pods, kept while they may explain the end of an attempt.
+"""Keeps the last known states of pods while they may explain the end of an attempt.
 
-Most evidence appears in a pod less than a second before the pod is deleted. The module must not
+Most evidence appears in a pod less than a second before the pod is deleted. This module must not
 depend on the meaning of the evidence.
 """
 
@@ -15,7 +15,7 @@ from strandline_api.names import PIPELINE_UID_LABEL
 from strandline_operator.cluster.watches.scope_cache import Observation
 from strandline_operator.model.objects import Meta, Pod
 
-# A pod takes about 2 kB here.
+# Maximum number of deleted pods to keep per pipeline. A pod takes about 2 kB.
 MOST_OF_ONE = 200
 MOST_OF_ALL = 10_000
 Pods = TypeVar("Pods", dict[str, Pod], OrderedDict[str, Pod])
@@ -24,8 +24,8 @@ Pods = TypeVar("Pods", dict[str, Pod], OrderedDict[str, Pod])
 class PodOwner(NamedTuple):
     """A pipeline's namespace and uid.
 
-    The uid alone is not enough: a copy of the pods in another namespace (from a backup, for
-    example) has the same labels, but does not belong to the pipeline.
+    The uid alone is not unique: copies of the pods in another namespace, for example from a backup,
+    have the same labels, but do not belong to the pipeline.
     """
 
     namespace: str
@@ -34,17 +34,17 @@ class PodOwner(NamedTuple):
 
 @dataclass(slots=True)
 class PodMemory:
-    """Pods by pipeline: existing pods, and the most recently deleted pods."""
+    """Pods by pipeline: existing pods, and the pods that were deleted most recently."""
 
     most_of_one: int = MOST_OF_ONE
     most_of_all: int = MOST_OF_ALL
     _live: dict[PodOwner, dict[str, Pod]] = field(default_factory=dict)
-    # Deleted pods by uid, and their owners, in order of deletion.
+    # Deleted pods by owner and uid, and the owner of each deleted pod, in order of deletion.
     _gone_pods: dict[PodOwner, OrderedDict[str, Pod]] = field(default_factory=dict)
     _order: OrderedDict[str, PodOwner] = field(default_factory=OrderedDict)
 
     def note(self, observation: Observation[Pod]) -> PodOwner:
-        """Record a change or deletion of a pod; return its owner."""
+        """Record a change or deletion of a pod from the watch, and return the pod's owner."""
         pod = observation.value
         pipeline = find_owner(pod.meta)
         if observation.is_gone:
@@ -65,11 +65,12 @@ class PodMemory:
     def compare(
         self, pipeline: PodOwner, before: Mapping[str, Pod], pods: Iterable[Pod]
     ) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
-        """Return existing pods and deleted pods, from a fresh list and the watch combined.
+        """Combine a fresh list of pods with the watch. Return existing pods and deleted pods.
 
         Args:
-            before: result of `live` before the list was requested. Pods missing in the list are
-                deleted, even if the watch has not reported that yet.
+            before: result of `live` before the list was requested. Pods that are missing from the
+                list are deleted, even if the watch has not reported that yet.
+            pods: pods in the list.
         """
         gone_pods = {pod.meta.uid: pod for pod in self.gone(pipeline)}
         living = tuple(
@@ -107,7 +108,7 @@ class PodMemory:
 
 
 def _take_out(pods: dict[PodOwner, Pods], owner: PodOwner, uid: str) -> None:
-    """Remove a pod, and its owner after the last one: some owners disappear without an event."""
+    """Remove a pod, and its owner after the last pod: some owners disappear without an event."""
     mine = pods.get(owner)
     if mine is not None:
         mine.pop(uid, None)
@@ -116,5 +117,5 @@ def _take_out(pods: dict[PodOwner, Pods], owner: PodOwner, uid: str) -> None:
 
 
 def find_owner(meta: Meta) -> PodOwner:
-    """Return the pipeline named by an object's labels; the uid is empty if no label names one."""
+    """Return the pipeline that an object's labels name. The uid is empty if no label has it."""
     return PodOwner(meta.namespace, meta.labels.get(PIPELINE_UID_LABEL, ""))

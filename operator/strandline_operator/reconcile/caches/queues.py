@@ -1,9 +1,9 @@
-"""Cached scheduler reports about RayJobs that wait in a queue.
+"""Caches schedulers' reports about RayJobs that wait in a queue.
 
 Schedulers write their reasons into objects that the operator does not watch. The objects of a
 waiting RayJob are therefore read, at most every few seconds. A missing scheduler, or a missing
-right to read these objects, is part of the state and not an error. The module must not depend on
-the effects of a wait.
+permission to read these objects, is a state and not an error. This module must not depend on what
+follows from a wait.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEEP_SECONDS = 8.0
 UNSERVED_SECONDS = 60.0
-# A missing right is usually intentional, but may be granted while users watch the queue.
+# Seconds between tries without permission, which is probably denied on purpose but may be granted
+# while users watch the queue.
 FORBIDDEN_SECONDS = 300.0
 
 
@@ -34,8 +35,9 @@ class QueueMemory:
     )
 
     async def read(self, api: Api, rayjob: RayJob | None, now: float) -> QueueState | None:
-        """Return the queue state of a suspended RayJob; None if it is unknown or nothing waits."""
-        # Schedulers suspend the RayJobs that they hold; a running RayJob waits for no scheduler.
+        """Return the queue state of a suspended RayJob, or None if unknown or not suspended."""
+        # Schedulers suspend RayJobs that have to wait, so a RayJob that is not suspended does not
+        # wait.
         if rayjob is None or not rayjob.is_suspended or rayjob.meta.is_deleting:
             return None
         entry = self._entries.find(rayjob.meta.uid, now)
@@ -51,7 +53,7 @@ class QueueMemory:
             state = QueueState(message=f"the operator may not read {holder.records}")
             seconds = FORBIDDEN_SECONDS
         except ApiError:
-            # The server failed, so the last known state still applies.
+            # The server failed, so return the last known state.
             before = self._entries.find_any(uid)
             return None if before is None else before.value
         if state is None:
@@ -62,7 +64,7 @@ class QueueMemory:
 
 @dataclass(frozen=True, slots=True)
 class _ServedObjects:
-    """A scheduler's access to the API server."""
+    """Read access to the API server, in the form that schedulers use."""
 
     api: Api
 

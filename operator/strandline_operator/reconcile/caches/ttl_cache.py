@@ -1,11 +1,11 @@
-"""Cache with expiry times, by key.
+"""A cache in which each key's value expires.
 
-All caches use the same clock rule: a value is valid from its read time until its expiry, and not
-before its read time, because its age is unknown after the clock was set back. The module must not
-depend on the values, nor on the way they are read.
+All caches treat the clock in the same way: a value is valid from its read time until it expires. If
+the clock was set back to before the read time, the value's age is unknown, so the value is invalid.
+This module must not depend on the values, or on how they are read.
 
-Passes of a namespace often start together, especially when the operator starts, so concurrent reads
-share one load.
+Passes of a namespace often start at the same time, especially when the operator starts, so
+concurrent reads of a key share one load.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 
 class CacheEntry(NamedTuple, Generic[Value]):
-    """A value with its period of validity, in seconds since the epoch."""
+    """A value with the time from which and until which it is valid, in seconds since the epoch."""
 
     value: Value
     read_at: float
@@ -30,10 +30,10 @@ class CacheEntry(NamedTuple, Generic[Value]):
 
 @dataclass(slots=True)
 class TtlCache(Generic[Key, Value]):
-    """Values by key, each valid for `seconds` unless stored with another period.
+    """Values by key, each valid for `seconds` unless it is stored with another period.
 
     Attributes:
-        most: maximum number of keys; None for no limit, if the owner drops keys itself.
+        most: maximum number of keys, or None for no limit if the owner drops keys itself.
     """
 
     seconds: float
@@ -42,7 +42,7 @@ class TtlCache(Generic[Key, Value]):
     _loads: dict[Key, asyncio.Future[Value]] = field(default_factory=dict)
 
     async def read(self, key: Key, now: float, load: Callable[[], Awaitable[Value]]) -> Value:
-        """Return a valid value, loading it if necessary; errors of `load` are not cached."""
+        """Return a valid value, and load it if necessary. Errors of `load` are not cached."""
 
         async def load_and_keep() -> Value:
             return self.keep(key, await load(), now)
@@ -51,9 +51,9 @@ class TtlCache(Generic[Key, Value]):
         return entry.value if entry is not None else await self.share(key, load_and_keep)
 
     async def share(self, key: Key, load: Callable[[], Awaitable[Value]]) -> Value:
-        """Return the result of a load, or of a running load of the same key; do not cache it."""
+        """Run `load`, or wait for a running load of the same key. The result is not cached."""
         while (under_way := self._loads.get(key)) is not None:
-            # Cancelling this task must not cancel the load, which serves other tasks too.
+            # Cancelling this task must not cancel the load, because other tasks may wait for it.
             await asyncio.wait([under_way])
             if not under_way.cancelled():
                 return under_way.result()
@@ -62,13 +62,13 @@ class TtlCache(Generic[Key, Value]):
             value = await load()
         except Exception as error:
             loading.set_exception(error)
-            loading.exception()  # mark as retrieved, or asyncio warns if no task waits
+            loading.exception()  # mark as retrieved; otherwise, asyncio warns if no task waits
             raise
         else:
             loading.set_result(value)
             return value
         finally:
-            # A cancelled load has no result, so the first waiting task starts another.
+            # A cancelled load has no result, so the first waiting task starts another load.
             loading.cancel()
             if self._loads.get(key) is loading:
                 del self._loads[key]
@@ -79,7 +79,7 @@ class TtlCache(Generic[Key, Value]):
         return entry if entry is not None and entry.read_at <= now < entry.until else None
 
     def find_any(self, key: Key) -> CacheEntry[Value] | None:
-        """Return the last stored entry, however old."""
+        """Return the last stored entry, regardless of its age, or None."""
         return self._entries.get(key)
 
     def keep(self, key: Key, value: Value, now: float, seconds: float | None = None) -> Value:

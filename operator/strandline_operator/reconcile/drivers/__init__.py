@@ -1,4 +1,4 @@
-"""Reports of drivers and their logs, and when to request them.
+"""Requests reports and logs from drivers.
 
-The package must not depend on the effects of a report.
+The package must not depend on what follows from a report.
 """

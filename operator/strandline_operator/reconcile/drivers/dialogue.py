@@ -1,8 +1,9 @@
-"""Reports from drivers: when to request them, and the latest results.
+"""Requests reports from drivers, and keeps the latest results.
 
-A driver exits once its report is received, so the report is kept until a status contains it. Passes
-request a report when an attempt ends, or when the last request is too old. In between, running
-drivers are polled separately from passes. The module must not depend on the effects of a report.
+A driver exits once its final report was received, so the report is kept until a status contains it.
+Passes request a report when an attempt ends, or when the last request is too old. Between passes, a
+poller requests reports from running drivers. This module must not depend on what follows from a
+report.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ from strandline_operator.reconcile.drivers.logs import (
 )
 from strandline_operator.render.order import Role
 
-# Silence is measured between requests. Each request counts for the time since the previous one, but
-# for at most this long, so that clock changes or a stalled process do not prolong a silence.
+# Maximum seconds of silence that a single request adds. Each unanswered request adds the time since
+# the previous request, but a clock change or a stalled process must not prolong the silence.
 LONGEST_PAUSE = 60.0
-# If no pass has completed for this long, the operator itself is cut off.
+# Seconds without a pass after which requests add no silence, because the operator itself is cut
+# off.
 LONGEST_BLIND = 150.0
-# Ray's states of a job that has not started; empty if Ray has no such job.
+# Ray's states of a job that has not started. The state is empty if Ray does not know the job.
 _NOT_BEGUN = frozenset({"", "PENDING"})
 _ENDED_DEPLOYMENTS = frozenset({"Complete", "Failed", "ValidationFailed"})
 
@@ -45,9 +47,11 @@ class LastAnswer:
     """The latest report of an attempt's driver.
 
     Attributes:
-        asked_at: time of the last request.
-        looked: time of the last pass over the attempt.
-        is_end: whether the request was about the driver's end.
+        view: combined contents of all reports.
+        asked_at: time of the last request, in seconds since the epoch.
+        looked: time of the last pass over the attempt, in seconds since the epoch.
+        is_end: whether the driver was ending or had ended at the last request.
+        logs: results of reading the logs.
     """
 
     view: DriverView
@@ -57,24 +61,24 @@ class LastAnswer:
     logs: LogReads = field(default_factory=LogReads)
 
     def is_due(self, now: float, interval: float) -> bool:
-        """Return whether a request is due.
+        """Return True if it is time for the next request.
 
-        A request is due at once after the clock was set back.
+        After the clock was set back, it is always time.
         """
         return not 0 <= now - self.asked_at < interval
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Inputs of a request to a running attempt's driver, and for detecting new information.
+    """A request to send to a running attempt's driver, and how to recognize new information.
 
     Attributes:
         attempt: name of the attempt.
-        address: address of its head.
-        reported: time of the progress in its status; None if the status has no progress.
-        latest: latest publication in its status.
-        limit: seconds of silence before a pass is necessary; None for no limit.
-        is_awaited: whether the driver should answer by now.
+        address: address of the head pod.
+        reported: time of the progress in the attempt's status, or None if it has no progress.
+        latest: latest publication in the attempt's status.
+        limit: seconds of silence before a pass is necessary, or None for no limit.
+        is_awaited: whether the driver should respond by now.
     """
 
     attempt: str
@@ -87,7 +91,7 @@ class Question:
 
 @dataclass(slots=True)
 class DriverTalk:
-    """Driver reports by pipeline uid; each pipeline has one running attempt."""
+    """Driver reports by pipeline uid. A pipeline has at most one running attempt."""
 
     limits: Limits
     _last: dict[str, LastAnswer] = field(default_factory=dict)
@@ -103,25 +107,27 @@ class DriverTalk:
         now: float,
         limit: float | None = None,
     ) -> tuple[DriverView, float | None]:
-        """Request a report from an attempt's driver, if due.
+        """Request a report from an attempt's driver, if it is time.
 
         Args:
-            limit: seconds of silence before a pass is necessary; None for no limit.
+            limit: seconds of silence before a pass is necessary, or None for no limit.
 
         Returns:
-            The latest report, and the time at which a pass must request the next one. The time is
-            None if there is no driver, nothing more to report, or separate polling.
+            The latest report, and the time at which a pass must request the next report. The time
+            is None if there is no driver or nothing more to report, or if the poller requests the
+            report.
         """
         last = self._find(pipeline, attempt.meta.name)
         mine = [
             pod for pod in pods if pod.meta.labels.get(ATTEMPT_LABEL) == str(attempt.spec.number)
         ]
         is_over = is_ending(attempt, rayjob) or any(pod.submitter_end for pod in mine)
-        # The driver of a held attempt has already reported.
+        # The driver of a held attempt has already sent its final report.
         is_urgent = is_over and attempt.status.phase is not AttemptPhase.HELD
         interval = END_INTERVAL if is_urgent else self.limits.pull_interval
         is_new_end = is_over and not last.is_end
-        # Request again quickly: an outdated silence must not end an attempt.
+        # After an unanswered request, try again soon, so that an outdated silence does not end an
+        # attempt.
         pause = END_INTERVAL if last.view.silence.is_lasting else interval
         head = None if _has_outcome(attempt, last.view) else _find_head(mine)
         is_readable = is_over and _lacks_log(attempt, last.view)
@@ -146,7 +152,7 @@ class DriverTalk:
         return last.view, None
 
     def list_due(self, now: float) -> list[str]:
-        """Return pipelines with a running attempt and a due request to its driver."""
+        """Return the pipelines whose running driver should get a request now."""
         return [
             pipeline
             for pipeline, question in self._questions.items()
@@ -154,7 +160,7 @@ class DriverTalk:
         ]
 
     async def ask(self, api: Api, pipeline: str, now: float) -> bool:
-        """Request a report outside a pass; return whether it contains news for a pass."""
+        """Request a report outside of a pass. Return True if a pass must process the report."""
         question = self._questions.get(pipeline)
         if question is None:
             return False
@@ -164,7 +170,7 @@ class DriverTalk:
         return self._is_new(question, before.view.silence, last.view, now)
 
     def forget(self, pipeline: str) -> None:
-        """Forget a pipeline without a driver."""
+        """Forget a pipeline that has no driver."""
         self._last.pop(pipeline, None)
         self._questions.pop(pipeline, None)
 
@@ -183,12 +189,13 @@ class DriverTalk:
         is_awaited: bool,
     ) -> LastAnswer:
         """Send a request if the address is known, and store the result."""
-        # Record the request first: otherwise another pass would send a second request.
+        # Record the request before sending it. Otherwise, another pass would send a second request.
         last = self._last[pipeline] = replace(before, asked_at=now)
         answer = await ask(api, address) if address.ip else Answer()
         latest = self._find(pipeline, last.view.attempt).view
         view = replace(latest, silence=Silence())
-        # Ray and the head need time to start a driver, and that time is not silence.
+        # Do not count silence before the driver should respond: Ray and the head need time to start
+        # it.
         if is_awaited and not answer.is_reached:
             silence = latest.silence.prolong(*self._measure_pause(before, now))
             view = replace(view, silence=silence)
@@ -233,7 +240,8 @@ class DriverTalk:
     def _find_address(self, attempt: AttemptObject, head: Pod | None) -> DriverAddress:
         token = derive_token(attempt.meta.uid)
         release = derive_release_token(self.limits.token_key, attempt.meta.uid)
-        # The setting may have changed since the driver was started.
+        # Prefer the port from the pod, because the setting may have changed since the pod was
+        # created.
         port = (head.driver_port if head else 0) or self.limits.driver_port
         return DriverAddress(head.ip if head else "", port, token, release)
 
@@ -252,7 +260,7 @@ class DriverTalk:
         return last
 
     def _is_new(self, question: Question, before: Silence, view: DriverView, now: float) -> bool:
-        """Return whether a report would lead a pass to write or act."""
+        """Return True if a pass would write or act because of a report."""
         silence = view.silence
         if view.outcome is not None or silence.is_lasting != before.is_lasting:
             return True
@@ -267,7 +275,7 @@ class DriverTalk:
 
 
 def is_ending(attempt: AttemptObject, rayjob: RayJob | None) -> bool:
-    """Return whether the driver has ended or soon will, by all reports except the driver's own."""
+    """Return True if the driver has ended or soon will, according to objects on the server."""
     if attempt.status.end_time is not None or attempt.status.outcome is not None:
         return True
     if rayjob is None:
@@ -277,7 +285,7 @@ def is_ending(attempt: AttemptObject, rayjob: RayJob | None) -> bool:
 
 
 def _is_awaited(attempt: AttemptObject, rayjob: RayJob | None, view: DriverView) -> bool:
-    """Return whether a driver should answer: Ray or the driver itself has reported the start."""
+    """Return True if Ray or the driver itself has reported the driver's start."""
     has_answered = attempt.status.progress is not None or view.progress is not None
     return has_answered or (rayjob is not None and rayjob.job not in _NOT_BEGUN)
 

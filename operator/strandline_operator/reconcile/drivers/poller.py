@@ -1,6 +1,6 @@
-"""Concurrent polling of running attempts' drivers, separate from passes.
+"""Polls the drivers of running attempts concurrently, separately from passes.
 
-The module must not depend on the contents of reports.
+This module must not depend on the contents of reports.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from strandline_operator.cluster.api import Api
 from strandline_operator.reconcile.drivers.dialogue import DriverTalk
 
 TICK = 0.5
-# A driver that does not answer takes seconds to time out, and must not delay others.
+# Maximum number of concurrent requests. A driver that does not respond takes seconds to time out,
+# and must not delay other drivers.
 MOST_AT_ONCE = 32
 
 
 class Poller:
-    """Polls the drivers that are due, several at once.
+    """Polls drivers whose next request is due, several concurrently.
 
     Args:
-        enqueue: requests a pass over the pipeline with the given uid.
+        enqueue: function that requests a pass over the pipeline with the given uid.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Poller:
             await self._sleep(TICK)
 
     async def ask_due(self) -> None:
-        """Poll all drivers that are due, once."""
+        """Poll every driver whose request is due, once."""
         due = self._talk.list_due(self._clock())
         await asyncio.gather(*(self._ask(pipeline) for pipeline in due))
 

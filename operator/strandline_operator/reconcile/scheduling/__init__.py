@@ -1,1 +1,1 @@
-"""Scheduling of passes, and limits on new attempts."""
+"""Schedules passes, and limits how many attempts start."""

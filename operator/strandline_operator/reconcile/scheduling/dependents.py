@@ -1,7 +1,8 @@
-"""Pipelines that need a pass after another pipeline has changed.
+"""Finds pipelines that need a pass because another pipeline has changed.
 
-A pipeline that waits for another gets a pass as soon as the other's run ends or starts. Objects are
-read unvalidated. The module must not depend on the resulting decisions.
+A pipeline that waits for another pipeline gets a pass as soon as a run of the other pipeline ends
+or starts. Objects are read without validation. This module must not depend on the resulting
+decisions.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ State = tuple[object, ...]
 
 @dataclass(slots=True)
 class Dependents:
-    """Pipelines by their predecessors, based on events."""
+    """Pipelines by predecessor, as read from events."""
 
     _states: dict[Key, State] = field(default_factory=dict)
     _before: dict[Key, frozenset[Key]] = field(default_factory=dict)
     _after: dict[Key, set[Key]] = field(default_factory=dict)
 
     def note(self, key: Key, body: Body) -> tuple[Key, ...]:
-        """Record a pipeline; return the pipelines that may continue after this change."""
+        """Record a pipeline. Return the pipelines that this change may affect."""
         state, former = _read_state(body), self._states.get(key)
-        # A deleted pipeline waits for no other, and is forgotten.
+        # A deleted pipeline waits for no other pipeline, so forget it.
         if Meta.read(body).is_deleting:
             self._states.pop(key, None)
             self._keep(key, frozenset())
@@ -54,7 +55,7 @@ class Dependents:
 
 
 def _read_state(body: Body) -> State:
-    """Return the state of a pipeline that matters to other pipelines, its references first."""
+    """Return a pipeline's references, and the rest of its state that matters to other pipelines."""
     meta, status = Meta.read(body), read_mapping(body.get("status"))
     conditions = status.get("conditions")
     conditions = conditions if isinstance(conditions, list) else []
@@ -71,7 +72,7 @@ def _read_state(body: Body) -> State:
 
 
 def _list(key: Key, body: Body) -> Iterator[Key]:
-    """Yield the pipelines that a pipeline names in `after` or in its inputs."""
+    """Yield the names of pipelines in `after` and in inputs."""
     spec = read_mapping(body.get("spec"))
     after = spec.get("after")
     names = [read_mapping(each).get("name") for each in after] if isinstance(after, list) else []

@@ -1,6 +1,6 @@
-"""Rate limit for new attempts, in total and per namespace. Pure: the time is a parameter.
+"""Limits the rate of new attempts, in total and per namespace. Time is a parameter.
 
-The module must not depend on the creator or the contents of an attempt.
+This module must not depend on who creates an attempt, or on the contents of an attempt.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Bucket:
     def fill(self, now: float, per_minute: float) -> float:
         most = max(1.0, per_minute) if per_minute else 0.0
         level = most if self.level is None else self.level
-        # After the clock was set back, add nothing now, and count from the new time on.
+        # If the clock was set back, add no tokens now, and count from the new time on.
         gained = max(0.0, now - self.filled) * per_minute / _MINUTE
         self.level = min(most, level + gained)
         self.filled = now
@@ -47,12 +47,12 @@ class _Bucket:
 class DispatchGate:
     """Rate limit for new attempts.
 
-    Each active namespace may use its share, and one more share stays free: hundreds of failing
-    pipelines can't delay the pipelines of another namespace, not even the first attempt there.
-    Concurrent passes may slightly exceed the limit; later ones then wait longer.
+    Each active namespace has a share of the limit, and one more share is reserved: hundreds of
+    failing pipelines can't delay the pipelines of another namespace, not even its first attempt.
+    Concurrent passes may slightly exceed the limit, in which case later attempts wait longer.
 
     Attributes:
-        per_minute: new attempts per minute; 0 blocks all.
+        per_minute: maximum number of new attempts per minute; 0 blocks all attempts.
     """
 
     per_minute: float
@@ -60,7 +60,7 @@ class DispatchGate:
     _busy: dict[str, _Bucket] = field(default_factory=dict)
 
     def look(self, now: float, key: Key, *, is_alone: bool = True) -> Turn:
-        """Return whether another attempt may be created now, or the time at which it may.
+        """Return whether another attempt may be created now, or when.
 
         Args:
             key: the requesting pipeline.
@@ -78,7 +78,7 @@ class DispatchGate:
     def hold(self, key: Key, *, is_held: bool) -> None:
         """Add or remove a waiting pipeline.
 
-        The more pipelines wait, the further apart are their next tries.
+        The more pipelines wait, the longer the intervals between their tries.
         """
         if is_held:
             for bucket in (self._all, self._busy.setdefault(key.namespace, _Bucket())):
@@ -99,5 +99,8 @@ class DispatchGate:
             del self._busy[name]
 
     def _find_share(self, namespace: str) -> float:
-        """Return a namespace's attempts per minute, shared with other active namespaces."""
+        """Return a namespace's share of the limit, in attempts per minute.
+
+        One share is reserved in addition to the shares of active namespaces.
+        """
         return self.per_minute / (len(self._busy.keys() | {namespace}) + 1)

@@ -1,6 +1,6 @@
-"""Execution of passes: several pipelines at once, but one pass per pipeline at a time.
+"""Executes passes: concurrently for several pipelines, but one pass per pipeline at a time.
 
-The module must not depend on the contents of a pass, only on the time of the next pass.
+This module must not depend on the contents of a pass, except the time of the next pass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from strandline_operator.cluster.errors import ApiError
 from strandline_operator.reconcile.scheduling.schedule import Key, Schedule
 
 _LOGGER = logging.getLogger(__name__)
-# The wall clock may be set during a wait, which uses another clock.
+# Maximum seconds per wait. A wait uses another clock, so check the wall clock often in case it was
+# set.
 _LONGEST_WAIT = 1.0
 
 
@@ -25,9 +26,9 @@ class PassResult:
     """Result of a pass.
 
     Attributes:
-        wake_at: time of the next pass if nothing happens; None for no next pass.
-        again: whether the pass was incomplete; retry soon, and then less often.
-        is_promised: whether a status shows that time to users, which gives the pass priority.
+        wake_at: latest time of the next pass, in seconds since the epoch, or None for no next pass.
+        again: whether the pass was incomplete. It is retried soon, and then less often.
+        is_promised: whether a status shows `wake_at` to users, which gives the next pass priority.
     """
 
     wake_at: float | None = None
@@ -36,14 +37,14 @@ class PassResult:
 
 
 class Watcher(Protocol):
-    """Receiver of metrics about passes."""
+    """Receives metrics about passes."""
 
     def note_pass(self, seconds: float, outcome: str) -> None:
-        """Record the end of a pass: `done`, `again`, or `failed`."""
+        """Record how a pass ended: `done`, `again`, or `failed`."""
 
 
 class Queue:
-    """Running and waiting passes."""
+    """Runs passes, and keeps the waiting passes."""
 
     def __init__(
         self,
@@ -59,14 +60,14 @@ class Queue:
         self._slots = asyncio.Semaphore(concurrency)
         self._changed = asyncio.Event()
         self._tasks: dict[asyncio.Task[Any], Key] = {}
-        # Slow passes of one namespace must leave some slots for other namespaces.
+        # Limit the passes of a namespace, so that slow passes leave slots for other namespaces.
         self.schedule = Schedule(most_running=max(1, concurrency - concurrency // 4))
         self.last_sign = clock()
 
     def note_answer(self) -> None:
-        """Record an answer of the server as progress of a pass.
+        """Record a response of the server as a sign of progress of a pass.
 
-        The server may take half a minute per answer, and a pass may need many answers.
+        A response may take half a minute, and a pass may need many responses.
         """
         task = asyncio.current_task()
         key = None if task is None else self._tasks.get(task)
@@ -80,7 +81,7 @@ class Queue:
         self._changed.set()
 
     async def run(self) -> None:
-        """Start due passes until cancelled. Running passes continue after the cancellation."""
+        """Start passes when they are due, until cancelled. Running passes continue afterwards."""
         while True:
             await self._slots.acquire()
             key = await self._take()
@@ -89,7 +90,7 @@ class Queue:
             task.add_done_callback(self._tasks.pop)
 
     async def drain(self, grace: float) -> bool:
-        """Wait for running passes, and then cancel them; return False if any was cancelled."""
+        """Wait for running passes, then cancel the rest. Return False if any was cancelled."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=grace)
             for task in late:
@@ -107,7 +108,8 @@ class Queue:
                 return key
             due = self.schedule.next_time
             wait = _LONGEST_WAIT if due is None else min(max(due - now, 0.0), _LONGEST_WAIT)
-            # Avoid `wait_for`, which can swallow a cancellation that arrives just as the wait ends.
+            # Do not use `wait_for`, which can swallow a cancellation that arrives just as the wait
+            # ends.
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._changed.wait()

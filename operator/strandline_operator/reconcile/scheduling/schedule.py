@@ -1,8 +1,8 @@
-"""Schedule of passes. Pure: the time is a parameter.
+"""Schedules passes. Time is a parameter.
 
-A pipeline has at most one pass at a time; an event during the pass requests another one. Failed
+A pipeline has at most one pass at a time. An event during a pass requests another pass. Failed
 passes are retried with growing delays. Namespaces take turns, so that a namespace with a thousand
-pipelines does not block the others. The module must not depend on the contents of a pass.
+pipelines does not block other namespaces. This module must not depend on the contents of a pass.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 60.0
-# Events come in bursts, for example when a hundred pods start, and one pass covers a whole burst.
+# Minimum seconds between passes over a pipeline. Events come in bursts, for example when a hundred
+# pods start, and one pass handles a whole burst.
 LEAST_PAUSE = 0.5
-# The clock may go back this many seconds without delaying a promised pass too much.
+# Seconds by which the clock may be set back without an adjustment of due times.
 _LEAST_STEP = 1.0
 
 
@@ -38,7 +39,7 @@ Entry = tuple[float, int, Key]
 
 @dataclass(slots=True)
 class _Turns:
-    """Due passes by namespace; namespaces take turns."""
+    """Queues of passes that are due, one per namespace. Namespaces take turns."""
 
     _lines: OrderedDict[str, deque[Entry]] = field(default_factory=OrderedDict)
 
@@ -47,7 +48,7 @@ class _Turns:
         self._lines.setdefault(entry[2].namespace, deque()).append(entry)
 
     def find(self, may_run: Callable[[str], bool], is_stale: Callable[[Entry], bool]) -> str | None:
-        """Return the next namespace in turn that may run, or None."""
+        """Return the first namespace in turn order that may run a pass, or None."""
         turn, empty = None, []
         for namespace, line in self._lines.items():
             while line and is_stale(line[0]):
@@ -75,7 +76,7 @@ class _Turns:
         return self._lines[namespace][0][0]
 
     def move(self, seconds: float) -> None:
-        """Move all times back by the given seconds."""
+        """Make all due times earlier by the given number of seconds."""
         for namespace, line in self._lines.items():
             self._lines[namespace] = deque(_move(line, seconds))
 
@@ -86,7 +87,7 @@ def _move(entries: Iterable[Entry], seconds: float) -> list[Entry]:
 
 @dataclass(slots=True)
 class Schedule:
-    """Due keys; times are in seconds since the epoch.
+    """Due times of passes, in seconds since the epoch, and running passes.
 
     Attributes:
         most_running: maximum number of concurrent passes per namespace.
@@ -108,9 +109,9 @@ class Schedule:
     _latest: float = float("-inf")
 
     def enqueue(self, key: Key, now: float) -> None:
-        """Make a pass due now, or shortly after the last one.
+        """Request a pass now, or after the minimum pause since the last pass.
 
-        After a failed pass, it is due at the end of the retry delay.
+        After a failed pass, the pass is due when the retry delay ends.
         """
         self._follow_clock(now)
         if key in self._running:
@@ -119,10 +120,11 @@ class Schedule:
             self._advance(key, max(now, self._not_before.get(key, now)))
 
     def take(self, now: float) -> Key | None:
-        """Return a due pipeline; its pass counts as running until it is finished.
+        """Return a pipeline whose pass is due, or None. Its pass then counts as running.
 
-        Promised times come first. Namespaces take turns, and within a namespace the longest due
-        pipeline is first.
+        Passes at a time that a status shows come first. Namespaces take turns; within a namespace,
+        the pass that has been due longest comes first. The pass is running until `finish` or `fail`
+        is called.
         """
         self._follow_clock(now)
         for heap, turns in self._list_kinds():
@@ -145,14 +147,15 @@ class Schedule:
         *,
         is_promised: bool = False,
     ) -> None:
-        """Record a successful pass; the next one is due at the given time, or after an event.
+        """Record a successful pass, and schedule the next pass at the given time.
 
         Args:
-            is_promised: whether a status shows that time to users, which gives the pass priority.
+            wake_at: latest time of the next pass, or None to wait for an event.
+            is_promised: whether a status shows `wake_at` to users, which gives the pass priority.
         """
         self._follow_clock(now)
-        # The given time uses the clock as of the start of the pass, so apply later corrections. A
-        # pass that is too early is harmless.
+        # `wake_at` is based on the clock at the start of the pass, so subtract the seconds by which
+        # the clock was set back since. A pass that is too early is harmless.
         back = self._set_back[key]
         self._end(key)
         self._failures.pop(key, None)
@@ -167,10 +170,10 @@ class Schedule:
         self._repeat(key, now)
 
     def fail(self, key: Key, now: float, *, at_least: float = 0.0) -> float:
-        """Record a failed pass; return the seconds until the next one.
+        """Record a failed pass. Return the seconds until the next pass.
 
         Args:
-            at_least: minimum delay in seconds that the server requested.
+            at_least: minimum delay in seconds, as requested by the server.
         """
         self._follow_clock(now)
         self._end(key)
@@ -184,7 +187,7 @@ class Schedule:
 
     @property
     def next_time(self) -> float | None:
-        """Return when the next runnable pass is due, or None."""
+        """Return when the next pass that may run is due, or None."""
         times = []
         for heap, turns in self._list_kinds():
             while heap and self._is_stale(heap[0]):
@@ -196,26 +199,26 @@ class Schedule:
 
     @property
     def depth(self) -> int:
-        """Return the number of pipelines that wait for a time or for their turn."""
+        """Return how many pipelines wait for a time or for their turn."""
         return len(self._due)
 
     def lag(self, now: float) -> float:
-        """Return the waiting time of the longest due key, in seconds."""
-        # The metrics thread calls this while the loop runs, so copy the values in one step.
+        """Return for how many seconds the longest waiting pass has been due."""
+        # Copy the values in one step, because the metrics thread calls this while the loop runs.
         due = min((time for time, _, _ in list(self._due.values())), default=now)
         return max(0.0, now - due)
 
     def note_sign(self, key: Key, now: float) -> None:
-        """Record progress of a running pass."""
+        """Record a sign of progress of a running pass."""
         if key in self._running:
             self._running[key] = now
 
     def longest_silence(self, now: float) -> float:
-        """Return the longest time in seconds that a running pass has made no progress."""
+        """Return the longest time in seconds without progress of any running pass."""
         return max((now - sign for sign in self._running.values()), default=0.0)
 
     def _follow_clock(self, now: float) -> None:
-        """If the clock was set back, move all times back too, so that waits keep their duration.
+        """If the clock was set back, make all times earlier, so that waits keep their duration.
 
         All times in the schedule come from the same clock.
         """
@@ -266,7 +269,7 @@ class SeenPipelines:
     _namespaces: Counter[str] = field(default_factory=Counter)
 
     def note(self, key: Key, uid: str) -> str:
-        """Add a pipeline; return the uid of its former namesake, or an empty string."""
+        """Add a pipeline. Return the uid of an earlier pipeline of this name, or empty."""
         former = self._uids.get(key, "")
         self._namespaces[key.namespace] += key not in self._uids
         self._uids[key] = uid
@@ -281,7 +284,7 @@ class SeenPipelines:
         return self._keys.get(uid)
 
     def remove(self, key: Key) -> str:
-        """Remove a deleted pipeline; return its uid, or an empty string."""
+        """Remove a deleted pipeline. Return its uid, or an empty string if it is unknown."""
         if key in self._uids:
             self._namespaces -= Counter([key.namespace])
         uid = self._uids.pop(key, "")
@@ -290,7 +293,7 @@ class SeenPipelines:
 
     @property
     def are_of_one_namespace(self) -> bool:
-        """Return whether all pipelines are in one namespace."""
+        """Return True if no two pipelines are in different namespaces."""
         return len(self._namespaces) <= 1
 
     def __len__(self) -> int:

@@ -1,1 +1,1 @@
-"""Pods of an attempt: templates, mounted claims, and user overlays."""
+"""Renders the pods of an attempt: templates, mounted claims, and user overlays."""

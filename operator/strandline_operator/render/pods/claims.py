@@ -1,6 +1,6 @@
-"""Claim volumes in a pod: a pipeline's inputs and outputs, with each claim only once.
+"""Adds claims to a pod as volumes: a pipeline's inputs and outputs, each claim only once.
 
-The module must not depend on the purpose of containers.
+This module must not depend on the purpose of containers.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any
 from strandline_api.spec.pod_paths import INPUT_VOLUME_PREFIX, INPUTS, OUTPUT
 from strandline_operator.render.order import Order
 
-# Other programs find these volumes by name.
+# Names of volumes that other programs look up, so they must not change.
 _OWN_CLAIMS = frozenset({"ledger", "output"})
 
 
 def mount_output(order: Order) -> list[dict[str, Any]]:
-    """Return the mount of outputs, if the pipeline has a claim for them."""
+    """Return the mount for outputs, if the pipeline has a claim for outputs."""
     claim = order.spec.storage.output.claim_name
     return [] if claim is None else [{"name": "output", "mountPath": OUTPUT}]
 
 
 def mount_inputs(order: Order) -> list[dict[str, Any]]:
-    """Return the read-only mounts of claims that the attempt reads."""
+    """Return read-only mounts of the claims from which the attempt reads."""
     return [
         {
             "name": f"{INPUT_VOLUME_PREFIX}{index}",
@@ -34,7 +34,7 @@ def mount_inputs(order: Order) -> list[dict[str, Any]]:
 
 
 def render_input_volumes(order: Order) -> list[dict[str, Any]]:
-    """Return the volumes of claims that the attempt reads."""
+    """Return the volumes of the claims from which the attempt reads."""
     return [
         {
             "name": f"{INPUT_VOLUME_PREFIX}{index}",
@@ -45,7 +45,7 @@ def render_input_volumes(order: Order) -> list[dict[str, Any]]:
 
 
 def render_output_volume(order: Order) -> list[dict[str, Any]]:
-    """Return the volume of outputs, if the pipeline has a claim for them."""
+    """Return the volume for outputs, if the pipeline has a claim for outputs."""
     claim = order.spec.storage.output.claim_name
     if claim is None:
         return []
@@ -53,10 +53,10 @@ def render_output_volume(order: Order) -> list[dict[str, Any]]:
 
 
 def join_claims(spec: dict[str, Any]) -> None:
-    """Merge volumes of the same claim: kubelets wait forever for a claim that is in a pod twice.
+    """Merge volumes of the same claim, because kubelets wait forever if a pod has a claim twice.
 
-    Mount paths do not change: one volume then has several mounts, some of them read-only. Without
-    duplicates nothing changes, and the API server rejects invalid volumes.
+    Mount paths do not change: the merged volume has several mounts, some of which may be read-only.
+    Without duplicates, nothing changes. Invalid volumes are left for the API server to reject.
     """
     claims = {
         volume["name"]: claim
@@ -86,7 +86,7 @@ def _rename_mounts(container: Mapping[str, Any], names: Mapping[str, str]) -> di
 
 
 def _list_named(entries: object) -> list[Mapping[str, Any]]:
-    """Return the named entries of a user's list; empty for other values."""
+    """Return the entries of a user's list that have a name; empty for other values."""
     items = entries if isinstance(entries, list | tuple) else ()
     return [
         entry
@@ -96,9 +96,9 @@ def _list_named(entries: object) -> list[Mapping[str, Any]]:
 
 
 def _find_claim(volume: Mapping[str, Any]) -> str | None:
-    """Return the claim of a writable claim volume; None for other volumes."""
+    """Return the claim of a writable claim volume, or None for other volumes."""
     source = volume.get("persistentVolumeClaim")
-    # A read-only volume must stay separate: merging would make its mounts writable.
+    # Keep a read-only volume separate, because merging would make its mounts writable.
     if not isinstance(source, Mapping) or source.get("readOnly"):
         return None
     return source.get("claimName")

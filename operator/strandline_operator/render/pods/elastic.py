@@ -1,7 +1,7 @@
-"""Autoscaling of a Ray cluster: KubeRay's autoscaler next to the head, and its permissions.
+"""Autoscales a Ray cluster: adds KubeRay's autoscaler to the head pod, with its permissions.
 
-The autoscaler calls the API server, so only its container gets a token; the pod as a whole still
-mounts none. See docs/design/attempts.md.
+The autoscaler calls the API server, so only its container gets a token; other containers of the pod
+get none. See docs/design/attempts.md.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - sta
 TOKEN_SECONDS = 3600
 IDLE_SECONDS = 120
 FULL_SIZE = "STRANDLINE_FULL_SIZE"
-# Bound the number of workers: the autoscaler processes a list with one entry per requested worker.
+# Maximum number of workers, because the autoscaler processes a list with an entry per requested
+# worker.
 MOST_ASKED = 1000
 _RESOURCES = {"requests": {"cpu": "200m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}}
 
 
 def is_elastic(order: Order, *, has_one_size: bool) -> bool:
-    """Return whether the cluster of an attempt may grow.
+    """Return True if the cluster of an attempt may grow.
 
     Args:
-        has_one_size: whether a queue admits it, with a fixed size.
+        has_one_size: whether a queue admits the cluster with a fixed size.
     """
     groups = order.spec.ray.worker_groups
     return not has_one_size and any(_most(group) > group.min_replicas for group in groups)
 
 
 def render_autoscaler(order: Order, confine: dict[str, Any]) -> dict[str, Any]:
-    """Render the fields of a Ray cluster that make KubeRay add an autoscaler to the head pod."""
+    """Render the fields with which KubeRay adds an autoscaler to the head pod."""
     mounts = [
         {"name": AUTOSCALER_TOKEN_VOLUME, "mountPath": TOKEN_PATH, "readOnly": True},
         {"name": AUTOSCALER_SCRATCH_VOLUME, "mountPath": "/tmp"},  # noqa: S108 - the container's own volume
@@ -52,7 +53,7 @@ def render_autoscaler(order: Order, confine: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_elastic(order: Order, head: dict[str, Any]) -> dict[str, Any]:
-    """Return the head's template with the autoscaler's mounts, and the full size for the driver."""
+    """Add the autoscaler's mounts, and the cluster's full size for the driver, to the head."""
     spec = head["spec"]
     ray, *others = spec["containers"]
     size = {"name": FULL_SIZE, "value": render_full_size(order)}
@@ -66,7 +67,7 @@ def make_elastic(order: Order, head: dict[str, Any]) -> dict[str, Any]:
 
 
 def render_full_size(order: Order) -> str:
-    """Return the nodes of the cluster at its maximum size with their resources, as JSON."""
+    """Return the resources of all nodes of the cluster at its maximum size, as JSON."""
     ray = order.spec.ray
     nodes = [(1, _offer(ray.head)), *((_most(it), _offer(it)) for it in ray.worker_groups)]
     requests = [[min(count, MOST_ASKED), offer] for count, offer in nodes if count and offer]
@@ -74,7 +75,7 @@ def render_full_size(order: Order) -> str:
 
 
 def _offer(node: RayNode) -> dict[str, int]:
-    """Return Ray's resources of a node, rounded down to ensure that requests fit."""
+    """Return a node's resources for Ray, rounded down so that requests fit."""
     facts = node.ray_start_params.get("num-cpus", "")
     cpus = int(facts) if facts.isdecimal() else math.floor(node.resources.cpu)
     amounts = {"CPU": cpus, "GPU": node.resources.gpu}

@@ -1,6 +1,6 @@
-"""Merging of a user's part of a manifest into a generated manifest.
+"""Merges a user's part of a manifest into a generated manifest.
 
-The module must not depend on the pod to which a template belongs.
+This module must not depend on the pod to which a template belongs.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from pydantic import BaseModel
 from strandline_api.spec.pod_paths import CONTAINERS
 from strandline_api.spec.ray_cluster import RayCluster
 
-# The order matters: mounts also have a name (of the volume), which several mounts may share.
+# Fields that identify list entries, in order of precedence. Mounts also have a `name`, which is
+# that of the volume and may be shared, so `mountPath` comes first.
 _KEYS = ("mountPath", "containerPort", "name")
-# Mutually exclusive fields: the value of a variable, or the source of the value.
+# Mutually exclusive fields of a variable: its value, or the source of its value.
 _EITHER = frozenset({"value", "valueFrom"})
 
 
 def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manifest
-    """Return a new manifest in which `top` takes precedence.
+    """Merge two manifests into a new manifest, in which `top` takes precedence.
 
-    Objects are merged field by field. Lists of entries with a key (mounts by path, ports by number,
-    containers, volumes, and variables by name) are merged by key, in the order of `base`, then of
-    `top`. Other lists are replaced.
+    Objects are merged field by field. Lists whose entries have a key (mounts by path, ports by
+    number, containers, volumes, and variables by name) are merged by key, in the order of `base`,
+    then of `top`. Other lists are replaced.
     """
     if isinstance(base, Mapping) and isinstance(top, Mapping):
         result = dict(base)
@@ -37,7 +38,7 @@ def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manife
     entries = {entry[key]: entry for entry in base}
     for entry in top:
         base_entry = entries.get(entry[key])
-        # A merged entry with both a value and a source would be invalid.
+        # Replace the other field: a variable with both a value and a source would be invalid.
         if base_entry is not None and _EITHER & entry.keys():
             base_entry = {name: value for name, value in base_entry.items() if name not in _EITHER}
         entries[entry[key]] = entry if base_entry is None else lay_over(base_entry, entry)
@@ -53,7 +54,7 @@ def _has_key(value: object, key: str) -> bool:
 
 
 def add_to_container(container: Mapping[str, Any], ray: RayCluster) -> dict[str, Any]:
-    """Return a Ray container with the variables and mounts that the pipeline requests.
+    """Add the variables and mounts that the pipeline requests to a Ray container.
 
     The pipeline's variables replace the operator's, because KubeRay rejects duplicates.
     """
@@ -73,7 +74,7 @@ def render_volumes(ray: RayCluster) -> list[dict[str, Any]]:
 def fit_template(template: Mapping[str, Any], container: str) -> dict[str, Any]:
     """Return the parts of a pod template that apply to the pod with this container.
 
-    A template for all pods may have entries for containers of other pods; they are dropped.
+    A template for all pods may have entries for containers of other pods, which are dropped.
     """
     spec = template.get("spec")
     if not isinstance(spec, Mapping):

@@ -1,8 +1,8 @@
-"""Node constraints of an attempt's pods if spot nodes are used.
+"""Computes node constraints for an attempt's pods if spot nodes are used.
 
-Each cloud marks spot nodes with its own label; a preset contains the label and the taint. A head is
-kept off spot nodes if only groups use them: losing the head ends the attempt. The module must not
-depend on the rules for a fallback from spot nodes.
+Each cloud marks spot nodes with its own label; a preset contains the label and the taint. If only
+worker groups use spot nodes, the head is kept off them, because losing the head ends the attempt.
+This module must not depend on the rules for the fallback from spot nodes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A cloud's marks on its nodes.
+    """How a cloud marks its nodes.
 
     Attributes:
-        label, value: label of a spot node.
-        on_demand: value of that label on any other node; empty if other nodes may lack the label.
+        label, value: label of a spot node, and its value.
+        on_demand: value of that label on other nodes; empty if other nodes may lack the label.
         is_tainted: whether spot nodes have, or may have, a taint of the same name and value.
     """
 
@@ -42,7 +42,7 @@ PRESETS: Mapping[str, Preset] = {
     "gke": Preset("cloud.google.com/gke-spot", "true", is_tainted=True),
     "eks": Preset("eks.amazonaws.com/capacityType", "SPOT", on_demand="ON_DEMAND"),
     "karpenter": Preset("karpenter.sh/capacity-type", "spot", on_demand="on-demand"),
-    # Regular node pools of AKS have the label only if a user has set it.
+    # On AKS, regular node pools have the label only if a user has set it.
     "aks": Preset("kubernetes.azure.com/scalesetpriority", "spot", is_tainted=True),
 }
 
@@ -52,9 +52,9 @@ class NodeChoice:
     """Node constraints of a pod.
 
     Attributes:
-        selector: labels of its node.
+        selector: required labels of the node.
         tolerations: tolerations in pod format.
-        terms: terms of the node affinity, of which one has to match; empty for no constraint.
+        terms: terms of the node affinity. The node must match one term; empty for no constraint.
     """
 
     selector: Mapping[str, str] = field(default_factory=dict)
@@ -63,14 +63,14 @@ class NodeChoice:
 
 
 def list_spot(ray: RayCluster) -> dict[str, Spot]:
-    """Return the spot settings of the head and the worker groups that have some."""
+    """Return the spot settings by pod group (`head` or worker group), for groups that have any."""
     nodes: dict[str, RayNode] = {HEAD: ray.head}
     nodes |= {group.name: group for group in ray.worker_groups}
     return {name: node.spot for name, node in nodes.items() if node.spot is not None}
 
 
 def list_fallbacks(ray: RayCluster) -> dict[str, SpotFallback]:
-    """Return the fallback settings of the head and groups that have some, by name."""
+    """Return the fallback settings by pod group, for groups that have any."""
     spots = list_spot(ray).items()
     return {name: spot.fallback for name, spot in spots if spot.fallback is not None}
 
@@ -79,8 +79,9 @@ def choose_nodes(ray: RayCluster, on_demand: Collection[str], group: str | None)
     """Return the node constraints of a pod.
 
     Args:
-        on_demand: head and groups that use on-demand nodes instead of spot nodes.
-        group: group of a worker; None for the head and the submitter, which share their fate.
+        on_demand: pod groups (`head` or worker groups) that use on-demand nodes instead of spot
+            nodes.
+        group: worker group, or None for the head and the submitter, which use the same constraints.
     """
     groups: dict[str, RayNode] = {each.name: each for each in ray.worker_groups}
     spot = ray.head.spot if group is None else groups[group].spot
@@ -90,7 +91,7 @@ def choose_nodes(ray: RayCluster, on_demand: Collection[str], group: str | None)
 
 
 def apply_choice(spec: Json, choice: NodeChoice) -> None:
-    """Add node constraints to a pod's spec; the user's own settings for a label take precedence."""
+    """Add node constraints to a pod's spec. The user's own labels take precedence."""
     labels = _read_mapping(spec.get("nodeSelector"))
     selector = {**choice.selector, **labels}
     if selector:
@@ -106,7 +107,7 @@ def apply_choice(spec: Json, choice: NodeChoice) -> None:
 def _require(
     spec: Json, terms: Iterable[tuple[Expression, ...]], selector: Mapping[str, Any]
 ) -> None:
-    """Combine our node affinity terms with the user's."""
+    """Combine the operator's node affinity terms with the user's terms."""
     affinity = _read_mapping(spec.get("affinity"))
     node = _read_mapping(affinity.get("nodeAffinity"))
     own = _read_mapping(node.get(_REQUIRED)).get("nodeSelectorTerms")
@@ -117,8 +118,8 @@ def _require(
     ours = [term for term in terms if not any(each["key"] in keys for each in term)]
     if not ours:
         return
-    # A node has to match one term of a list, so combine each of the user's terms with each of our
-    # terms.
+    # Terms of a list are alternatives. To require one of the user's terms and one of the
+    # operator's, combine each with each.
     joined = [
         {**theirs, "matchExpressions": [*_read_expressions(theirs), *term]}
         for theirs in own or [{}]
@@ -144,7 +145,7 @@ def _use_spot(spot: Spot) -> NodeChoice:
 
 
 def _leave_spot(spot: Spot) -> NodeChoice:
-    """Return the constraints for on-demand nodes that replace spot nodes."""
+    """Return the constraints for on-demand nodes, which replace spot nodes."""
     fallback = spot.fallback
     selector = dict(fallback.node_selector) if fallback else {}
     tolerations = _render_tolerations(fallback.tolerations) if fallback else ()
@@ -155,19 +156,19 @@ def _leave_spot(spot: Spot) -> NodeChoice:
 
 
 def _avoid_spot(ray: RayCluster) -> NodeChoice:
-    """Return the constraints for all nodes except the groups' spot nodes."""
+    """Return constraints that allow all nodes except the worker groups' spot nodes."""
     terms: list[tuple[Expression, ...]] = [()]
     for spot in dict.fromkeys(_identify(group.spot) for group in ray.worker_groups if group.spot):
         excluded = _exclude_labels(dict(spot))
-        # A node must fail each group's selector by at least one label, so the number of terms
-        # multiplies. Stop before the list becomes too long.
+        # A node must lack at least one label of each group's selector, so the number of terms
+        # multiplies. Stop before there are too many terms.
         if len(terms) * len(excluded) <= _MOST_TERMS:
             terms = [(*term, *more) for term in terms for more in excluded]
     return NodeChoice(terms=tuple(term for term in terms if term))
 
 
 def _identify(spot: Spot) -> tuple[tuple[str, str], ...]:
-    """Return the labels that identify spot nodes; for a preset, its own label is enough."""
+    """Return the labels that identify spot nodes. For a preset, only the preset's label."""
     if spot.preset is not None:
         preset = PRESETS[spot.preset]
         return ((preset.label, preset.value),)
@@ -179,7 +180,7 @@ def _exclude(spot: Spot) -> tuple[tuple[Expression, ...], ...]:
 
 
 def _exclude_labels(labels: Mapping[str, str]) -> tuple[tuple[Expression, ...], ...]:
-    """Return terms for nodes that lack one of the labels, or have another value for the label."""
+    """Return terms that match nodes on which one of the labels is missing or has another value."""
     return tuple(
         ({"key": label, "operator": "DoesNotExist"},)
         if label == PRESETS["gke"].label

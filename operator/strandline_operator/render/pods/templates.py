@@ -1,7 +1,7 @@
-"""Pod templates of an attempt's Ray cluster, and of the pod that submits its driver.
+"""Renders pod templates of an attempt's Ray cluster, and of the pod that submits its driver.
 
-The user's settings override the generated settings, except the labels by which the operator finds
-its pods, and the settings that prevent restarts of pods.
+The user's settings override the generated settings, except for the labels by which the operator
+finds its pods, and the settings that prevent restarts of pods.
 """
 
 from __future__ import annotations
@@ -49,16 +49,18 @@ from strandline_operator.render.pods.overlay import (
 from strandline_operator.render.pods.spot import apply_choice, choose_nodes
 from strandline_operator.render.pods.token_secret import NOTICE_KEY
 
-# The head outlives its driver this long, so that KubeRay, which polls every 3 s, sees the end.
+# Seconds for which the head outlives its driver, so that KubeRay, which polls every 3 s, sees the
+# end.
 LINGER_SECONDS = 8
 EXTRA_GRACE_SECONDS = 15
-POD_GRACE_SECONDS = 30  # for pods without a setting
-# Ray waits this long after a job's grace period before force is used and the end recorded.
+POD_GRACE_SECONDS = 30  # grace period of pods without a setting
+# Seconds that Ray waits after a job's grace period before it uses force and records the end.
 EXTRA_STOP_SECONDS = 8
-# A user id chosen by the cluster has no entry in the image, but libraries look up the name.
+# Set a user name: if the cluster chooses the user ID, the image has no entry for it, but libraries
+# look up the name.
 USER_NAME = "strandline"
 RAY_CONTAINERS = (HEAD_CONTAINER, WORKER_CONTAINER)
-# Default health port of a node's agent; a parameter of `ray start` may change it.
+# Default health port of a Ray node's agent. A parameter of `ray start` may change the port.
 AGENT_PORT = 52365
 AGENT_PORT_PARAM = "dashboard-agent-listen-port"
 
@@ -71,11 +73,11 @@ Template = dict[str, Any]
 
 
 def render_head(order: Order) -> Template:
-    """Render the head pod: it has the ledger and runs the driver."""
+    """Render the head pod, which mounts the ledger and runs the driver."""
     node = order.spec.ray.head
     container = _container(HEAD_CONTAINER, order, node, Role.HEAD)
-    # Every account that may read pods sees the variables, so they contain only digests of the
-    # tokens.
+    # The variables contain only digests of the tokens, because every account that may read pods can
+    # see them.
     container["env"] += [
         {"name": name, "value": digest_token(token)} for name, token in _list_tokens(order)
     ]
@@ -106,9 +108,9 @@ def render_head(order: Order) -> Template:
 
 
 def _list_tokens(order: Order) -> list[tuple[str, str]]:
-    """Return the tokens of an attempt, by name of the variable for their digest."""
+    """Return the tokens of an attempt, by the variable that contains the token's digest."""
     found, key = [(READER_VARIABLE, derive_token(order.uid))], order.limits.token_key
-    if key:  # without a key, any user could derive the tokens
+    if key:  # without a key, any user could derive these tokens
         found.append((VARIABLE, derive_release_token(key, order.uid)))
         found.append((NOTICE_VARIABLE, derive_notice_token(key, order.uid)))
     return found
@@ -117,7 +119,8 @@ def _list_tokens(order: Order) -> list[tuple[str, str]]:
 def render_worker(order: Order, group: WorkerGroup) -> Template:
     """Render a worker pod of a group."""
     container = _container(WORKER_CONTAINER, order, group, group.name)
-    # Optional: without the Secret, a terminating worker is lost as if it had no hook.
+    # The Secret is optional. Without it, a terminating worker can't notify the driver, and the data
+    # on its node is lost.
     secret = {"name": order.name, "key": NOTICE_KEY, "optional": True}
     value = {"valueFrom": {"secretKeyRef": secret}}
     container["env"].append({"name": NOTICE_TOKEN_VARIABLE, **value})
@@ -135,13 +138,13 @@ def render_worker(order: Order, group: WorkerGroup) -> Template:
 
 
 def _leave_in_time(template: Template, port: int) -> None:
-    """Make a terminating worker notify the driver and wait until its data has been moved.
+    """Add a hook in which a terminating worker notifies the driver and waits for data to move.
 
     The wait ends with the worker's grace period. A hook set by the user is not replaced.
     """
     grace = template["spec"].get("terminationGracePeriodSeconds")
     seconds = grace if isinstance(grace, int) else POD_GRACE_SECONDS
-    # An older image lacks the command, and a failing hook would cause an event.
+    # Ignore failures: an older image lacks the command, and a failing hook would cause an event.
     leave = f"strandline leave --wait --port {port} --seconds {seconds} || true"
     for container in template["spec"]["containers"]:
         if container["name"] == WORKER_CONTAINER:
@@ -175,7 +178,8 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
         "name": name,
         "image": _image(order),
         "env": [
-            # A task that runs out of memory must fail; by default Ray would retry it forever.
+            # A task that runs out of memory must fail. By default, Ray would retry the task
+            # forever.
             {"name": "RAY_task_oom_retries", "value": "0"},
             {"name": "RAY_JOB_STOP_WAIT_TIME_S", "value": str(stop_wait)},
             {"name": ATTEMPT_VARIABLE, "value": str(order.number)},
@@ -185,8 +189,7 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
         ],
         "resources": {"requests": resources, "limits": dict(resources)},
         "securityContext": confine(),
-        # Ray writes the reason of a failed start only to its log, which KubeRay deletes with the
-        # pod.
+        # Ray writes the reason of a failed start only to its log, which is deleted with the pod.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "temporary", "mountPath": "/tmp"},  # noqa: S108 - Ray's default folder
@@ -198,7 +201,7 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
 
 
 def _free_of_tokens(order: Order) -> list[dict[str, str]]:
-    """Return a variable that disables Ray's token if the pipeline does; KubeRay sets none."""
+    """Return a variable that disables Ray's token, if the pipeline does. KubeRay sets none."""
     is_disabled = order.spec.ray.auth_options.get("mode") == "disabled"
     return [{"name": "RAY_AUTH_MODE", "value": "disabled"}] if is_disabled else []
 
@@ -233,7 +236,7 @@ def _finish(
     for facts in (ray.pod_template, node.pod_template):
         template = lay_over(template, fit_template(facts, container["name"]))
     apply_choice(template["spec"], choose_nodes(ray, order.on_demand, labels.get(GROUP_LABEL)))
-    # After the overlays: a user's template may mount the same claim again.
+    # Call this after merging the templates, because a user's template may mount the same claim.
     join_claims(template["spec"])
     _probe(template, node)
     fixed = {
@@ -245,19 +248,19 @@ def _finish(
 
 
 def _probe(template: Template, node: RayNode) -> None:
-    """Set the health probes of Ray's container, unless the user did.
+    """Set the health probes of Ray's container, unless the user has set them.
 
-    KubeRay's own probes need `wget` in the image if KubeRay can't parse Ray's version.
+    If KubeRay can't parse Ray's version, its own probes need `wget` in the image.
     """
     facts = node.ray_start_params.get(AGENT_PORT_PARAM, "")
     port = int(facts) if facts.isdecimal() else AGENT_PORT
-    # The only path that exists in all supported versions of Ray.
+    # Only this path exists in all supported versions of Ray.
     probe = {"path": "/api/local_raylet_healthz", "port": port}
     often = {"timeoutSeconds": 5, "periodSeconds": 5}
     for container in template["spec"]["containers"]:
         if container["name"] in RAY_CONTAINERS:
             ready = {"initialDelaySeconds": 5, "failureThreshold": 10}
-            # A node that is slow for minutes is still alive; after ten minutes it counts as lost.
+            # A node that is slow for minutes is still alive. After ten minutes, it counts as lost.
             alive = {"initialDelaySeconds": 30, "failureThreshold": 120}
             for name, bounds in {"readinessProbe": ready, "livenessProbe": alive}.items():
                 container.setdefault(name, {"httpGet": dict(probe)} | often | bounds)

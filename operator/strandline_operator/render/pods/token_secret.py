@@ -1,4 +1,4 @@
-"""The Secret of an attempt, with the token that authenticates workers to its driver.
+"""Renders an attempt's Secret, with the token by which workers authenticate to the driver.
 
 Every account that may read pods or RayJobs can read the variables in a pod's spec, but few accounts
 may read Secrets.
@@ -16,7 +16,7 @@ NOTICE_KEY = "notice"
 
 
 def render_secret(order: Order, metadata: dict[str, Any]) -> Manifest | None:
-    """Render the Secret; None if the operator has no key."""
+    """Render the Secret, or return None if the operator has no key."""
     key = order.limits.token_key
     if not key:
         return None

@@ -1,1 +1,1 @@
-"""Pods without a node: reports of schedulers and autoscalers, and consequences for an attempt."""
+"""Pods without a node: what schedulers and autoscalers report, and how this affects an attempt."""

@@ -1,1 +1,1 @@
-"""Claims and their volumes: creation, problems, and attachment to other nodes."""
+"""Claims and their volumes: creation, problems, and attachments to other nodes."""

@@ -1,8 +1,8 @@
-"""Single-node volumes that are still attached to another node, usually a lost one.
+"""Detects single-node volumes that are still attached to another node, usually a lost node.
 
-Kubernetes releases the attachment some minutes after the pod is gone, or when a person marks the
-node as out of service. Until then the waiting attempt has no fault. The module must not depend on
-the maximum waits.
+Kubernetes detaches a volume some minutes after the pod is gone, or when a person marks the node as
+out of service. Until then, the attempt waits without having failed. This module must not depend on
+how long to wait.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from strandline_operator.decide.scene import Scene, role_of
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod
 
-# The attach controller retries at least every two minutes, and warns each time.
+# Seconds for which a warning counts. The attach controller retries at least every two minutes, and
+# warns each time.
 FRESH = 180.0
-# The controller reports a volume on another node only once per volume and node.
+# The controller reports this error only once per volume and node.
 _ONCE = re.compile(r"multi-attach error", re.IGNORECASE)
 _WARNINGS = frozenset({"FailedAttachVolume", "FailedMount"})
 _ATTACHED = "SuccessfulAttachVolume"
-# A kubelet mounts a volume only after its attachment.
+# A kubelet mounts a volume only after the volume was attached.
 _MOUNTS = re.compile(r"\bMountVolume\.")
 _HELD = re.compile(
     r"multi-attach error|already (?:exclusively )?attached|still attached|attached to (?:an)?other"
@@ -37,28 +38,28 @@ _NODE = re.compile(
 
 
 class Attachment(NamedTuple):
-    """A waiting pod, and a clause that describes the attachment it waits for."""
+    """A waiting pod, and a clause about the attachment for which it waits."""
 
     pod: Pod
     detail: str
 
 
 def find_attachment(scene: Scene) -> Block | None:
-    """Return the volume that a pod of the attempt waits for, and the node that still has it."""
+    """Report a volume for which a pod is waiting, and the node to which it is still attached."""
     attachment = _find_held(scene)
     return None if attachment is None else Block(Reason.VOLUME_STILL_ATTACHED, attachment.detail)
 
 
 def is_kept_by_volume(scene: Scene) -> bool:
-    """Return whether an attempt may wait: a volume blocks it, and no deadline is set."""
-    # A user's deadline limits every wait, including this one.
+    """Return True if an attached volume blocks the attempt, and no start deadline is set."""
+    # A user's deadline limits every wait, including the wait for a volume.
     if scene.spec.deadlines.pre_running_seconds is not None:
         return False
     return _find_held(scene) is not None
 
 
 def is_let_go(scene: Scene) -> bool:
-    """Return whether an attempt that was allowed to wait has obtained its volume."""
+    """Return True if an attempt was waiting for an attached volume and has obtained it."""
     summary = scene.status.find_condition("Succeeded")
     has_waited = summary is not None and summary.reason == Reason.VOLUME_STILL_ATTACHED
     is_bounded = scene.spec.deadlines.pre_running_seconds is not None
@@ -67,7 +68,7 @@ def is_let_go(scene: Scene) -> bool:
 
 def _find_held(scene: Scene) -> Attachment | None:
     for pod in scene.pods:
-        # A pod that waits for a volume has its node and none of its containers.
+        # A pod that waits for a volume has a node, but none of its containers has been created.
         is_waiting = pod.phase == "Pending" and bool(pod.node) and not pod.meta.is_deleting
         if not is_waiting or any(each.ends or not each.waiting for each in pod.containers):
             continue
@@ -78,14 +79,14 @@ def _find_held(scene: Scene) -> Attachment | None:
 
 
 def _read_events(scene: Scene, pod: Pod) -> str:
-    """Return another node from the newest volume event of a waiting pod, as a clause, or ''."""
+    """Return a clause about the other node from a pod's newest volume event, or ''."""
     own = (notice for notice in scene.notices if notice.uid == pod.meta.uid)
     telling = [notice for notice in own if _is_held(notice) or _is_past(notice)]
-    # The API server deletes events after an hour, so use the status.
+    # The API server deletes events after an hour, so fall back to the attempt's status.
     if not telling:
         return _recall(scene, pod)
     newest = max(telling, key=lambda notice: (notice.time, _is_held(notice)))
-    # A warning that is normally repeated is outdated if no repetition follows.
+    # A warning that is normally repeated is outdated if it was not repeated.
     is_standing = bool(_ONCE.search(newest.message)) or scene.now - newest.time < FRESH
     return _describe(scene, pod, newest.message) if _is_held(newest) and is_standing else ""
 
@@ -95,21 +96,21 @@ def _is_held(notice: Notice) -> bool:
 
 
 def _is_past(notice: Notice) -> bool:
-    """Return whether an event shows that no other node has the volume anymore."""
+    """Return True if an event shows that no other node has the volume anymore."""
     if notice.reason in _WARNINGS and _MOUNTS.search(notice.message):
         return True
     return notice.reason in {_ATTACHED, "FailedAttachVolume"}
 
 
 def _recall(scene: Scene, pod: Pod) -> str:
-    """Return the status's clause about a pod that waits for a volume on another node, or ''."""
+    """Return the clause about a waiting pod from the attempt's status, or ''."""
     summary = scene.status.find_condition("Succeeded")
     if summary is None or summary.reason != Reason.VOLUME_STILL_ATTACHED:
         return ""
     begin, _, end = Reason.VOLUME_STILL_ATTACHED.explain("{}").partition("{}")
     detail = summary.message.removeprefix(begin).removesuffix(end)
     is_of_pod = f"pod {pod.meta.name} " in detail
-    # Only a warning that is not repeated can still be true without an event.
+    # Without an event, only a warning that is never repeated can still be valid.
     return detail if is_of_pod and _ONCE.search(detail) else ""
 
 

@@ -1,4 +1,4 @@
-"""The ledger's claim: creation, size, and problems; and claims that pods wait for."""
+"""Examines the ledger's claim (creation, size, problems), and claims for which pods wait."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ from strandline_operator.model.view import View
 from strandline_operator.render.attempt import render_claim
 
 WRITABLE = frozenset({"ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"})
-# Annotation of a claim whose volume is created on the node that the scheduler chose.
+# Annotation of a claim whose volume has to be created for the node that the scheduler chose.
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 class ClaimVerdict(NamedTuple):
-    """State of the claim.
+    """State of a claim.
 
     Attributes:
-        is_usable: whether an attempt may use it; a claim that binds to its first pod counts.
-        truth: status of the condition; `message` is the condition's message.
-        detail: specifics in addition to the reason; empty if no attempt has to wait.
-        action: creates or enlarges the claim; None if no action is necessary.
+        is_usable: whether an attempt may use the claim. An unbound claim that binds to its first
+            pod is usable.
+        truth: status of the condition.
+        reason: reason of the condition.
+        message: message of the condition.
+        detail: details of the obstacle; empty if no attempt has to wait.
+        action: action that creates or enlarges the claim, or None.
     """
 
     is_usable: bool
@@ -43,11 +46,11 @@ class ClaimVerdict(NamedTuple):
 
 
 def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
-    """Return the state of the pipeline's claim."""
+    """Return the state of the ledger's claim."""
     facts = spec.storage.ledger.claim_name
     name = facts or name_claim(view.pipeline.meta.name)
     unread = next((refusal for refusal in view.unread if refusal.what == Resource.CLAIM), None)
-    # An unreadable claim is not a missing claim: the operator must not create a second one.
+    # An unreadable claim may exist, so the operator must not create a second claim.
     if unread is not None:
         denied = Reason.PERMISSION_DENIED
         outcome = describe_refusal(unread)
@@ -63,11 +66,11 @@ def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
         return _find_missing(view, name, is_given=facts is not None)
     is_unusable = view.pipeline.status.retry_cause is Cause.VOLUME_UNUSABLE
     verdict = judge_claim(claim, name)
-    # A retry succeeds once a user frees space, so report a full claim but do not block.
+    # Report a full claim, but do not block retries, which succeed once a user frees space.
     if verdict.is_usable and is_unusable and _is_full(view):
         full = describe_problem(Reason.CLAIM_FULL, name, ", ".join(claim.modes))
         verdict = full._replace(is_usable=True)
-    # Enlarging a user's own claim is up to the user.
+    # Only users enlarge claims that they created.
     is_ours = claim.meta.labels.get(MANAGED_BY_LABEL) == MANAGER
     return _compare(view, spec, claim, verdict) if is_ours and verdict.is_usable else verdict
 
@@ -83,7 +86,7 @@ def _compare(
     difference = _measure(str(size)) - _measure(has)
     if difference > 0:
         return _grow(view, claim, str(size), verdict)
-    # Kubernetes can't shrink a claim, so the request would be refused in each pass.
+    # Kubernetes can't shrink a claim and would reject the request in every pass.
     if difference < 0:
         return verdict._replace(
             message=f"{verdict.message} of {has}, which cannot shrink to {size}"
@@ -96,7 +99,7 @@ def _compare(
 
 
 def _grow(view: View, claim: VolumeClaim, size: str, verdict: ClaimVerdict) -> ClaimVerdict:
-    """Request more storage, once per edit: a refused request would fail again a minute later."""
+    """Request more storage. After a rejection, wait for an edit, because retries would fail too."""
     pipeline, name = view.pipeline, claim.meta.name
     condition = pipeline.status.find_condition(ConditionType.STORAGE_READY)
     is_known = condition is not None and condition.reason == Reason.CLAIM_NOT_GROWN
@@ -114,7 +117,7 @@ def _grow(view: View, claim: VolumeClaim, size: str, verdict: ClaimVerdict) -> C
         if refusal.what == Resource.CLAIM and refusal.name == name
     )
     why = next(refused, None)
-    # The server has not refused this size yet.
+    # The server has not rejected this size.
     if why is None:
         message = f"{verdict.message}; a resize to {size} is requested"
         return verdict._replace(message=message, action=Grow(name, claim.meta.uid, size))
@@ -123,7 +126,7 @@ def _grow(view: View, claim: VolumeClaim, size: str, verdict: ClaimVerdict) -> C
 
 
 def _measure(size: str) -> int:
-    """Return a size in bytes, or 0 if it is invalid."""
+    """Return a size in bytes, or 0 if the size is invalid."""
     try:
         return parse_memory(size)
     except ValueError:
@@ -134,7 +137,7 @@ def judge_claim(claim: VolumeClaim, name: str) -> ClaimVerdict:
     """Return the state of an existing claim.
 
     Args:
-        name: name of the claim in sentences.
+        name: name of the claim in messages.
     """
     problem = _find_problem(claim)
     if problem is not None:
@@ -146,7 +149,7 @@ def judge_claim(claim: VolumeClaim, name: str) -> ClaimVerdict:
             reason=Reason.CLAIM_BOUND,
             message=f"claim {name} has a volume",
         )
-    # Many storage classes bind a claim only when a pod uses it, so do not wait for binding.
+    # Many storage classes bind a claim only when a pod uses it, so do not wait for a bound claim.
     pending = Reason.CLAIM_PENDING.explain(f"claim {name}")
     return ClaimVerdict(
         is_usable=True, truth="Unknown", reason=Reason.CLAIM_PENDING, message=pending
@@ -154,7 +157,7 @@ def judge_claim(claim: VolumeClaim, name: str) -> ClaimVerdict:
 
 
 def _find_problem(claim: VolumeClaim) -> Reason | None:
-    # A pod that mounts a claim during its deletion would keep it half-deleted.
+    # If a pod mounted a claim during its deletion, the deletion would never finish.
     if claim.meta.is_deleting:
         return Reason.CLAIM_DELETED
     if claim.phase == "Lost":
@@ -164,14 +167,14 @@ def _find_problem(claim: VolumeClaim) -> Reason | None:
 
 
 def _is_full(view: View) -> bool:
-    """Return whether the last attempt ended because the disk was full."""
+    """Return True if the last attempt ended because the disk was full."""
     messages = [attempt.status.message for attempt in view.attempts[-1:]]
     return any("no space" in message for message in messages)
 
 
 def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
-    # The user must create a named claim: the spec contains neither a class nor a size for the
-    # claim.
+    # A claim that the spec names must be created by the user, because the spec has no class or size
+    # for it.
     if is_given:
         return describe_problem(Reason.CLAIM_MISSING, name)
     refused = next(
@@ -183,7 +186,7 @@ def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
         None,
     )
     create = Create(Resource.CLAIM, render_claim(view.pipeline))
-    # Request a refused claim again: the quota may have room by then.
+    # Request a rejected claim again, because the quota may allow it by now.
     if refused is not None:
         return describe_problem(Reason.CLAIM_REFUSED, name, refused.message)._replace(action=create)
     return ClaimVerdict(
@@ -197,7 +200,7 @@ def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
 
 
 def describe_problem(reason: Reason, name: str, detail: str = "") -> ClaimVerdict:
-    """Describe a claim that blocks attempts, and why."""
+    """Return the state of a claim that has a problem, which blocks attempts."""
     outcome = f"claim {name}: {detail}" if detail else f"claim {name}"
     return ClaimVerdict(
         is_usable=False,
@@ -209,24 +212,24 @@ def describe_problem(reason: Reason, name: str, detail: str = "") -> ClaimVerdic
 
 
 def is_unbound(pod: Pod) -> bool:
-    """Return whether a pod waits for a claim without a volume, which no new node can solve."""
+    """Return True if a pod waits for a claim without a volume. A new node would not help."""
     words = pod.unschedulable
     return is_unplaced(pod) and not is_held(pod) and CLAIMS.search(words) is not None
 
 
 def is_held(pod: Pod) -> bool:
-    """Return whether a pod waits for a claim that another pod has to release."""
+    """Return True if a pod waits for a claim that another pod must release."""
     return is_unplaced(pod) and "ReadWriteOncePod" in pod.unschedulable
 
 
 def lacks_volume(scene: Scene) -> bool:
-    """Return whether a pod waits for a claim without a volume, the pipeline's own or another."""
+    """Return True if a pod waits for a claim without a volume, of the pipeline or another."""
     is_unbound_pod = any(is_unbound(pod) and _list_lacking(scene, pod) for pod in scene.pods)
     return is_unbound_pod or find_awaited_claim(scene) is not None
 
 
 def describe_unbound(scene: Scene, pod: Pod) -> str:
-    """Describe a pod that waits for a volume, with its claims that may lack one."""
+    """Describe a pod that waits for a volume, and list its claims that may lack a volume."""
     names = _list_lacking(scene, pod)
     # The scheduler names missing claims, but not claims without a volume.
     unnamed = [name for name in names if f'"{name}"' not in pod.unschedulable]
@@ -235,7 +238,7 @@ def describe_unbound(scene: Scene, pod: Pod) -> str:
 
 
 def find_awaited_claim(scene: Scene) -> Block | None:
-    """Return a claim with a chosen node but no volume, which the scheduler does not report."""
+    """Report a claim with a chosen node but no volume, which the scheduler does not report."""
     awaited = {
         claim.meta.name: claim.meta.annotations[_SELECTED_NODE]
         for claim in scene.claims
@@ -251,7 +254,7 @@ def find_awaited_claim(scene: Scene) -> Block | None:
 
 
 def _list_lacking(scene: Scene, pod: Pod) -> list[str]:
-    """Return a pod's claims that may lack a volume: the pipeline's own, or else other claims."""
+    """Return a pod's claims that may lack a volume: the pipeline's claims, or else other claims."""
     own = [claim.meta.name for claim in scene.claims if claim.phase != "Bound"]
     known = {claim.meta.name for claim in scene.claims}
     names = dict.fromkeys([*pod.claims, *_list_template_claims(scene, pod)])

@@ -1,7 +1,7 @@
-"""Claim for outputs, which every pod mounts: whether it exists, and can be mounted by all pods.
+"""Examines the claim for outputs: whether it exists, and whether all pods can mount it.
 
-Only the owner creates this claim. The module must not depend on the way the claim was read, nor on
-the contents of the volume.
+The user creates this claim. This module must not depend on how the claim was read, or on the
+contents of the volume.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SHARED, ALONE = "ReadWriteMany", "ReadWriteOncePod"
 
 
 def examine_storage(facts: Pass) -> ClaimVerdict:
-    """Return the joint state of the ledger's claim and the claim for outputs."""
+    """Return the combined state of the ledger's claim and the claim for outputs."""
     view, spec = facts.view, facts.spec
     return _join(examine_claim(view, spec), _examine_output(view, spec))
 
 
 def find_unusable_storage(facts: Pass) -> Block | None:
-    """Report claims that a pod could not mount, or would await forever."""
+    """Report claims that a pod could not mount, or for which a pod would wait forever."""
     storage = examine_storage(facts)
     return None if storage.is_usable else Block(storage.reason, storage.detail)
 
@@ -39,17 +39,17 @@ def find_unusable_storage(facts: Pass) -> Block | None:
 def _examine_output(view: View, spec: PipelineSpec) -> ClaimVerdict | None:
     """Return the state of the claim for outputs.
 
-    Return None if the pipeline names no such claim, or if claims are unreadable, which the state of
-    the ledger's claim already reports.
+    Return None if the pipeline names no claim for outputs, or if claims are unreadable. The state
+    of the ledger's claim already reports unreadable claims.
     """
     facts = spec.storage.output.claim_name
     if facts is None or any(refusal.what == Resource.CLAIM for refusal in view.unread):
         return None
     name, claim = f"{facts} of storage.output", view.output
-    # Class and size of a user's claim are the user's choice, so the operator does not create it.
+    # The operator does not create this claim, because class and size are the user's choice.
     if claim is None:
         return describe_problem(Reason.CLAIM_MISSING, name)
-    # A head without workers does not need a shared claim.
+    # Without workers, only the head mounts the claim, so it need not be shared.
     if _is_shared(spec) and claim.modes and SHARED not in claim.modes:
         unshared = _refuse_unshared(claim, name)
         if unshared is not None:
@@ -58,10 +58,10 @@ def _examine_output(view: View, spec: PipelineSpec) -> ClaimVerdict | None:
 
 
 def _join(ledger: ClaimVerdict, output: ClaimVerdict | None) -> ClaimVerdict:
-    """Return the worse of the two states, because a pod needs both claims."""
+    """Return the worse of two states, because a pod needs both claims."""
     if output is None:
         return ledger
-    # Report the blocking claim, but keep the action for the ledger's claim.
+    # Report the claim that blocks, but keep the action for the ledger's claim.
     if _rank(output) > _rank(ledger):
         return output._replace(action=ledger.action)
     # If both claims are usable, the message lists both names.
@@ -71,27 +71,27 @@ def _join(ledger: ClaimVerdict, output: ClaimVerdict | None) -> ClaimVerdict:
 
 
 def _rank(storage: ClaimVerdict) -> int:
-    """Return the rank of a state; blocking states have the highest."""
+    """Return a state's severity; blocking states have the highest."""
     truths = ("True", "Unknown", "False")
     return truths.index(storage.truth) + (0 if storage.is_usable else len(truths))
 
 
 def _is_shared(spec: PipelineSpec) -> bool:
-    """Return whether workers mount the claim in addition to the head."""
+    """Return True if workers mount the claim in addition to the head."""
     return any(max(group.min_replicas, group.max_replicas or 0) for group in spec.ray.worker_groups)
 
 
 def _refuse_unshared(claim: VolumeClaim, name: str) -> ClaimVerdict | None:
-    """Return the problem of a claim that not all pods can mount.
+    """Return the state of a claim that not all pods can mount.
 
     Return None if the claim has a worse problem.
     """
-    # An unusable claim is already reported with a worse problem.
+    # Other code reports these problems, which are worse.
     if not WRITABLE & set(claim.modes) or claim.meta.is_deleting or claim.phase == "Lost":
         return None
     outcome = describe_problem(Reason.CLAIM_NOT_SHARED, name, ", ".join(claim.modes))
-    # A claim for a single pod fails with the first worker.
+    # A claim for a single pod would fail when the first worker starts.
     if set(claim.modes) & WRITABLE == {ALONE}:
         return outcome
-    # All pods may be on one node, for example in a single-node cluster; then the claim works.
+    # A claim for a single node works if all pods are on one node, as in a single-node cluster.
     return outcome._replace(is_usable=True, truth="Unknown")

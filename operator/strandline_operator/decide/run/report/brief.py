@@ -1,7 +1,7 @@
-"""Short forms of a state for a terminal column: composed, never truncated.
+"""Builds short forms of a state for a terminal column, instead of truncating the state.
 
-A state has several shorter forms, and the column shows the longest form that fits. The module must
-not depend on the meaning of the state.
+A state has several short forms, and the column shows the first form that fits. This module must not
+depend on the meaning of the state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ENDING = re.compile(r"attempt \d+ ended with \w+")
 
 
 def choose_form(*forms: str) -> str:
-    """Return the first form that is not empty and fits on one line of the column."""
+    """Return the first form that is not empty and fits into a line of the column."""
     return next((form for form in forms if form and _fits(form)), "")
 
 
@@ -27,9 +27,9 @@ def _fits(form: str) -> bool:
 
 
 def list_block_forms(block: Block, prefix: str = "") -> tuple[str, ...]:
-    """Return shorter forms of an obstacle: without advice, without details, and the reason only."""
+    """Return short forms of an obstacle: without advice, without details, and the reason only."""
     meaning = block.reason.meaning.rstrip(".")
-    # Product names keep their capital letter inside a sentence.
+    # Product names keep their capital letters inside a sentence.
     if not meaning.startswith(("KubeRay", *list_names())):
         meaning = f"{meaning[:1].lower()}{meaning[1:]}"
     detail = block.detail.rstrip(".")
@@ -39,7 +39,7 @@ def list_block_forms(block: Block, prefix: str = "") -> tuple[str, ...]:
 
 
 def list_queue_forms(block: Block, prefix: str) -> tuple[str, ...]:
-    """Return shorter forms of a wait in a queue: the reason, or the queue and start time."""
+    """Return short forms of a wait in a queue: the reason, or the queue and the start time."""
     queue, _, rest = block.detail.partition(" since ")
     time, _, why = rest.partition(": ")
     name = queue.rpartition(" ")[2]
@@ -48,20 +48,20 @@ def list_queue_forms(block: Block, prefix: str) -> tuple[str, ...]:
 
 
 def list_wait_forms(block: Block) -> tuple[str, ...]:
-    """Return shorter forms of a wait for other pipelines: their names, or their number."""
+    """Return short forms of a wait for other pipelines: their names, or how many there are."""
     names = [each.partition(" (")[0] for each in block.detail.split("; ")]
     number = f"{len(names)} other pipelines" if len(names) > 1 else "another pipeline"
     return f"waits for {', '.join(names)}", f"waits for {number}"
 
 
 def list_failure_forms(message: str, cause: str) -> tuple[str, ...]:
-    """Return shorter forms of the reason why a run failed."""
+    """Return short forms of the reason why a run failed."""
     ending, clause = _ENDING.match(message), message.partition("; ")[0]
     return tuple(filter(None, (clause, ending and ending[0], f"failed with {cause}")))
 
 
 def list_problem_forms(problems: tuple[str, ...]) -> tuple[str, ...]:
-    """Return shorter forms of problems in a spec: the first field, or a general text."""
+    """Return short forms of problems in a spec: the first field, or a general text."""
     field = problems[0].partition(": ")[0] if problems else ""
     more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
     named = f"invalid spec: {field}{more}" if field and " " not in field else ""

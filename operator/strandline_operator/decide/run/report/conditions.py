@@ -1,6 +1,6 @@
-"""Conditions in a pipeline's status after a pass, and whether any work is pending.
+"""Sets the conditions in a pipeline's status after a pass, and determines whether it is at rest.
 
-The module must not depend on the wording of a summary.
+This module must not depend on the wording of a summary.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _PREFLIGHTS: dict[PreflightVerdict, tuple[Truth, Reason]] = {
 
 
 def report_refusals(facts: Pass, standing: PassState) -> Verdict:
-    """Report refusals of the API server in the last pass, unless there is a worse problem."""
+    """Report requests that the API server rejected, unless another obstacle was found."""
     del standing
     return Verdict(block=read_refusals(facts.view.refusals))
 
 
 def report_obstacle(facts: Pass, standing: PassState) -> Verdict:
-    """Show an attempt's obstacle in the attempt's own status until the attempt ends."""
+    """Write an obstacle to the running attempt's status, until the attempt ends."""
     active, block = standing.active, standing.decided.block
     if active is None or active.status.end_time is not None:
         return Verdict()
     message = "" if block is None else block.sentence
-    # Most passes meet no obstacle, and parsing a status is expensive.
+    # Most passes meet no obstacle, and parsing a status is expensive, so return early.
     if block is None and active.status.message == message:
         return Verdict()
     status = evolve(active.status, message=message)
@@ -70,7 +70,7 @@ def report_obstacle(facts: Pass, standing: PassState) -> Verdict:
 
 
 def report(facts: Pass, standing: PassState) -> Verdict:
-    """Sum up all decisions in the phase, the state, and the conditions."""
+    """Summarize all decisions in the phase, the state, and the conditions."""
     summary, storage = sum_up(facts, standing), examine_storage(facts)
     claim = facts.view.claim
     claim_name = facts.spec.storage.ledger.claim_name or (claim.meta.name if claim else "")
@@ -94,9 +94,9 @@ def report(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _find_next_start(facts: Pass, standing: PassState, summary: ConditionSummary) -> float | None:
-    """Return when the next attempt starts, or None if another obstacle holds it back."""
+    """Return when the next attempt starts, or None if an obstacle delays the start."""
     due = standing.status.next_attempt_time
-    # The attempt of a suspended or blocked pipeline keeps its due time but starts later.
+    # A suspended or blocked attempt keeps its due time, but does not start at that time.
     if summary.phase is not PipelinePhase.WAITING or due is None or due <= facts.now:
         return None
     return due
@@ -105,34 +105,35 @@ def _find_next_start(facts: Pass, standing: PassState, summary: ConditionSummary
 def _show_kind(
     facts: Pass, standing: PassState, status: PipelineStatus, summary: ConditionSummary
 ) -> PipelineStatus:
-    """Show the single condition that tools recognize by its presence, if any applies."""
-    # A failed run needs a person, which tools recognize by Stalled.
+    """Set at most one of the conditions that tools recognize by their presence."""
+    # A failed run needs a person's attention, which Stalled signals to tools.
     if summary.truth == "False":
         return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
-    # The run waits until a user edits one of the pipelines, or has inspected the held pods.
+    # The run waits for a user, who has to edit one of the pipelines, or to inspect the held pods.
     if summary.reason in {Reason.COMES_AFTER_ITSELF, Reason.HELD}:
         return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
     is_open = summary.truth == "Unknown"
-    # A suspended pipeline makes no progress, so tools must not wait for it.
+    # Tools must not wait for a suspended pipeline, because it makes no progress.
     if is_open and facts.spec.suspend:
         suspended = Reason.SUSPENDED
         return _show_only(facts, status, ConditionType.SUSPENDED, suspended, suspended.explain())
-    # A later retry does not roll out a change, but Flux would wait for its end.
+    # Do not set Reconciling for retries: they do not roll out a change, but Flux would wait for
+    # their end.
     if is_open and not _has_run(standing):
         return _show_only(facts, status, ConditionType.RECONCILING, summary.reason, summary.message)
     return _show_only(facts, status)
 
 
 def _has_run(standing: PassState) -> bool:
-    """Return whether an attempt of this run has started its driver, or has ended."""
-    # Retries of a run that has already started are not news.
+    """Return True if any attempt of this run has started its driver, or has ended."""
+    # An ended attempt is in the history.
     if any(past.run == standing.status.run for past in standing.status.attempts):
         return True
     return standing.active is not None and standing.active.status.running_time is not None
 
 
 def report_invalid(facts: Pass, standing: PassState) -> Verdict:
-    """Report problems of the spec; a running attempt still continues."""
+    """Report problems of the spec. A running attempt continues regardless."""
     message = "; ".join(facts.view.pipeline.problems) or "the spec is invalid"
     generation, before = facts.view.pipeline.meta.generation, standing.status
     phase = before.phase if standing.active is not None else PipelinePhase.FAILED
@@ -146,12 +147,12 @@ def report_invalid(facts: Pass, standing: PassState) -> Verdict:
         phase=phase,
     )
     status = _show_only(facts, status, ConditionType.STALLED, "InvalidSpec", message)
-    # Unknown instead of False: a running attempt may still complete the run.
+    # Set Unknown instead of False, because a running attempt may still complete the run.
     status = _set(facts, status, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message)
     stalled = status.find_condition(ConditionType.STALLED)
     if standing.active is not None or stalled is None:
         return Verdict(status)
-    # Users often fix a spec immediately with another edit.
+    # Delay the event, because users often fix a spec immediately with another edit.
     since = stalled.last_transition_time
     is_lasting = has_lasted(since, facts.now, _EDIT_SECONDS)
     events = (warn(EventReason.RUN_FAILED, message),) if is_lasting else ()
@@ -162,17 +163,17 @@ def report_unread(facts: Pass, standing: PassState) -> Verdict:
     """Report that too little could be read to decide anything."""
     block, status = find_unread(facts.view), standing.status
     summary = status.find_condition(ConditionType.SUCCEEDED)
-    # A finished run stays finished, whatever can be read about it.
+    # Keep the result of a finished run, even if some objects can't be read.
     if block is None or (summary is not None and summary.status != "Unknown"):
         return Verdict()
-    # Tools treat an object without a status as ready.
+    # Write a status, because tools treat an object without a status as ready.
     if not facts.view.pipeline.has_status:
         generation = facts.view.pipeline.meta.generation
         status = evolve(status, observed_generation=generation)
         status = _show_only(facts, status, ConditionType.RECONCILING, block.reason, block.message)
     brief = choose_form(block.message, *list_block_forms(block))
     status = evolve(status, state=block.message, summary=brief, next_start_time=None)
-    # An earlier pass has already reported this obstacle.
+    # Send the event only once per obstacle.
     is_new = summary is None or summary.reason != block.reason
     return Verdict(
         _set(facts, status, ConditionType.SUCCEEDED, "Unknown", block.reason, block.message),
@@ -197,17 +198,17 @@ def report_deletion(facts: Pass, standing: PassState, waits_for: str) -> Verdict
 
 
 def rest(facts: Pass, standing: PassState) -> Verdict:
-    """Record that only the pipeline itself can change anything before the next wake."""
+    """Record whether no pass is needed until the pipeline changes or the next wake time."""
     summary = standing.status.find_condition(ConditionType.SUCCEEDED)
     is_plain = summary is not None and (summary.status != "Unknown" or summary.reason in _AT_REST)
     is_clear = not (standing.decided.actions or facts.view.refusals or facts.view.unread)
-    # A pending report needs another pass to record its result.
+    # A pending lineage report needs another pass to record its result.
     is_sent = not any(is_pending(facts.limits, past) for past in standing.status.attempts)
     return Verdict(is_at_rest=standing.active is None and is_plain and is_clear and is_sent)
 
 
 def report_edit(facts: Pass, standing: PassState) -> Verdict:
-    """Report whether the running attempt matches the spec; only edits cause an event."""
+    """Set SpecApplied: whether the latest attempt uses the current spec."""
     view, status = facts.view.pipeline, standing.status
     generation = view.status.observed_generation
     is_edited = view.has_status and generation is not None and generation != view.meta.generation
@@ -215,9 +216,9 @@ def report_edit(facts: Pass, standing: PassState) -> Verdict:
     is_over = summary is not None and summary.status != "Unknown"
     old = status.find_condition(ConditionType.SPEC_APPLIED)
     waited = old is not None and old.reason == Reason.WAITS_FOR_NEXT_ATTEMPT
-    # The next attempt uses this spec.
+    # If no attempt is running, the next attempt will use this spec.
     is_next = standing.active is None and not is_over
-    # An edit that waited for the next attempt waits for the next run if the run ends first.
+    # If the run ends before its next attempt, a waiting edit has to wait for the next run.
     if not is_next and (is_edited or (is_over and waited)):
         reason = Reason.WAITS_FOR_NEXT_RUN if is_over else Reason.WAITS_FOR_NEXT_ATTEMPT
         return Verdict(
@@ -232,17 +233,17 @@ def report_edit(facts: Pass, standing: PassState) -> Verdict:
 
 
 def report_preflight(facts: Pass, standing: PassState) -> Verdict:
-    """Report a failed or unfinished check of the current spec."""
+    """Report a failed or unfinished preflight check of the current spec."""
     status, record = standing.status, standing.status.preflight
-    # After an edit, the check describes an outdated spec.
+    # After an edit, the result of the check is about an outdated spec.
     if record is None or record.generation != facts.view.pipeline.meta.generation:
         return Verdict()
     is_awaited = status.next_attempt_time is not None and not facts.spec.suspend
     truth, reason = _PREFLIGHTS.get(record.verdict, ("True", Reason.APPLIED))
-    # If no attempt waits for a check, there is nothing to report.
+    # A pending check matters only if an attempt waits for it.
     if record.verdict is PreflightVerdict.PENDING and is_awaited:
         truth, reason = "Unknown", Reason.PREFLIGHT
-    # A passed check is normal, so SpecApplied stays unchanged.
+    # A passed check needs no report, so leave SpecApplied unchanged.
     if record.verdict is PreflightVerdict.PASSED:
         return Verdict()
     message = reason.explain(record.message)
@@ -250,21 +251,21 @@ def report_preflight(facts: Pass, standing: PassState) -> Verdict:
 
 
 def report_published(facts: Pass, standing: PassState) -> Verdict:
-    """Report whether the last complete run has met the spec's requirements for publishing."""
+    """Report whether the last completed run met the spec's requirements for publishing."""
     status, reported = standing.status, ConditionType.PUBLISHED
-    # Without requirements `latest` follows every publication, so omit the condition.
+    # Without requirements, `latest` follows every publication, so remove the condition.
     if facts.spec.publish is None:
         return Verdict(evolve(status, conditions=drop_conditions(status.conditions, [reported])))
     summary = status.find_condition(ConditionType.SUCCEEDED)
     former = facts.view.pipeline.status.find_condition(ConditionType.SUCCEEDED)
     cause = status.retry_cause
-    # While a run is open, the condition still describes the last complete run.
+    # While a run is open, the condition still describes the last finished run.
     if summary is None or summary.status == "Unknown":
         return Verdict()
     if summary.status == "False" and cause is Cause.REQUIREMENTS_NOT_MET:
         message = standing.newest.status.message if standing.newest else summary.message
         return Verdict(_set(facts, status, reported, "False", cause.value, message))
-    # Requirements added after the end of the run were not checked.
+    # Requirements that were added after the end of the run were not checked.
     if summary.status == "True" and (former is None or former.status != "True"):
         message = Reason.PUBLISHED.explain(_describe_published(facts, standing))
         return Verdict(_set(facts, status, reported, "True", Reason.PUBLISHED, message))
@@ -275,7 +276,7 @@ def _describe_published(facts: Pass, standing: PassState) -> str:
     status, publish, newest = standing.status, facts.spec.publish, standing.newest
     files = facts.spec.output_location
     output = f", files at {files}" if files else ""
-    # Only the driver's final report contains the revision that was handed over.
+    # Only the driver's final report contains the delivered revision.
     outcome = newest.status.outcome if newest is not None else None
     is_delivered = publish is not None and publish.to is not None
     more = f"; {outcome.message}" if is_delivered and outcome is not None else ""
@@ -283,7 +284,7 @@ def _describe_published(facts: Pass, standing: PassState) -> str:
 
 
 def report_unknown(facts: Pass, standing: PassState) -> Verdict:
-    """Report ignored fields of the spec: the definition is newer than this operator."""
+    """Report ignored fields of the spec: the CRD is newer than this operator."""
     unknown, reported = facts.view.pipeline.unknown, ConditionType.FIELDS_IGNORED
     if unknown:
         reason = Reason.OPERATOR_IS_OLDER
@@ -320,10 +321,10 @@ def _show_only(
     reason: str = "",
     message: str = "",
 ) -> PipelineStatus:
-    """Keep only the given condition among the conditions that exist only while they are true."""
-    # Remove an untrue condition instead of setting it to False: tools react to its presence. Keep
-    # the time of a remaining condition: otherwise each pass would write the status and trigger the
-    # next.
+    """Keep at most the given condition among the conditions that exist only while they are true."""
+    # Remove an untrue condition instead of setting it to False, because tools react to its
+    # presence. Keep the time of a remaining condition. Otherwise, each pass would write the status
+    # and trigger another pass.
     untrue = [type_ for type_ in _ONLY_WHEN_TRUE if type_ is not only]
     status = evolve(status, conditions=drop_conditions(status.conditions, untrue))
     return status if only is None else _set(facts, status, only, "True", reason, message)

@@ -1,6 +1,6 @@
-"""Events of a pass: lost workers, and pipelines that are suspended or wait.
+"""Creates the events of a pass: lost workers, and pipelines that are suspended or waiting.
 
-Each event is reported once, at the beginning. The module must not write the status.
+Each event is sent once, when a state begins. This module must not write the status.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.plan import Count
 
-# Nearly every run is in these states for some seconds. If such a state lasts, the report of the
-# attempt's end names it.
+# Nearly every run is in these states for some seconds, so they cause no event. If such a state
+# lasts, the message about the attempt's end names it.
 _USUAL = frozenset(
     {
         Reason.CLAIM_PENDING,
@@ -28,20 +28,20 @@ _USUAL = frozenset(
     }
 )
 
-# If a state of this set lasts, a person must act.
+# If these states last, a person must act, so they cause an event after a while.
 _LASTING = frozenset({Reason.CLAIM_PENDING, Reason.UNSCHEDULABLE})
 _GRACE_SECONDS = 300.0
 
 
 def report_losses(facts: Pass, standing: PassState) -> Verdict:
-    """Report newly lost workers of an attempt that continues without them."""
+    """Report workers that were lost in this pass while their attempt continues."""
     scene, after = facts.scene, standing.newest
     if scene is None or after is None:
         return Verdict()
     # A loss that ended the attempt is not an incident.
     if after.status.incidents <= scene.attempt.status.incidents:
         return Verdict()
-    # The records in the status ensure that each loss is reported once.
+    # The status records losses, so each loss is reported only once.
     losses = list_new_losses(scene.attempt.status, after.status)
     words = f"{after.meta.name} lost a worker and continues:"
     return Verdict(
@@ -51,14 +51,14 @@ def report_losses(facts: Pass, standing: PassState) -> Verdict:
 
 
 def report_changes(facts: Pass, standing: PassState) -> Verdict:
-    """Report that the pipeline is now suspended, resumed, or waiting."""
+    """Report that the pipeline was suspended, was resumed, or began to wait."""
     before, after = facts.view.pipeline.status, standing.status
     summary = after.find_condition(ConditionType.SUCCEEDED)
     was_held = before.find_condition(ConditionType.SUSPENDED) is not None
     is_held = after.find_condition(ConditionType.SUSPENDED) is not None
     if is_held and not was_held:
         verdict = Verdict(events=(add_event(EventReason.SUSPENDED, EventReason.SUSPENDED.meaning),))
-    # A run that ended during its suspension does not resume.
+    # A run that ended while it was suspended does not resume.
     elif was_held and not is_held and summary is not None and summary.status == "Unknown":
         verdict = Verdict(events=(add_event(EventReason.RESUMED, EventReason.RESUMED.meaning),))
     else:
@@ -68,9 +68,9 @@ def report_changes(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _report_redo(facts: Pass, standing: PassState) -> Verdict:
-    """Report once per run that finished sources are processed again."""
+    """Report once per run that finished sources are being reprocessed."""
     before, progress = facts.view.pipeline.status.progress, standing.status.progress
-    # Later attempts of the run continue the repeated work, which has been reported.
+    # Later attempts of the run continue the reprocessing, which was already reported.
     if progress is None or not progress.redone or (before is not None and before.redone):
         return Verdict()
     driver = facts.scene.driver if facts.scene is not None else None
@@ -85,14 +85,14 @@ def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
     """Report once that pods are kept for inspection."""
     former = before.find_condition(ConditionType.SUCCEEDED)
     was_held = former is not None and former.reason == Reason.HELD
-    # The first pass of the hold has reported the hold.
+    # An earlier pass already reported the hold.
     if summary is None or summary.reason != Reason.HELD or was_held:
         return Verdict()
     return Verdict(events=(warn(EventReason.PODS_HELD, summary.message),))
 
 
 def _report_lasting(facts: Pass, standing: PassState, block: Block) -> Verdict:
-    """Report a usually brief obstacle after it has delayed an attempt for a long time."""
+    """Report an obstacle that usually passes quickly, after it has lasted for a long time."""
     since = standing.active.status.start_time if standing.active is not None else None
     if (
         block.reason not in _LASTING
@@ -104,18 +104,18 @@ def _report_lasting(facts: Pass, standing: PassState, block: Block) -> Verdict:
 
 
 def _report_block(facts: Pass, standing: PassState) -> Verdict:
-    """Report the obstacle that the pipeline waits for, once."""
+    """Report once the obstacle for which the pipeline waits."""
     block = standing.decided.block
     if block is None:
         return Verdict()
-    # An event for each start would hide events that need action.
+    # An event for each of these brief states would hide events that need action.
     if block.reason in _USUAL:
         return _report_lasting(facts, standing, block)
     former, summary = (
         status.find_condition(ConditionType.SUCCEEDED)
         for status in (facts.view.pipeline.status, standing.status)
     )
-    # Users need no event about an obstacle to a finished run.
+    # Do not report obstacles after the run has finished.
     if summary is None or summary.reason != block.reason:
         return Verdict()
     # An earlier pass has already reported this obstacle.

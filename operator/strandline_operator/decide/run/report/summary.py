@@ -1,6 +1,6 @@
-"""Summary of a pipeline: its phase, its state for people, and the result of its run.
+"""Summarizes a pipeline: its phase, its state for people, and the result of its run.
 
-The module must not depend on conditions, except `Succeeded`.
+This module must not depend on conditions, except `Succeeded`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,12 @@ class ConditionSummary(NamedTuple):
     """Summary of a pipeline.
 
     Attributes:
-        truth: status of `Succeeded`; `reason` and `message` belong to it too.
-        state: the current activity, for people. None keeps the previous state.
-        forms: shorter forms of the state; the last one fits into a column of a terminal.
+        phase: phase of the pipeline.
+        truth: status of the condition `Succeeded`.
+        reason: reason of the condition `Succeeded`.
+        message: message of the condition `Succeeded`.
+        state: the current activity, for people; None to keep the previous state.
+        forms: shorter forms of the state. The last form fits into a terminal column.
     """
 
     phase: PipelinePhase
@@ -57,38 +60,38 @@ class ConditionSummary(NamedTuple):
 
 
 def report_progress(facts: Pass, standing: PassState) -> Verdict:
-    """Copy the newest attempt's progress, and the consequences of its publications."""
+    """Copy the newest attempt's progress and latest publication to the pipeline's status."""
     del facts
     newest = standing.newest
-    # Keep the earlier run's progress until the next run starts.
+    # Keep the previous run's progress until an attempt exists.
     if newest is None:
         return Verdict()
     attempt, before = newest.status, standing.status
     progress = read_progress(attempt, attempt.end_time) or attempt.progress
     is_new = progress is not None and not _is_behind(before.progress, progress)
-    # Do not show a lower count while a new attempt still lists its sources.
+    # Do not show a lower count while a new attempt is still listing its sources.
     if not is_new:
         progress = before.progress
     return Verdict(evolve(before, progress=progress, latest=attempt.latest or before.latest))
 
 
 def _is_behind(before: Progress | None, progress: Progress) -> bool:
-    """Return whether an attempt that still lists its sources has not reached the known count."""
+    """Return True if an attempt that is listing sources is behind the previous count."""
     return before is not None and progress.total is None and progress.finished < before.finished
 
 
 def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
     """Return the summary of a pipeline in this pass."""
     status = standing.status
-    # A running attempt is more important than any attempt that is due afterwards.
+    # A running attempt is more important than an attempt that is due afterwards.
     if standing.active is not None:
         return _sum_up_attempt(facts, standing, standing.active)
     if status.next_attempt_time is not None:
         return _sum_up_wait(facts, standing, status.next_attempt_time)
-    # The end of an attempt is counted only when the namespace's defaults are readable.
+    # While the namespace's defaults are unreadable, an ended attempt is not counted yet.
     if standing.is_uncounted:
         return _sum_up_wait(facts, standing, facts.now)
-    # No attempt is due and the last attempt failed, so the retry policy has given up.
+    # The last attempt failed and no attempt is due, so no retry follows.
     if status.retry_cause is not None:
         message = status.state or f"the last attempt ended with {status.retry_cause}"
         cause = status.retry_cause.value
@@ -121,7 +124,7 @@ def _sum_up_success(status: PipelineStatus) -> ConditionSummary:
 
 
 def _sum_up_attempt(facts: Pass, standing: PassState, active: AttemptObject) -> ConditionSummary:
-    """Sum up a pipeline with a running attempt."""
+    """Summarize a pipeline with a running attempt."""
     attempt: AttemptStatus = active.status
     block = _specify(facts, standing.decided.block)
     is_early = attempt.phase in _BEFORE_RUNNING
@@ -139,7 +142,8 @@ def _sum_up_attempt(facts: Pass, standing: PassState, active: AttemptObject) -> 
         return _sum_up_held(active)
     reason = _REASONS.get(attempt.phase, Reason.RUNNING)
     brief = state = f"attempt {active.spec.number}: {attempt.phase.value}"
-    # Show repeated work early: the user can still stop an edit that repeats more than intended.
+    # Show reprocessing early, so that the user can stop an edit that reprocesses more than
+    # intended.
     redone = attempt.progress.redone if attempt.progress else 0
     state += f", {redone} source{'s' * (redone != 1)} processed again" if redone else ""
     message = f"{state}; {attempt.message}".rstrip("; ")
@@ -147,7 +151,7 @@ def _sum_up_attempt(facts: Pass, standing: PassState, active: AttemptObject) -> 
 
 
 def _specify(facts: Pass, block: Block | None) -> Block | None:
-    """Return an obstacle; for a claim without a volume, use the claim's own, more precise reason.
+    """Return the obstacle, but use the claim's own reason if a pod waits for a claim.
 
     The claim's condition distinguishes a lost, a deleted, and a missing claim.
     """
@@ -159,12 +163,12 @@ def _specify(facts: Pass, block: Block | None) -> Block | None:
 
 
 def _is_of_room(block: Block) -> bool:
-    """Return whether an obstacle is missing capacity, which may last for hours."""
+    """Return True if the obstacle is missing capacity, which may last for hours."""
     return block.reason in {Reason.NO_ROOM, Reason.NODE_ON_ITS_WAY}
 
 
 def _sum_up_held(active: AttemptObject) -> ConditionSummary:
-    """Sum up a failed run with held pods; its cause is final only after the hold."""
+    """Summarize a failed run with held pods. Its cause becomes final only after the hold."""
     until = format_time(round(active.status.held_until or 0))
     state = (
         f"attempt {active.spec.number} failed with {active.status.cause} and is not retried; its "
@@ -176,7 +180,7 @@ def _sum_up_held(active: AttemptObject) -> ConditionSummary:
 
 
 def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSummary:
-    """Sum up a pipeline with an attempt that is due now or later."""
+    """Summarize a pipeline with an attempt that is due now or later."""
     status, block = standing.status, standing.decided.block
     suspended = Reason.SUSPENDED.explain()
     # A user's suspension explains the wait, so do not report obstacles.
@@ -197,7 +201,7 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
             PipelinePhase.PENDING, "Unknown", block.reason, block.message, state, forms
         )
     if not facts.view.turn.is_open and due <= facts.now:
-        # The limit closed dispatch either for a while, or permanently because the limit is 0.
+        # The limit prevents starts either for a while, or permanently if the limit is 0.
         is_stopped = facts.view.turn.opens_at is None
         hold_reason = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
         words = hold_reason.explain()
@@ -205,7 +209,7 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
         if is_stopped:
             forms = ("the operator starts no attempts: its limit is 0",)
         return ConditionSummary(PipelinePhase.WAITING, "Unknown", hold_reason, words, words, forms)
-    # A run without an attempt has nothing to retry.
+    # Before a run's first attempt, there is nothing to retry.
     if status.retry_cause is None and all(past.run != status.run for past in status.attempts):
         pending = Reason.PENDING
         state = f"run {status.run!r} is about to start" if status.attempts else ""
@@ -219,7 +223,7 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
         )
     state = _word_wait(facts, status, due)
     waiting = Reason.WAITING_TO_RETRY
-    # The retry sentence comes first, and the limit follows.
+    # Shorten the state to the sentence about the retry. A memory limit may follow it.
     forms = (state.partition("; ")[0], f"next attempt at {format_time(due)}")
     return ConditionSummary(PipelinePhase.WAITING, "Unknown", waiting, state, state, forms)
 
@@ -227,12 +231,12 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
 def _word_wait(facts: Pass, status: PipelineStatus, due: float) -> str:
     """Describe the wait for the next attempt, with cause and budget from the retry policy.
 
-    An obstacle or suspension that was in the state before is over.
+    Replace a state that described an obstacle or suspension that has ended.
     """
     before = facts.view.pipeline.status
     former = before.find_condition(ConditionType.SUCCEEDED)
     was_wait = former is not None and former.reason == Reason.WAITING_TO_RETRY
-    # Keep the retry policy's sentence: the cause and the budget are not available here.
+    # Keep the sentence from the retry policy, because cause and budget are not available here.
     if status.state and (was_wait or status.state != before.state):
         return status.state
     after = f" after {status.retry_cause}" if status.retry_cause is not None else ""

@@ -1,1 +1,1 @@
-"""Scheduled runs."""
+"""Starts runs on a schedule."""

@@ -1,7 +1,7 @@
-"""Start times of a cron expression; the only user of the cron library.
+"""Computes the start times of a cron expression. Only this module uses the cron library.
 
-Pure: time is a parameter. When daylight saving time shifts the clock, a run at a fixed hour starts
-once, as in Debian's cron.
+The module is pure: time is a parameter. When daylight saving time shifts the clock, a run at a
+fixed hour starts once, as in Debian's cron.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ from cronsim import CronSim, CronSimError
 
 from strandline_api.spec.schedule import RunSchedule
 
-# Maximum number of counted starts, for example after a long outage of the operator.
+# Maximum number of start times to count, for example after a long outage of the operator.
 MOST_STARTS = 1000
 
 
 class PastStarts(NamedTuple):
-    """Start times that have passed: the latest (None if no start has passed), and their number."""
+    """Start times that have passed: the latest (None if there is none), and how many."""
 
     latest: float | None
     number: int
 
 
 def find_next(schedule: RunSchedule, after: float) -> float | None:
-    """Return the first start after a time, in seconds since the epoch; None if there is none."""
+    """Return the first start after a time, in seconds since the epoch, or None."""
     return next(_list_moments(schedule, after), None)
 
 
 def count_starts(schedule: RunSchedule, after: float, now: float) -> PastStarts:
-    """Count the starts after a time, up to now, but at most `MOST_STARTS`."""
+    """Count the start times after `after` and up to now, but at most `MOST_STARTS`."""
     past = takewhile(lambda time: time <= now, _list_moments(schedule, after))
     passed = list(islice(past, MOST_STARTS))
     latest = passed[-1] if passed else None
     if len(passed) == MOST_STARTS:
-        # Search backwards from now, because counting forwards would take too long.
+        # Find the latest start by searching backwards, because counting all starts would take too
+        # long.
         latest = next(_list_moments(schedule, now + 1.0, is_backwards=True), latest)
     return PastStarts(latest, len(passed))
 
@@ -51,6 +52,6 @@ def _list_moments(
         moments = CronSim(schedule.cron, moment, reverse=is_backwards)
         for local_moment in moments:
             yield local_moment.timestamp()
-    # A rule that never matches, or a time zone that this release does not have.
+    # The rule never matches, or this Python release does not have the time zone.
     except (CronSimError, ZoneInfoNotFoundError, OverflowError, ValueError):
         return

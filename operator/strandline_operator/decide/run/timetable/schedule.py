@@ -1,8 +1,8 @@
-"""Scheduled runs and their names.
+"""Starts scheduled runs, and names them.
 
-A name follows from the start time, and the write that starts the run also records that time.
-Interrupted passes thus start a run at most once. The operator does not change the spec: users can
-still start a run with a new `runId`. The module must not depend on cron.
+The run's name derives from its start time, and the write that starts the run also records that
+time, so an interrupted pass can't start a run twice. The operator does not change the spec, so
+users can still start a run with a new `runId`. This module must not depend on cron.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from strandline_operator.decide.run.timetable.cron import count_starts, find_nex
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, warn
 
-# A clock set back by less than this does not start a second run of the same time.
+# Seconds by which the clock may be set back without starting the same run again.
 _LEAST_STEP = 300.0
 
 
 def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
     """Start the due run if none is in progress, and report skipped runs."""
     schedule, before = facts.spec.schedule, standing.status.schedule
-    # A removed schedule must not leave a next start time in the status.
+    # If the schedule was removed, remove the next start time from the status.
     if schedule is None:
         return _keep(standing, None) if before is not None else Verdict()
-    # A new rule applies from now on: none of its earlier times was ever due.
+    # A new rule applies from now on, so its earlier start times were not missed.
     if before is None or before.rule != schedule.rule:
         missed = before.missed if before is not None else 0
         return _keep(standing, _account(schedule, facts.now, ScheduleStatus(missed=missed)))
-    # The clock was ahead for a while, so recorded start times are still to come.
+    # The clock was ahead for a while and was set back, so forget the start times in the future.
     if before.last_time - facts.now > _LEAST_STEP:
         return _keep(standing, _account(schedule, facts.now, before))
     starts = count_starts(schedule, before.last_time, facts.now)
-    # No start was due since the last pass.
+    # No start time has passed since the last pass.
     if starts.latest is None:
         return Verdict(wakes=(before.next_time,))
     why = _find_hindrance(facts, standing, schedule, starts.latest)
-    # If nothing prevents the start, only the earlier start times were missed.
+    # If the latest run can start, only the earlier start times were missed.
     missed = starts.number - (not why)
     accounted = _account(schedule, starts.latest, before)
     if missed:
@@ -58,22 +58,22 @@ def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _find_hindrance(facts: Pass, standing: PassState, schedule: RunSchedule, time: float) -> str:
-    """Return why the due run can't start; empty if nothing prevents it."""
+    """Return why the due run can't start, or an empty string if it can."""
     status = standing.status
     if facts.spec.suspend:
         return "the pipeline is suspended"
-    # An ended attempt is already counted, and any successor has its due time.
+    # An attempt is running, or another attempt of the run is due.
     if standing.active is not None or status.next_attempt_time is not None:
         return f"run {status.run!r} is still in progress"
     latest = schedule.starting_deadline_seconds
-    # The user's own limit declares a start this late useless.
+    # The user's own limit excludes starts that are this late.
     if latest is not None and facts.now - time > latest:
         return "the operator was not running, and schedule.startingDeadline had passed"
     return ""
 
 
 def _account(schedule: RunSchedule, time: float, before: ScheduleStatus) -> ScheduleStatus:
-    """Return the schedule's status with all starts up to a time recorded."""
+    """Return the schedule's status with all start times up to `time` marked as handled."""
     next_time = find_next(schedule, time)
     return evolve(before, rule=schedule.rule, last_time=time, next_time=next_time)
 

@@ -1,1 +1,1 @@
-"""Per-namespace settings that apply to all pipelines of the namespace."""
+"""Caches of settings that apply to all pipelines of a namespace."""

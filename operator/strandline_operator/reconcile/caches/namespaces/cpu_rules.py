@@ -1,8 +1,8 @@
-"""CPU rules of namespaces for containers, read when an attempt may be created.
+"""Caches each namespace's CPU rules for containers, which are read before an attempt is created.
 
-Each namespace has few such objects, which are cached for all its pipelines. If they may not be
-read, no rule is assumed, and the API server's refusal would report a violation. The module must not
-depend on the choice of created objects.
+All pipelines of a namespace share the cached rules. If the rules may not be read, no rules are
+assumed: if an object violates a rule, the API server rejects the object with a message. This module
+must not depend on which objects are created.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEEP_SECONDS = 60.0
-# The right is probably missing on purpose, so retry rarely.
+# Seconds between tries without permission, which is probably denied on purpose.
 FORBIDDEN_SECONDS = 86_400.0
 
 
@@ -27,7 +27,7 @@ class CpuRulesMemory:
     _entries: TtlCache[str, CpuRules] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
 
     async def read(self, api: Api, namespace: str, now: float) -> CpuRules:
-        """Return a namespace's rules; if reading fails, the last known rules."""
+        """Return a namespace's rules. If reading fails, return the last known rules."""
         entry = self._entries.find(namespace, now)
         if entry is not None:
             return entry.value

@@ -1,10 +1,10 @@
-"""Defaults from a namespace's ConfigMap: retry policy, `ray`, and output.
+"""Caches the defaults in a namespace's ConfigMap: retry policy, `ray`, and output.
 
-The ConfigMap is cached because all pipelines of a namespace share it. Each version is parsed once,
-in a thread, because a tenant may write anything into it. Unreadable defaults are reported: without
-them, an attempt would use another image or write to another location. Unknown fields (of newer
-operators) are reported, and the other fields still apply. The module must not depend on the merging
-of layers, nor on the maximum wait for a missing ConfigMap.
+All pipelines of a namespace share the cached ConfigMap. Each version is parsed once, in a thread,
+because a tenant may write anything into it. Unreadable defaults are reported, because without them,
+an attempt would use another image or write to another location. Unknown fields, which a newer
+operator may support, are reported, and the other fields still apply. This module must not depend on
+how layers are merged, or on how long to wait for a missing ConfigMap.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 RETRY, RAY, OUTPUT = "retry", "ray", "output"
 KEEP_SECONDS = 15.0
 _INVALID = 422
-_SHOWN = 4  # reported problems per key
+_SHOWN = 4  # maximum number of problems to report per key
 
 Part = TypeVar("Part", bound=ApiModel)
 
@@ -45,7 +45,7 @@ class FoundDefaults(NamedTuple):
 
     Attributes:
         refusals: problems that leave the remaining values usable.
-        unusable: reason why the values are unknown; empty if they are known.
+        unusable: why the values are unknown; empty if they are known.
         digest: digest of the ConfigMap's data; empty if it is missing, or may not be read.
     """
 
@@ -57,12 +57,12 @@ class FoundDefaults(NamedTuple):
 
 
 def parse_part(config_map: Body, key: str, model: type[Part]) -> tuple[Part, str]:
-    """Return the value of a ConfigMap's key, and its problems as a text.
+    """Return the value of a ConfigMap's key, and its problems as text.
 
-    A missing key leads to an empty value.
+    The value is empty if the key is missing.
 
     Raises:
-        ValueError: the value is invalid; the message is one sentence.
+        ValueError: if the value is invalid. The message is one sentence.
     """
     data = config_map.get("data")
     text = data.get(key, "") if isinstance(data, dict) else ""
@@ -78,7 +78,7 @@ def parse_part(config_map: Body, key: str, model: type[Part]) -> tuple[Part, str
 
 
 def _describe_slips(document: object, key: str, model: type[ApiModel]) -> str:
-    """Describe the unknown fields of a document that is valid without them."""
+    """Describe the unknown fields of a document that is otherwise valid."""
     try:
         model.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -92,7 +92,7 @@ def _join(problems: Sequence[Problem]) -> str:
 
 
 def _digest_data(body: Body) -> str:
-    """Return a digest of the keys that are read."""
+    """Return a digest of the keys that the operator uses."""
     data = body.get("data")
     keys = {key: data.get(key) for key in (RETRY, RAY, OUTPUT)} if isinstance(data, dict) else {}
     return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()[:16]
@@ -100,7 +100,7 @@ def _digest_data(body: Body) -> str:
 
 @dataclass(slots=True)
 class _Version:
-    """Last defaults of a namespace, by version of the ConfigMap.
+    """Parsed defaults of a namespace, for one version of the ConfigMap.
 
     Attributes:
         version: resource version of the parsed ConfigMap.
@@ -122,7 +122,7 @@ class NamespaceDefaults:
         """Return a namespace's defaults, and their problems.
 
         Raises:
-            ApiError: reading failed, perhaps temporarily.
+            ApiError: if reading failed, possibly temporarily.
         """
         return await self._entries.read(namespace, now, lambda: self._ask(api, namespace))
 
@@ -130,7 +130,7 @@ class NamespaceDefaults:
         try:
             body = await api.get(Resource.CONFIG_MAP, namespace, self.name)
         except Forbidden as error:
-            # Unreadable defaults may still exist, so no attempt may be created without them.
+            # The ConfigMap may exist, so no attempt may be created without the defaults.
             message = f"the operator may not read ConfigMap {self.name}: {error.message}"
             return FoundDefaults(RetryPolicy(), unusable=message)
         if body is None:
@@ -161,7 +161,7 @@ class NamespaceDefaults:
         refusals: list[Refusal],
         unusable: list[str],
     ) -> Part:
-        """Return the value of a key; problems of one key do not affect the others."""
+        """Return the value of a key. Problems of one key do not affect other keys."""
         try:
             part, message = parse_part(body, key, model)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Watched namespaces in which the operator may not list pipelines: report once, and retry.
+"""Tracks watched namespaces in which the operator may not list pipelines, to report each once.
 
 A deleted RoleBinding or namespace must not block the other namespaces.
 """
@@ -16,10 +16,10 @@ REASON = "NamespaceRefused"
 
 
 class RefusedNamespaces:
-    """Refused namespaces.
+    """Namespaces whose list request was rejected.
 
     Args:
-        show: callback for the gauge, with a namespace and whether it is refused.
+        show: callback that updates the metric with a namespace and whether it is rejected.
     """
 
     def __init__(self, show: Callable[[str, bool], None]) -> None:
@@ -30,7 +30,7 @@ class RefusedNamespaces:
         return len(self._refused)
 
     def note(self, namespace: str, error: Forbidden) -> EventDraft | None:
-        """Record a refusal; return an event if it is new."""
+        """Record a rejection. Return an event if the rejection is new."""
         if namespace in self._refused:
             return None
         self._refused.add(namespace)
@@ -42,7 +42,7 @@ class RefusedNamespaces:
         return EventDraft(REASON, text, is_warning=True)
 
     def clear(self, namespace: str) -> None:
-        """Record that a namespace can be listed."""
+        """Record that listing a namespace succeeded."""
         if namespace in self._refused:
             self._refused.discard(namespace)
             self._show(namespace, False)  # noqa: FBT003 - one of two values
