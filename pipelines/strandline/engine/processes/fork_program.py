@@ -106,7 +106,7 @@ def take_program() -> ForkProgram:
 
 @contextmanager
 def ending_ahead() -> Iterator[None]:
-    """When the block ends, end a program that was started ahead but not used."""
+    """End a program that was started ahead but not used, once the block has ended."""
     try:
         yield
     finally:
