@@ -165,7 +165,7 @@ class InlineTransport(Transport):
         self._begun = control.now()
         self._sink_ran = -math.inf
         self._is_cut = False  # a call was abandoned
-        self._is_stuck = False  # nothing else of a stopped run can be written
+        self._is_stuck = False  # a stopped run can write nothing else
 
     def turn(self) -> None:
         """See `Transport.turn`."""

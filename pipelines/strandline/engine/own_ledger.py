@@ -71,7 +71,7 @@ Ledger = OwnLedger | NoLedger
 
 @contextmanager
 def draining_after_faults(ledger: Ledger) -> Iterator[None]:
-    """If an error of a stage ends the block, drain the ledger, and raise the error again.
+    """Drain the ledger if an error of a stage ends the block. Raise the error again.
 
     The ledger is intact in this case. After an error of the ledger itself, nothing more must be
     committed.

@@ -193,7 +193,7 @@ def find_differing(
     return {
         path
         for path in old.keys() | new.keys()
-        # None is a possible value, so a marker represents a missing part.
+        # Use a marker for a missing part, because None is a possible value.
         if old.get(path, MISSING) != new.get(path, MISSING)
         and not (path in growing and _has_grown(old.get(path), new.get(path)))
         and not _is_unknown(path, old, new)

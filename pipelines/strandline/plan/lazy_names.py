@@ -1,4 +1,4 @@
-"""Makes public names of a module available that other modules define, and imports them on use.
+"""Provides public names of a module that other modules define, imported on first use.
 
 This module imports only the standard library's `importlib`, not even `typing`: the command imports
 this module before Ctrl-C is handled.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # workers do not need the models of manifests
 
 
 _OURS = frozenset({"strandline", "strandline_api", "strandline_packs"})
-TRIES = 4  # multiplies a task's time limit if failing rows are searched by retries
+TRIES = 4  # factor on a task's time limit if failing rows cause retries
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +38,20 @@ class BroughtCode:
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """One stage of a checked pipeline.
+    """A stage of a checked pipeline.
 
     Attributes:
         name: name of the stage, unique in the pipeline.
         use: the stage's name in a pack, or `module:Class`.
         stage: the parsed stage before its setup; workers get a copy.
-        cpu, gpu, memory, custom: resources of one worker (cores, GPUs, bytes, units).
+        cpu, gpu, memory, custom: resources of a worker (cores, GPUs, bytes, units).
         min_workers, max_workers: bounds of the worker pool. If the upper bound is None, the engine
             chooses.
-        batch_size: maximum number of tasks in one call.
-        group: number of children of one fan-out that are joined into one task, or None.
+        batch_size: maximum number of tasks in a call.
+        group: number of children of a fan-out that are joined into one task, or None.
         runtime_env: Ray's runtime environment of the workers.
         max_age, max_memory: seconds and bytes after which a worker is replaced, or None.
-        timeout: time limit of one task in seconds, or None.
+        timeout: time limit of a task in seconds, or None.
         is_metered: whether work is measured for each source. Otherwise only changes of the row
             count are reported.
         is_first: whether the stage gets the root tasks of sources.
@@ -141,7 +141,7 @@ class StagePlan:
 
     @property
     def splits(self) -> bool:
-        """Return whether failing rows are searched by retrying parts of a task."""
+        """Return whether the runtime finds failing rows by retrying parts of a task."""
         is_task = self.shape in {Shape.TASK, Shape.BATCH, Shape.GROUP}
         # A generator may have passed tasks on before the failure, so parts can't be retried.
         is_whole = not inspect.isgeneratorfunction(type(self.stage).process)

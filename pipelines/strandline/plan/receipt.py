@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # processes that only read ledgers do not need tasks
     from strandline.plan.task import Origin
 
 
-# Prefixes of suffixes for dead letters and cuts. No sink's suffix begins with these characters.
+# First character of the suffix of dead letters and of cuts. No sink's suffix begins with either.
 DEAD, CUT = "!", "+"
 NO_SLOT = -1
 

@@ -102,7 +102,7 @@ class Task:
 
 def lineage_of(task: Task) -> Lineage:
     """Return the lineage of a task that the runtime has created or processed."""
-    assert task.lineage is not None  # the runtime sets it
+    assert task.lineage is not None  # set by the runtime
     return task.lineage
 
 

@@ -82,7 +82,7 @@ class PipelineFolder:
 
     @property
     def writers_lock(self) -> Path:
-        """Lock file that every process on this host that writes outputs holds shared."""
+        """Lock file that all processes that write outputs on this host hold shared."""
         return self.path / "writers.lock"
 
     @property

@@ -1,9 +1,9 @@
 """Detects files whose bytes changed while size and modification time stayed the same.
 
-Such files result from an archive that is unpacked again, or from editing in place. A new inode or
-change time only raises a suspicion: copies, restored volumes, `chmod`, and pods that change groups
-alter both. A recorded digest of the bytes decides. The digest covers a small file completely, and
-both ends of a large file. The module must not depend on how a folder is walked.
+Unpacking an archive again, or editing a file in place, can cause this. A new inode or change time
+only raises a suspicion: copies, restored volumes, `chmod`, and pods that change groups alter both.
+A recorded digest of the bytes decides. The digest covers a small file completely, and both ends of
+a large file. The module must not depend on how a folder is walked.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class WalkReport(NamedTuple):
 
 
 def name_left(folder: str) -> str:
-    """Return the counter for a skipped bookkeeping folder."""
+    """Return the name of the counter for a skipped bookkeeping folder."""
     if folder == "_delta_log":
         return "left out: the log of a Delta table; files that it has removed are listed, too"
     return f"left out: a folder {folder}"

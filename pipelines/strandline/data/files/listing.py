@@ -41,7 +41,7 @@ _NO_VERSION = (
 
 
 class VersionFrom(StrEnum):
-    """What a file's version is derived from."""
+    """Options for deriving a file's version."""
 
     STAT = "stat"
     CONTENT = "content"

@@ -51,7 +51,7 @@ class UnreadableFileError(Exception):
 
 
 class BadInput(StrEnum):
-    """What happens if a file, or a part of a file, can't be read or parsed.
+    """Options for files, or parts of files, that can't be read or parsed.
 
     The setting is independent of a stage's own `onError`, which applies to rows with any error, and
     supports dead letters.

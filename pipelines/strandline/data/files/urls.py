@@ -83,7 +83,7 @@ def _walk_url_folder(
             # Skip the marker object of a folder, such as `s3://bucket/data/`, which has an empty
             # name.
             elif name and pattern.regex.match(below + name) and not exclusion.holds(key):
-                # Keep the URL as the pattern spells it: some libraries drop the account or the
+                # Keep the URL as written in the pattern: some libraries drop the account or the
                 # protocol.
                 yield _entry_of_url(key, f"{pattern.base.rstrip('/')}/{below}{name}", info)
 

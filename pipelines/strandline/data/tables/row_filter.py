@@ -127,7 +127,7 @@ class RowFilter(Stage):
         return rule.measure if rule.is_column else self.name_mark(rule.measure)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Decide about the rows. Rows that an earlier stage has marked are not in the table."""
+        """Decide which rows to drop. The table has no rows that an earlier stage has marked."""
         raise NotImplementedError
 
     def process(self, task: Task) -> Task | None:
@@ -150,7 +150,7 @@ class RowFilter(Stage):
         return task.replace(_merge(fresh, _select(table, is_marked, marked=True), is_marked))
 
     def _apply_rules(self, measures: Iterable[Measured]) -> RowVerdict:
-        """Decide about a row by its measures, which are computed one after another.
+        """Decide whether to drop a row. Its measures are computed one after another.
 
         Without `mark`, computation stops at the first reason.
         """

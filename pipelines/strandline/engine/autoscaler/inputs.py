@@ -121,7 +121,7 @@ class Surveyor:
         }
 
     def find_waiting(self, nodes: Sequence[NodeFacts], workers: Sequence[WorkerFacts]) -> list[int]:
-        """Return the indexes of workers for which their node cannot have had capacity yet.
+        """Return the indexes of workers whose node cannot have had capacity for them yet.
 
         Args:
             workers: within each stage the oldest first, because capacity is granted in that order.
@@ -145,7 +145,7 @@ class Surveyor:
     def _subtract(
         self, nodes: Iterable[NodeFacts], workers: Iterable[WorkerFacts]
     ) -> dict[tuple[str, str], float]:
-        """Return the amount of each kind that is held on each node, without that of `workers`."""
+        """Return the held amount of each kind on each node, without the amounts of `workers`."""
         held = {
             (node.name, kind): have - node.free.get(kind, 0.0)
             for node in nodes

@@ -103,7 +103,7 @@ def _list_drains(draft: PlanDraft) -> list[tuple[Placement, ...]]:
 
 
 def _merge(placements: list[Placement]) -> tuple[Placement, ...]:
-    """Merge placements so that each node has one. Sort them by name."""
+    """Merge the placements of each node. Return them sorted by node name."""
     counts: dict[str | None, int] = {}
     for node, count in ((placement.node, placement.count) for placement in placements):
         counts[node] = counts.get(node, 0) + count

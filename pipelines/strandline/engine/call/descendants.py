@@ -22,7 +22,7 @@ Find = Callable[[], Collection[int]]
 
 
 def adopt_orphans() -> None:
-    """Make this process the adoptive parent of descendants whose parents die."""
+    """Request that orphaned descendants become children of this process."""
     ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1, 0, 0, 0)
 
 

@@ -38,7 +38,9 @@ def read_input(packed: Iterable[Plain]) -> tuple[list[Task], list[Unreadable]]:
 def pack_answers(
     name_stage: Callable[[int], str], data: Sequence[Task], receipt: Receipt, pack: Pack
 ) -> tuple[list[Task], list[Plain], Receipt]:
-    """Pack the output of a call. Return the tasks that could be pickled, packed, and the receipt.
+    """Pack the output of a call. Return the kept tasks, the packed tasks, and the receipt.
+
+    Tasks that can't be packed are left out, and are failures in the receipt.
 
     Args:
         name_stage: returns the name of the stage that made the task at a position.

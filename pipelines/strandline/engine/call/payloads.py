@@ -80,7 +80,7 @@ def measure(data: Any, depth: int = _MEASURED_DEPTH) -> int:  # noqa: ANN401 - t
 def _measure(data: Any, depth: int) -> int:  # noqa: ANN401 - the payload belongs to the user
     if isinstance(data, (bytes, bytearray, str)):
         return len(data)
-    size = getattr(data, "nbytes", None)  # tables, arrays, tensors
+    size = getattr(data, "nbytes", None)  # tables, arrays, and tensors have this attribute
     if isinstance(size, int):
         return size
     if not depth:

@@ -218,7 +218,7 @@ def _hold(folder: Path) -> None:
     """Protect a folder from sweeps while this process lives."""
     while _HELD.get(folder) is None:
         folder.mkdir(parents=True, exist_ok=True)
-        _HELD[folder] = hold_folder(folder)  # None while another worker is sweeping it
+        _HELD[folder] = hold_folder(folder)  # returns None while another worker sweeps the folder
 
 
 def find_folder(pipeline: str, attempt: str, node: str, temporary: Path | None = None) -> Path:

@@ -19,7 +19,7 @@ FIRST_CALL = 1  # number 0 is the setup
 TELLING_SECONDS = 1.0  # seconds of work from which the slowest stage can be determined
 DEATHS_PER_TASK = 3  # number of workers that a task may end before its source fails
 DEATHS_PER_POOL = 4  # number of consecutive worker losses that end the attempt
-HEAVY = 0.4  # share of all work above which a stage stands out
+HEAVY = 0.4  # share of all work from which a stage sets the pace
 
 
 class PoolBrokenError(StrandlineError):

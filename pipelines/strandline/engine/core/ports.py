@@ -187,7 +187,7 @@ class Control:
 
 
 class ListingState(Protocol):
-    """The state of a listing that was not necessarily read to its end."""
+    """The state of a listing, which may not have been read to its end."""
 
     @property
     def listed(self) -> int:

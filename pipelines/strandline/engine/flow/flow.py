@@ -340,7 +340,7 @@ def _check_broken(
 ) -> None:
     counts = tally.counts
     is_silent = not counts.tasks_out + counts.filtered and counts.tasks_in >= BROKEN_AFTER
-    if is_silent and counts.dead + counts.dropped:  # otherwise all data would become dead letters
+    if is_silent and counts.dead + counts.dropped:  # else all data would become dead letters
         raise StageBrokenError(f"stage {tally.name!r} failed all rows of {counts.tasks_in} tasks")
     own = [failure for failure in failures if failure.stage == tally.name]
     if not own:

@@ -160,5 +160,5 @@ class WorkerLosses:
 
 
 def may_be_of_node(error: Exception) -> TypeGuard[StageSetupError]:
-    """Return whether the setup may succeed on another node, which a missing package rules out."""
+    """Return whether the setup may succeed elsewhere or later. A missing package rules this out."""
     return isinstance(error, StageSetupError) and not isinstance(error, PackageMissingError)

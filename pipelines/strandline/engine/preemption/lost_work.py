@@ -66,7 +66,7 @@ class WorkMeter:
         self.worked = 0.0
         self._lost: defaultdict[str, float] = defaultdict(float)
         self._spent: dict[bytes, float] = {}
-        self._left: dict[bytes, int] = {}  # number of open tasks by source; 1, the root, by default
+        self._left: dict[bytes, int] = {}  # open tasks by source; by default 1, the root
         self._recent: list[tuple[str, str, float]] = []
 
     def note(

@@ -21,7 +21,7 @@ STAY_SECONDS = 120.0
 
 @dataclass(slots=True)
 class LostNodes:
-    """What is known about lost and leaving nodes, by node id.
+    """Dead and leaving nodes, by node id.
 
     Attributes:
         here: the driver's own node, which exists as long as the driver runs.

@@ -133,7 +133,7 @@ class ForkedTransport(PooledTransport):
 
     def can_write(self) -> bool:
         """See `Transport.can_write`."""
-        return len(self._flow.queues[-1]) > 0 and not self._is_lost  # can start a worker
+        return len(self._flow.queues[-1]) > 0 and not self._is_lost  # else a worker can start
 
     def _collect(self, limit: float) -> None:
         for word in self._pools.listen(limit):

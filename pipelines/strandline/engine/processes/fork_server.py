@@ -53,7 +53,7 @@ def main(control: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the driver handles Ctrl-C from the terminal
     signal.signal(signal.SIGTERM, termination.note)
     adopt_orphans()
-    with suppress(OSError):  # the driver may have none
+    with suppress(OSError):  # standard error may be closed
         os.dup2(2, 1)  # stages may print, but only the command may write to standard output
     pa.array([])  # Arrow's first array imports pandas, which is slow
     with socket.socket(fileno=keep_own(control)) as driver, suppress(OSError, EOFError):
@@ -97,7 +97,7 @@ class _Forker:
         self._daemons: set[int] = set()  # processes that workers left behind, possibly still in use
         self._pid = os.getpid()
         # The interpreter writes to this socket when a child ends, so that the server can wait for
-        # requests and ends together.
+        # requests and for the end of children at the same time.
         self._endings, self._bell = socket.socketpair()
         self._bell.settimeout(0)
         signal.signal(signal.SIGCHLD, lambda *_: None)

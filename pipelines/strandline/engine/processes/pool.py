@@ -177,7 +177,7 @@ def write_terms(
     node: str,
     dumps: Callable[..., bytes],
 ) -> WorkerTerms:
-    """Assemble the instructions for the workers of these chains.
+    """Assemble the configuration of the workers of these chains.
 
     Args:
         node: the id of this machine.

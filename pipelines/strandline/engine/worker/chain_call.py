@@ -77,7 +77,7 @@ class ChainCall:
         self._pack = partial(pack_sharing, dumps=dumps)
         self._note = note
         self._joins_below = joins_below
-        self._work: tuple[int, Sequence[Task]] = (0, ())  # one value, because two threads use it
+        self._work: tuple[int, Sequence[Task]] = (0, ())  # a single object, shared by two threads
         self._seconds: dict[int, float] = {}  # seconds per task, by stage
         self._called: set[int] = set()  # stages that were called at least once
         # Protects the call from a second thread, which splits calls.
@@ -360,7 +360,7 @@ class _ChainDraft:
         draft.failures = [each for each in self.failures if is_chosen(each.source)]
         draft.efforts = [each for each in self.efforts if is_chosen(each[0])]
         draft.failed_sources = set(filter(is_chosen, self.failed_sources))
-        # The first unit of a call may have no source.
+        # The first unit of a call may have no source. Treat it as a unit of an empty source id.
         draft.units = [
             (link, unit) for link, unit in self.units if is_chosen(next(iter(unit.sources), b""))
         ]

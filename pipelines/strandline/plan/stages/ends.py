@@ -33,7 +33,7 @@ class Source(NamedTuple):
 
 
 class OnRemoved(StrEnum):
-    """What happens to the output of a source that is no longer listed."""
+    """Options for the output of a source that is no longer listed."""
 
     KEEP = "Keep"
     DELETE = "Delete"

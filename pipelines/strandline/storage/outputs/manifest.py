@@ -142,9 +142,9 @@ def _open(location: str) -> Any:  # noqa: ANN401 - a file, or fsspec's
 
 
 def _render(outputs: Iterable[ListedOutput]) -> Iterator[bytes]:
-    """Yield the manifest in blocks: it may have millions of lines, too many for memory.
+    """Yield the manifest in blocks of lines.
 
-    Separate writes of all lines would be slow.
+    Millions of lines would not fit into memory, and separate writes would be slow.
     """
     lines: list[str] = []
     length = 0

@@ -32,7 +32,7 @@ def name_source_folder(source: bytes) -> str:
 
 
 def read_source_folder(name: str) -> bytes | None:
-    """Return the source whose folder contains a file, or None if the file is outside of them."""
+    """Return the source whose folder contains a file, or None if no source's folder does."""
     folder = drop_aside(name).rpartition("/")[0]
     try:
         source = bytes.fromhex(folder.rpartition("/")[2])

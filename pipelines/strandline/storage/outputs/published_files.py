@@ -72,7 +72,7 @@ class PublishedFolder(Protocol):
 
 
 class PublishedNames:
-    """Published files of a folder, marked when found. The set may exceed the memory."""
+    """Published files of a folder, marked when found. The set may be larger than memory."""
 
     def __init__(self, spool: sqlite3.Connection) -> None:
         self._spool = spool

@@ -1,4 +1,4 @@
-"""Publishes: writes a new folder, completes it with a manifest, and then moves `latest`.
+"""Publishes results: writes a new folder, completes it with a manifest, and moves `latest`.
 
 Old publications are removed such that after a crash, no partly removed publication looks complete.
 Published files and facts are arguments. The caller knows their meaning and decides when to publish.

@@ -182,7 +182,7 @@ class Meter:
         return len(self._waiting)
 
     def attach(self, receipt: Receipt, failed: Collection[bytes]) -> Receipt:
-        """Add the receipt's own and all waiting efforts of the events' sources to the events.
+        """Queue the receipt's efforts, and add all waiting efforts to events of their sources.
 
         Args:
             receipt: the receipt of a call.

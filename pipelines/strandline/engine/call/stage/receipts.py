@@ -376,7 +376,7 @@ class ReceiptDraft:
         return whole
 
     def close(self) -> Receipt:
-        """Return the receipt."""
+        """Finish the draft. Return the receipt."""
         events, failures = tuple(self.events), tuple(self.failures)
         return Receipt(events, failures, tuple(self.emitted), self.sum_up())
 

@@ -83,7 +83,7 @@ class SinkCall:
             if len(tasks) == 1:
                 writing.fail(lineage_of(tasks[0]), str(error))
                 return
-            # A task has failed the shared file. Write each task alone, to find the failing task.
+            # A task made the shared file fail. Write each task alone, to find that task.
             for task in tasks:
                 self._write_together(shared, [task], group, writing)
             return

@@ -322,7 +322,7 @@ class StageCall:
                     return
                 own, counters, size = ReceiptDraft(self._plan.name), {}, 0
                 writing.taken.append((lineage.source, 0))
-        if len(children) < handed:  # otherwise the receipt would omit tasks that were sent on
+        if len(children) < handed:  # the receipt would omit tasks that were already sent on
             what = f"yielded {len(children)} tasks, but {handed} the first time"
             writing.fail(lineage, f"{what}; a stage's output may depend only on its input")
             return

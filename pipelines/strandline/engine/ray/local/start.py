@@ -377,7 +377,7 @@ def read_last_error(folder: Path) -> str:
 
     Other errors are ignored, because a Ray that starts successfully logs errors too.
     """
-    with suppress(OSError, ValueError):  # there is no session, or it is being removed
+    with suppress(OSError, ValueError):  # the session is missing, or is being removed
         session = max(folder.glob("session_*/logs"), key=lambda path: path.stat().st_mtime)
         for name in ("raylet", "gcs_server"):
             for suffix in (".out", ".err"):

@@ -72,7 +72,7 @@ def writing_whole(path: Path, *, steps: str | None = None) -> Iterator[int]:
 
 
 def reserve_whole(path: Path, size: int) -> None:
-    """Reserve disk space for the next content of `path`, so that a full disk can't prevent it.
+    """Reserve disk space for the next content of `path`, so a full disk can't prevent the write.
 
     Args:
         size: bytes to reserve. If the content is longer, only the excess needs free space.
