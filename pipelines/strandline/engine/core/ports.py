@@ -161,8 +161,8 @@ class Control:
         report: called often; must be fast.
         now: returns seconds from any fixed point.
         must_leave: polled once `must_stop` is True; True also abandons the calls of workers.
-        find_leave: called once `must_leave` may be True; returns the deadlines after which the
-            engine stops waiting for calls.
+        find_leave: called once `must_stop` is True; returns the deadlines after which the engine
+            stops waiting for calls.
         inflight: table of the work in progress on this machine's workers; None disables it.
         read_notices: polled often; returns new notices of departing nodes, each node once.
         take_memory_kills: returns how many processes were killed for memory on this machine since

@@ -231,7 +231,7 @@ def _enter(address: str) -> Any:  # noqa: ANN401 - Ray's context
 
 
 def _wants_token(address: str) -> bool:
-    """Return whether a cluster requires another token, for which Ray itself would retry for 20 s.
+    """Return whether a responding cluster rejects the token. Ray would retry for 20 s.
 
     Raises:
         ClusterRefusedError: if no token is set.

@@ -99,7 +99,7 @@ class Stage:
         counters: sums of the numbers passed to `count`, by name.
         planned_name: name of the stage in the pipeline; empty outside of a pipeline.
         volume_folder: the pipeline's folder on the volume, set during `setup`; None if unavailable.
-        report: shows a sentence to people; set only in Ray workers, None elsewhere.
+        report: shows a sentence to people; set in worker processes, None elsewhere.
         stops_early: whether `process` checks `is_stopping`, in any thread.
         is_stopping: returns True if the run stops. Save all work, then raise
             `StageInterruptedError`.

@@ -351,7 +351,7 @@ class StageCall:
     def _answer_batch(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         lineages = [lineage_of(task) for task in tasks]
         # Copy before the first try, which may change the input. A single task is not retried as a
-        # whole, so it needs no copy.
+        # whole: only its rows are retried, from the copy in `before`.
         again = copy_tasks(tasks) if len(tasks) > 1 else None
         before = again or [self._rescue.copy(task) for task in tasks]
         try:
