@@ -1,6 +1,6 @@
 """The engine for debugging: one process, one task after another, breakpoints work.
 
-The deepest stage with work runs first, so few tasks wait in memory.
+The last stage that has work runs first, so few tasks wait in memory.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ from strandline.plan.stages.stage import Shape
 from strandline.storage.outputs.ports import OutputLocation, OutputStore
 from strandline.storage.outputs.remote import open_outputs
 
-# Maximum seconds of drawing from a slow listing before other work gets a turn.
+# Maximum seconds to read from a slow listing before other work gets a turn.
 LISTING_SECONDS = 1.0
-# A sink takes several tasks per call, because a disk sync takes as long for many as for one. This
-# limits how many tasks wait for the sink.
+# Maximum number of tasks per call of a sink. A sink takes several tasks per call, because a disk
+# sync takes as long for many tasks as for one.
 SINK_TASKS = 64
-# Large tasks are limited by bytes instead: all tasks that wait for a sink are in memory.
+# Maximum bytes of the tasks that wait for a sink, because all of them are in memory.
 SINK_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class InlineEngine:
-    """The engine that runs in this process.
+    """The engine that runs all stages in this process.
 
     Attributes:
         outputs: location of the sinks' outputs.
-        dumps: pickles the data between stages, so that stages share no objects here that separate
-            processes would not share.
+        dumps: pickles the data between stages, so that stages here share no objects that stages in
+            separate processes would not share.
         session: the ledger session of this process; None tracks nothing.
     """
 
@@ -112,7 +112,7 @@ def run_inline(
 
 @dataclass(slots=True)
 class _OpenCall:
-    """A started call.
+    """A call that has started and not ended.
 
     Attributes:
         batch: unfinished tasks.
@@ -133,10 +133,10 @@ class _PackedPart(NamedTuple):
 
 
 class InlineTransport(Transport):
-    """Calls stages in this process, one call per turn: the deepest stage with work.
+    """Calls stages in this process, one call per turn: the last stage that has work.
 
     Args:
-        listing: the listing, drawn from in this process while no stage has work.
+        listing: the listing, which is read in this process while no stage has work.
         folder: see `run_inline`.
     """
 
@@ -159,13 +159,13 @@ class InlineTransport(Transport):
         self._doubt = FailureDoubt(control.must_stop, control.now)
         self._outputs = outputs
         self._calls: list[StageCall] = []
-        self._open: list[_OpenCall] = []  # the deepest stage last
+        self._open: list[_OpenCall] = []  # in stage order
         self._listing = listing
         self._pack = pack
         self._begun = control.now()
         self._sink_ran = -math.inf
         self._is_cut = False  # a call was abandoned
-        self._is_stuck = False  # nothing more of a stopped run can be written
+        self._is_stuck = False  # a stopped run can write nothing else
 
     def turn(self) -> None:
         """See `Transport.turn`."""
@@ -183,7 +183,7 @@ class InlineTransport(Transport):
             call.parts.close()
 
     def must_leave(self) -> bool:
-        """See `Transport.must_leave`; a file that can still be written keeps the run alive."""
+        """See `Transport.must_leave`. The run continues if a file can still be written."""
         self._leave_calls()
         return not (self._flow.fills_files and self.can_write())
 
@@ -193,7 +193,7 @@ class InlineTransport(Transport):
 
     def has_losses(self) -> bool:
         """See `Transport.has_losses`."""
-        return self._is_cut  # an abandoned call may have reported its children but not itself
+        return self._is_cut  # an abandoned call may have reported its children, but not its own end
 
     def list_pools(self) -> list[PoolState]:
         """See `Transport.list_pools`."""
@@ -201,7 +201,7 @@ class InlineTransport(Transport):
         return [PoolState(1, 1, started=1, seconds=seconds) for _ in self._stages]
 
     def lose_rest(self) -> None:
-        """See `Transport.lose_rest`; the work of this process is not measured."""
+        """See `Transport.lose_rest`. This engine does not measure work."""
 
     def _go_on(self) -> bool:
         """Run a stage after the last open call, or take the next part of that call's result."""
@@ -214,11 +214,11 @@ class InlineTransport(Transport):
         return True
 
     def _run_one(self) -> bool:
-        """Run one batch of the deepest stage with a batch. Return False if nothing waits."""
+        """Run one batch of the last stage that has a batch. Return False if nothing waits."""
         for stage in reversed(range(len(self._stages))):
             if not self._is_held(stage) and self._run_stage(stage):
                 return True
-        # Nothing else can run, so held stages would wait in vain for more tasks.
+        # No other stage can run, so stages that wait for more tasks would wait in vain. Run them.
         return any(self._run_stage(stage) for stage in reversed(range(len(self._stages))))
 
     def _run_stage(self, stage: int) -> bool:
@@ -239,7 +239,7 @@ class InlineTransport(Transport):
         if filling is not None:
             return filling.count_tasks(self._measure_next(stage))
         plan = self._stages[stage]
-        is_timed = plan.timeout is not None  # the limit is per call, so each task gets a call
+        is_timed = plan.timeout is not None  # a limit applies to a call, so each task gets a call
         if is_timed or not plan.writes:
             return 0
         size = self._measure_next(stage)
@@ -271,7 +271,7 @@ class InlineTransport(Transport):
         self._take_parts(call)
 
     def _take_parts(self, call: _OpenCall) -> None:
-        """Take parts of a result until a part leaves the call open: later stages run first."""
+        """Take parts of a result until the call pauses, because later stages run first."""
         try:
             for part in call.parts:
                 if self._doubt.concerns(part.receipt):
@@ -280,7 +280,7 @@ class InlineTransport(Transport):
                 call.batch = self._take(call.stage, call.batch, part)
                 if call.batch:
                     return
-        except StageInterruptedError:  # the next attempt repeats it
+        except StageInterruptedError:  # the next attempt repeats the task
             self._flow.stop()
             self._leave_calls()
             return
@@ -345,7 +345,7 @@ def _set_up(
 
 
 def _draw(listing: Listing, control: Control) -> Admitted:
-    """Return the next sources, gathered for up to `LISTING_SECONDS`."""
+    """Return the next sources, collected for up to `LISTING_SECONDS`."""
     batch: Admitted = []
     until = control.now() + LISTING_SECONDS
     while len(batch) < ADMIT_BATCH and not listing.is_ended and control.now() < until:

@@ -1,4 +1,4 @@
-"""A ledger that an engine opens in its own process: releases sources and records events.
+"""A ledger that an engine opens in its own process, to release sources and record events.
 
 The module must not depend on the code that runs the stages.
 """
@@ -21,7 +21,7 @@ from strandline.plan.receipt import Event, Failure
 
 
 class OwnLedger:
-    """The ledger's writer, in this process."""
+    """The ledger of a run, with the ledger's writer in this process."""
 
     def __init__(self, writer: LedgerWriter) -> None:
         self._writer = writer
@@ -48,7 +48,7 @@ class OwnLedger:
 
 
 class NoLedger:
-    """A stand-in for runs without a checkpoint: releases every source and records nothing."""
+    """The ledger of a run without tracking: releases every source and records nothing."""
 
     def admit(self, batch: Sequence[ListedSource], passed: int) -> list[int]:  # noqa: ARG002
         return [RELEASED] * len(batch)
@@ -71,15 +71,16 @@ Ledger = OwnLedger | NoLedger
 
 @contextmanager
 def draining_after_faults(ledger: Ledger) -> Iterator[None]:
-    """Drain the ledger if a stage ends the block by a fault of its own.
+    """Drain the ledger if an error of a stage ends the block. Raise the error again.
 
-    The ledger is intact in this case. A ledger that failed itself must not commit anything more.
+    The ledger is intact in this case. After an error of the ledger itself, nothing more must be
+    committed.
     """
     try:
         yield
     except (StageBrokenError, ShapeError, StageStoppedError):
-        with suppress(StrandlineError):  # an earlier error explains more
-            ledger.drain(anything_died=True)  # keeps the failures for the next attempt
+        with suppress(StrandlineError):  # the stage's error explains more
+            ledger.drain(anything_died=True)  # records the failures for the next attempt
         raise
 
 
@@ -96,7 +97,7 @@ def opened_ledger(
     if location is None:
         yield NoLedger()
         return
-    assert session is not None  # a tracked run has a session
+    assert session is not None  # a run with a ledger location has a session
     with opened_writer(session, location, control.now) as writer:
         writer.note_progress = control.heartbeat.note_progress
         yield OwnLedger(writer)

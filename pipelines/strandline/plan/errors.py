@@ -1,4 +1,4 @@
-"""The base of all errors that end an attempt with a written message instead of a traceback."""
+"""Base classes for the errors that end an attempt with a message instead of a traceback."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 class Advice(NamedTuple):
-    """A remedy as data, which the shell and the Python API express differently.
+    """A remedy as data. The shell and the Python API render the remedy differently.
 
     Attributes:
-        command: command of the command line.
+        command: subcommand of the `strandline` program.
         settings: fields of the manifest's `spec`, with values.
         options: options of the command, such as `--missing`.
     """
@@ -29,7 +29,7 @@ class StrandlineError(Exception):
     Attributes:
         exit_code: exit code of the process.
         cause: cause of the failure if it is more precise than the exit code.
-        is_lasting: another attempt on the same machine would fail in the same way.
+        is_lasting: whether another attempt on the same machine would fail in the same way.
         advice: a command that may help; not part of the message.
     """
 
@@ -40,13 +40,13 @@ class StrandlineError(Exception):
 
 
 class StageStoppedError(StrandlineError):
-    """A stage cannot process any task, so no source is to blame.
+    """Raised if a stage cannot process any task, so no single source is to blame.
 
     A stage raises this error from `process`. The attempt ends with the error's message.
 
     Args:
         message: one sentence with a remedy.
-        is_lasting: another attempt would fail in the same way.
+        is_lasting: whether another attempt would fail in the same way.
         cause: cause of the attempt's end if it is more precise than `ApplicationError`.
     """
 
@@ -59,7 +59,10 @@ class StageStoppedError(StrandlineError):
 
 
 class StageInterruptedError(StageStoppedError):
-    """A stage has left a task because the run stops. The next run repeats the task."""
+    """Raised if a stage abandons a task because the run is stopping.
+
+    The next run repeats the task.
+    """
 
     exit_code = ExitCode.INTERRUPTED
 
@@ -68,7 +71,7 @@ class StageInterruptedError(StageStoppedError):
 
 
 class BudgetSpentError(StageStoppedError):
-    """A stage has spent a budget. With a larger budget, the next attempt continues.
+    """Raised if a stage has used up a budget. With a larger budget, the next attempt continues.
 
     Args:
         message: one sentence that names the budget and how to continue.
@@ -80,7 +83,7 @@ class BudgetSpentError(StageStoppedError):
         super().__init__(message, is_lasting=True)
 
 
-# System errors about a wrong path. All other system errors may be temporary.
+# Errors that mean a wrong path, so a retry fails too. All other system errors may be temporary.
 _OF_PATHS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
@@ -94,13 +97,13 @@ def code_of(error: BaseException) -> ExitCode:
     # SpecError belongs to the API package and has no exit code.
     if isinstance(error, SpecError):
         return ExitCode.BAD_SPEC
-    if not isinstance(error, Exception):  # Ctrl-C and requests to exit are no errors
+    if not isinstance(error, Exception):  # Ctrl-C and `SystemExit` are not errors
         return ExitCode.INTERRUPTED
     return error.exit_code if isinstance(error, StrandlineError) else ExitCode.APPLICATION_ERROR
 
 
 class MixtureError(StageStoppedError):
-    """These files cannot form the mixture, and retrying will not help."""
+    """Raised if the input files cannot form the mixture. Retrying does not help."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 

@@ -1,7 +1,7 @@
-"""Fingerprint of a pipeline: everything that determines its output, as a digest and as parts.
+"""Computes a pipeline's fingerprint: a digest of everything that determines the output.
 
-The parts explain a difference. Resources, worker counts, and batch sizes are not included, because
-they change speed, not output.
+The individual parts are kept next to the digest, so that a difference can be explained. Resources,
+worker counts, and batch sizes are not included, because they change speed, not output.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic.alias_generators import to_camel
 
-if TYPE_CHECKING:  # a process that opens ledgers and runs no stage stays small
+if TYPE_CHECKING:  # saves memory in processes that open ledgers but run no stage
     from strandline.plan.stages.stage import Stage
 
 MISSING = "(none)"
-_CODE = ".code"  # suffix of a path, after the name of a stage
-_VERSION = "version "  # prefix of the value for an installed package
+_CODE = ".code"  # follows the stage name in the path of a part
+_VERSION = "version "  # prefix of a part's value for an installed package
 _CONVERSATION = ".inputs.rollout"
 # Matches `my_stages:MinWords` and `team.stages:Text.MinWords`, but not `https://example.com`.
 MODULE_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # `module:name`
@@ -29,7 +29,8 @@ class Fingerprint(NamedTuple):
     """A digest, and the flat `path -> value` parts that it covers.
 
     Attributes:
-        growing: paths of lists that may grow at their end without invalidating finished sources.
+        growing: paths of lists that may gain items at the end without invalidating finished
+            sources.
         unread: sentences about code and folders that may affect the output but have no part.
     """
 
@@ -42,10 +43,10 @@ class Fingerprint(NamedTuple):
 def compute_fingerprint(
     stages: Mapping[str, tuple[str, Stage, int | None]], code: Mapping[str, Any] | None = None
 ) -> Fingerprint:
-    """Compute the fingerprint of `name -> (use, stage, group)` in pipeline order.
+    """Compute the fingerprint of stages, given as `name -> (use, stage, group)` in pipeline order.
 
     Args:
-        code: parts of the code that the pipeline brings, by path.
+        code: digests of the code that the pipeline brings, by path.
     """
     parts: dict[str, Any] = {"order": list(stages), **(code or {})}
     for name, (use, stage, group) in stages.items():
@@ -53,7 +54,8 @@ def compute_fingerprint(
         parts[f"{name}.version"] = stage.version
         if group is not None:
             parts[f"{name}.group"] = group
-        # A new parameter with the default value must not invalidate ledgers of earlier releases.
+        # Omit new parameters with default values: they must not invalidate ledgers of earlier
+        # releases.
         left_out = stage.not_fingerprinted | _find_unused(stage)
         values = stage.params.model_dump(mode="json", by_alias=True, exclude=set(left_out))
         parts.update(_flatten(f"{name}.with", values))
@@ -63,7 +65,7 @@ def compute_fingerprint(
     growing = frozenset(
         f"{name}.with.{to_camel(value)}"
         for name, (_, stage, _) in stages.items()
-        for value in getattr(stage, "adding", ())  # sources only
+        for value in getattr(stage, "adding", ())  # only source stages have this attribute
     )
     return Fingerprint(_digest(parts), parts, growing)
 
@@ -71,10 +73,10 @@ def compute_fingerprint(
 def add_code(
     fingerprint: Fingerprint, codes: Mapping[str, Mapping[str, str]], unread: Sequence[str]
 ) -> Fingerprint:
-    """Return a fingerprint with the code of stages.
+    """Return the fingerprint with the digests of the stages' code added.
 
     Args:
-        codes: digests by file, by the name of the stage.
+        codes: digests by file, for each stage name.
         unread: see `Fingerprint`.
     """
     parts = fingerprint.parts | {f"{name}{_CODE}": dict(code) for name, code in codes.items()}
@@ -82,13 +84,13 @@ def add_code(
 
 
 def split_code(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parts of a fingerprint without the digests of code, and those digests."""
+    """Split the parts of a fingerprint into parts without code digests, and the code digests."""
     code = {path: part for path, part in parts.items() if _is_code(path, parts)}
     return {path: part for path, part in parts.items() if path not in code}, code
 
 
 def adopt_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return old parts with the code of new parts, for stages without recorded code.
+    """Return the old parts, with the new code digests for stages that had no recorded code.
 
     Args:
         old, new: parts of fingerprints.
@@ -103,13 +105,13 @@ def adopt_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
 
 
 def keep_code(old: Mapping[str, Any], fingerprint: Fingerprint) -> Fingerprint:
-    """Return a fingerprint without files that did not exist when the old parts were recorded.
+    """Return the fingerprint with the old code digests for every stage whose code was not edited.
 
     A stage may write to a path that a parameter names, such as a log or a cache. A new file at that
-    path is no edit, so later runs do not compare it.
+    path is not an edit, so the file is left out and later runs do not compare it.
 
     Args:
-        old: parts of a fingerprint.
+        old: parts of the recorded fingerprint.
     """
     kept = {
         path: old[path]
@@ -122,10 +124,10 @@ def keep_code(old: Mapping[str, Any], fingerprint: Fingerprint) -> Fingerprint:
 
 
 def _is_edited(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Return whether the code of a stage differs; files of parameters may appear."""
+    """Return whether the code of a stage differs, ignoring new files that parameters name."""
     before, after = old[path], new[path]
     named = set(_list_texts(new, f"{path.removesuffix(_CODE)}.with."))
-    # A file that a parameter names, like a cache, may appear during the first run.
+    # A file that a parameter names, such as a cache, may first appear during a run.
     files = before.keys() | {file for file in after if file not in named}
     return any(before.get(file) != after.get(file) for file in files)
 
@@ -151,7 +153,7 @@ def _digest(parts: Mapping[str, Any]) -> str:
 
 
 def _find_unused(stage: Stage) -> frozenset[str]:
-    """Return the parameters of later releases that have default values."""
+    """Return the parameters that were added after the first release and have default values."""
     fields = type(stage.params).model_fields
     return frozenset(
         name
@@ -163,9 +165,10 @@ def _find_unused(stage: Stage) -> frozenset[str]:
 def describe_difference(
     old: Mapping[str, Any], new: Mapping[str, Any], growing: Collection[str] = ()
 ) -> list[str]:
-    """Describe one line for each part that differs: `quality.with.minWords: 5 -> 8`.
+    """Return a line for each part that differs, such as `quality.with.minWords: 5 -> 8`.
 
-    An edited file has one line, with the stages that use it: `shout, mark: words.py has changed`.
+    An edited file has one line, which names the stages that use the file: `shout, mark: words.py
+    has changed`.
 
     Args:
         growing: see `Fingerprint`.
@@ -186,11 +189,11 @@ def describe_difference(
 def find_differing(
     old: Mapping[str, Any], new: Mapping[str, Any], growing: Collection[str] = ()
 ) -> set[str]:
-    """Return the paths of parts that differ; see `describe_difference`."""
+    """Return the paths of the parts that differ, except lists that only grew at the end."""
     return {
         path
         for path in old.keys() | new.keys()
-        # Null is a possible value, so a marker stands for a missing part.
+        # Use a marker for a missing part, because None is a possible value.
         if old.get(path, MISSING) != new.get(path, MISSING)
         and not (path in growing and _has_grown(old.get(path), new.get(path)))
         and not _is_unknown(path, old, new)
@@ -198,14 +201,15 @@ def find_differing(
 
 
 def _is_unknown(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Return whether a part cannot be compared.
+    """Return whether a difference in a part must be ignored because the part cannot be compared.
 
-    Earlier releases recorded no code. Their ledgers count as written by the current code; otherwise
+    Earlier releases recorded no code. Assume that the current code wrote their ledgers; otherwise
     the upgrade alone would invalidate them.
     """
     if _is_code(path, old) or _is_code(path, new):
         return path not in old or path not in new or not _is_edited(path, old, new)
-    # This part holds the function's lines with comments. The code of its module covers it.
+    # The conversation part digests the function's source lines, including comments. If the code of
+    # the function's module is recorded on both sides, compare only that code.
     code = path.removesuffix(_CONVERSATION) + _CODE
     return path.endswith(_CONVERSATION) and code in old and code in new
 
@@ -230,7 +234,7 @@ def _describe_code(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[s
 def find_first_change(
     old: Mapping[str, Any], new: Mapping[str, Any], growing: Collection[str] = ()
 ) -> str | None:
-    """Return the first stage of `new` whose output may differ, or None for equal outputs.
+    """Return the first stage of `new` whose output may differ, or None if no output differs.
 
     Args:
         old, new: parts of fingerprints.
@@ -238,7 +242,7 @@ def find_first_change(
     """
     paths = find_differing(old, new, growing)
     order, before = new.get("order", ()), old.get("order", ())
-    # Every stage may use the packages; only stages that name a module use the brought code.
+    # Any stage may use the packages, but only stages that name a module use other brought code.
     if "code.packages" in paths and order:
         return str(order[0])
     is_code_changed = any(path.startswith("code.") for path in paths)
@@ -249,7 +253,7 @@ def find_first_change(
             return str(name)
         if is_code_changed and _names_module(own, new):
             return str(name)
-    # A module that no stage names may still be loaded by a stage.
+    # No stage names the changed module, but any stage may import the module.
     return str(order[0]) if order and is_code_changed else None
 
 
@@ -263,12 +267,12 @@ def _name_code(file: str, value: str | None) -> str:
 
 
 def _has_grown(old: object, new: object) -> bool:
-    """Return whether a list has only gained items at its end."""
+    """Return whether the only change of a list is new items at the end."""
     return isinstance(old, list) and isinstance(new, list) and new[: len(old)] == old
 
 
 def _flatten(at: str, value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - JSON
-    # An empty object is a part as well; otherwise `{}` would equal a missing parameter.
+    # Keep an empty object as a part; otherwise `{}` would equal a missing parameter.
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from _flatten(f"{at}.{key}", inner)

@@ -1,7 +1,7 @@
-"""Public names of a module that are defined in other modules and imported on first use.
+"""Provides public names of a module that other modules define, imported on first use.
 
-Only the standard library's `importlib` is imported here, not even `typing`: the command imports
-this module before it handles Ctrl-C.
+This module imports only the standard library's `importlib`, not even `typing`: the command imports
+this module before Ctrl-C is handled.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def load_lazily(
     """Return `__getattr__` and `__dir__` for a module whose public names are defined elsewhere.
 
     Args:
-        module: the module's `globals()`; names are stored there once they are imported.
+        module: the module's `globals()`, which caches imported names.
         rooms: the defining module of each name.
     """
 
     def load(name: str) -> Any:  # noqa: ANN401 - any public name
-        # `hasattr` and `from … import` depend on this exception.
+        # Raise AttributeError: `hasattr` and `from … import` depend on this exception.
         if name not in rooms:
             msg = f"module {module['__name__']!r} has no attribute {name!r}"
             raise AttributeError(msg)

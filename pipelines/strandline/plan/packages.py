@@ -1,8 +1,7 @@
-"""How to install a missing package.
+"""Optional packages: checks whether a package is installed, and explains how to install it.
 
-The module checks whether a package could be imported, and imports the package only on request,
-because some imports take a second. Packs name the packages of their stages; the core's are listed
-here.
+A package is imported only on request, because some imports take a second. Packs list the packages
+of their stages; this module lists the packages of the core.
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ CORE = (
 
 def list_missing(modules: Iterable[str]) -> list[str]:
     """Return the top-level modules that are not installed."""
-    # `find_spec` finds a top-level module without the import, which may take a second.
+    # `find_spec` finds a top-level module without an import, which may take a second.
     return [module for module in modules if find_spec(module) is None]
 
 
 def list_packages() -> tuple[Dependency, ...]:
-    """Return the packages of the core, then those of all packs."""
+    """Return the optional packages of the core, followed by those of all packs."""
     return (*CORE, *(each for pack in load_packs().packs.values() for each in pack.packages))
 
 
 def find_package(module: str) -> Dependency | None:
-    """Return the package with a module, or None if neither the core nor a pack lists it."""
+    """Return the package that provides a module, or None if neither the core nor a pack has it."""
     top = module.partition(".")[0]
     return next((each for each in list_packages() if each.module == top), None)
 
 
 def name_package(module: str) -> str:
-    """Return the name under which the package with a module is installed."""
+    """Return the distribution name of the package that provides a module."""
     package = find_package(module)
     return module.partition(".")[0] if package is None else package.name
 
@@ -60,7 +59,7 @@ def advise(module: str) -> str:
 
 
 def load_module(module: str) -> Any:  # noqa: ANN401 - a module
-    """Return a module that is not part of every installation.
+    """Import a module of an optional package.
 
     Raises:
         ImportError: the module is missing; the message contains the install command.
@@ -73,7 +72,7 @@ def load_module(module: str) -> Any:  # noqa: ANN401 - a module
 
 
 def explain_import(error: ImportError) -> str:
-    """Explain a failed import: the missing package, and how to install it."""
+    """Return a message about a failed import: the missing package, and how to install it."""
     text = " ".join(str(error).split())
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return text or type(error).__name__

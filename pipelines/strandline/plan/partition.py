@@ -1,6 +1,7 @@
-"""Partitions: sources that must be processed together because they share storage.
+"""Partitions: groups of sources that must be processed together because they share storage.
 
-Pure: items, and the names of their shared storage. The module must not depend on stages or ledgers.
+The code is pure: the input is items with the names of their shared storage. The module must not
+depend on stages or ledgers.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-_NEAR = 64  # distance of the chunk sizes to try around the given size
+_NEAR = 64  # try chunk sizes up to this distance from the given size
 
 
 class StorageGroups:
-    """The finest groups in which all items with shared storage are together.
+    """The smallest groups that keep all items with shared storage together.
 
-    Two items are in one group if a chain of shared names connects them, regardless of the stage
-    that declared the names. Items are numbered in the order of adding; the smallest number
-    identifies a group.
+    Two items are in one group if a chain of shared names connects them. The stage that declared a
+    name does not matter. Items are numbered from 0 in the order of `add` calls, and the smallest
+    number in a group identifies the group.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class StorageGroups:
         """Return the group of an item."""
         parents = self._parents
         while parents[item] != item:
-            # Shorten the path on the way, so that later searches take almost constant time.
+            # Halve the path during the search, so that later searches take almost constant time.
             parents[item] = item = parents[parents[item]]
         return item
 
@@ -50,7 +51,7 @@ def find_chain(shares: Mapping[str, Collection[str]]) -> list[str]:
     """Return the chain that connects a group: item, name, item, and so on, from the smallest item.
 
     Args:
-        shares: names of shared storage by item, of one group.
+        shares: names of shared storage by item, for the items of one group.
     """
     holders: dict[str, list[str]] = defaultdict(list)
     for item in sorted(shares):
@@ -60,11 +61,10 @@ def find_chain(shares: Mapping[str, Collection[str]]) -> list[str]:
     links: dict[str, tuple[str, str] | None] = {begin: None}
     steps = {begin: 0}
     waiting = [begin]
-    # The list grows during the loop. The search visits near items first, so the chain is the
-    # shortest.
+    # The list grows during the loop. The search is breadth-first, so the chain is the shortest.
     for item in waiting:
         for name in sorted(shares[item]):
-            # Follow a name only once: the first visit has found all items with this name.
+            # Follow a name only once: the first visit already finds all items with this name.
             for other in holders.pop(name, ()):
                 if other not in links:
                     links[other] = item, name
@@ -82,12 +82,13 @@ def _follow(links: Mapping[str, tuple[str, str] | None], end: str) -> list[str]:
 
 
 class LargestGroup(NamedTuple):
-    """The largest group of some sources.
+    """Size and kind of the largest group among some sources.
 
     Attributes:
         size: number of sources in the group.
         total: number of all sources.
-        is_chain: whether the group has no common name, and only pairwise links connect the sources.
+        is_chain: whether no single name is common to the group, so only pairwise links connect the
+            sources.
     """
 
     size: int
@@ -101,7 +102,7 @@ class LargestGroup(NamedTuple):
 
 
 def find_largest(shares: Sequence[Collection[str]]) -> LargestGroup:
-    """Return the largest group of items.
+    """Find the largest group of items.
 
     Args:
         shares: names of the shared storage of each item.
@@ -110,13 +111,13 @@ def find_largest(shares: Sequence[Collection[str]]) -> LargestGroup:
     group, size = max(Counter(groups).items(), key=lambda pair: pair[1], default=(0, 0))
     members = (set(names) for item, names in zip(groups, shares, strict=True) if item == group)
     holders = Counter(name for names in members for name in names)
-    # No name occurs in all members, so only links between pairs hold the group together.
+    # If no name occurs in all members, only links between pairs hold the group together.
     is_chain = size > 1 and max(holders.values(), default=0) < size
     return LargestGroup(size, len(shares), is_chain)
 
 
 def find_usual_size(shares: Sequence[Collection[str]]) -> int:
-    """Return the most frequent group size, or 1 without groups."""
+    """Return the most frequent group size, or 1 if there are no groups."""
     sizes = Counter(Counter(_join(shares)).values())
     # The largest of equally frequent sizes wins, so the result does not depend on the order.
     return max(sizes.items(), key=lambda pair: (pair[1], pair[0]), default=(1, 0))[0]
@@ -148,29 +149,29 @@ def find_chunk(
 
 
 def _is_bad(largest: LargestGroup, most: int) -> bool:
-    # A shorter chain is no solution: it would grow with the listing.
+    # Reject even a short chain: the chain would grow with the listing.
     return largest.holds_most or largest.is_chain or largest.size > most
 
 
 def _list_chunks(chunk: int, usual: int) -> Iterator[int]:
-    """Yield chunk sizes that may meet the borders of usual groups, the nearest first."""
+    """Yield chunk sizes that may match the boundaries of usual groups, the nearest first."""
     below = chunk // usual * usual
     chunks = {*range(chunk - _NEAR, chunk + _NEAR + 1), below, below + usual}
-    # Divisors of the usual size meet every border of usual groups.
+    # Chunks whose size divides the usual size match every boundary of usual groups.
     chunks.update(size for size in range(1, usual + 1) if usual % size == 0)
     others = (other for other in chunks if other > 0 and other != chunk)
-    # Order by ratio: twice the size is as far as half the size.
+    # Order by ratio: twice the size counts as equally near as half the size.
     yield from sorted(others, key=lambda other: (max(other / chunk, chunk / other), other))
 
 
 class ChainFinding(NamedTuple):
-    """A finding that most sources form one chain, with a better chunk size.
+    """The finding that most sources form one chain, with a better chunk size if there is one.
 
     Attributes:
         largest: the group with the chain.
-        is_whole: whether all sources were examined, not only the first sources.
-        field: parameter with the chunk size, or None without a better value.
-        chunk: a better value.
+        is_whole: whether all sources were examined, not only the first few.
+        field: parameter that sets the chunk size, or None if no better value was found.
+        chunk: the better value.
         size: number of sources in the largest group with that value.
     """
 
@@ -194,21 +195,21 @@ class Balance(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Maximum load divided by the mean load; 1 is optimal."""
+        """Return the maximum load divided by the mean load; 1 is optimal."""
         return max(self.loads) * len(self.loads) / sum(self.loads)
 
 
 def pack(sizes: Iterable[int], workers: int) -> Balance:
     """Assign groups to workers: the largest first, each to the worker with the least load.
 
-    This models workers that take the next group when they are idle. The largest load is at most 4/3
-    of the optimum.
+    The result models workers that take the next group when they become idle. The largest load is at
+    most 4/3 of the optimum.
 
     Args:
         sizes: one or more sizes, each at least 1.
     """
     ordered = sorted(sizes, reverse=True)
-    # Equal numbers already form a heap.
+    # A list of equal numbers already is a heap.
     loads = [0] * workers
     for size in ordered:
         heapq.heapreplace(loads, loads[0] + size)

@@ -1,7 +1,7 @@
 """A checked pipeline as data, for drivers and workers of every engine.
 
-Workers load this module with their stage, so the module must not depend on the reading and checking
-of manifests.
+Workers load this module with their stage, so the module must not import the code that reads and
+checks manifests.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.stages.ends import EndStage, SharingSink, SinkStage, SourceStage
 from strandline.plan.stages.stage import Shape, Stage, StatefulFilter
 
-if TYPE_CHECKING:  # workers need not load the models of manifests
+if TYPE_CHECKING:  # workers do not need the models of manifests
     from strandline_api.spec.work import OnError
 
 
 _OURS = frozenset({"strandline", "strandline_api", "strandline_packs"})
-TRIES = 4  # factor on the time limit of a task whose rows may fail alone
+TRIES = 4  # factor on a task's time limit if failing rows cause retries
 
 
 @dataclass(frozen=True, slots=True)
 class BroughtCode:
-    """Code that the pipeline brings in addition to the image or the installation.
+    """User code that the pipeline brings in addition to the image or the installation.
 
     Attributes:
-        parts: parts of the fingerprint by path: digests, and packages with their versions.
+        parts: fingerprint parts by path: file digests, and packages with their versions.
         hint: where modules are searched, for messages about missing modules.
     """
 
@@ -38,27 +38,28 @@ class BroughtCode:
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """One stage of a checked pipeline.
+    """A stage of a checked pipeline.
 
     Attributes:
         name: name of the stage, unique in the pipeline.
         use: the stage's name in a pack, or `module:Class`.
         stage: the parsed stage before its setup; workers get a copy.
-        cpu, gpu, memory, custom: resources of one worker (cores, GPUs, bytes, units).
-        min_workers, max_workers: bounds of the pool; a missing upper bound is up to the engine.
-        batch_size: limit of tasks in one call.
-        group: number of children of one fan-out that are joined into one task, or None.
+        cpu, gpu, memory, custom: resources of a worker (cores, GPUs, bytes, units).
+        min_workers, max_workers: bounds of the worker pool. If the upper bound is None, the engine
+            chooses.
+        batch_size: maximum number of tasks in a call.
+        group: number of children of a fan-out that are joined into one task, or None.
         runtime_env: Ray's runtime environment of the workers.
         max_age, max_memory: seconds and bytes after which a worker is replaced, or None.
-        timeout: time limit of one task in seconds, or None.
-        is_metered: whether work is measured for each source. Otherwise only changes of the number
-            of rows are reported.
+        timeout: time limit of a task in seconds, or None.
+        is_metered: whether work is measured for each source. Otherwise only changes of the row
+            count are reported.
         is_first: whether the stage gets the root tasks of sources.
         streams: whether yielded tasks are passed on before the call ends.
         isolate: whether the stage has separate workers.
-        on_error: treatment of rows that raise an error.
-        tolerates: limit of dead letters with which a source still finishes: a number, a percentage
-            of the stage's input rows, or None for no limit.
+        on_error: how rows that raise an error are treated.
+        tolerates: maximum number of dead letters with which a source still finishes: a count, a
+            percentage of the stage's input rows, or None for no limit.
         stores: store options of the pipeline's source; see `Params.list_stores`.
         has_cut: whether a cut stores the stage's output, so that a later run can start there.
         is_lenient: whether a task that cannot be stored in the cut is passed on instead of failing
@@ -94,7 +95,7 @@ class StagePlan:
 
     @property
     def is_foreign(self) -> bool:
-        """Return whether a class of the user's own or another library does the work."""
+        """Return whether the stage class comes from the user or a third-party library."""
         return ":" in self.use or type(self.stage).__module__.partition(".")[0] not in _OURS
 
     @property
@@ -104,7 +105,7 @@ class StagePlan:
 
     @property
     def shape(self) -> Shape:
-        """Return the relation of the stage's output to its input."""
+        """The shape of the stage: how its output relates to its input."""
         if isinstance(self.stage, SourceStage):
             return Shape.SOURCE
         if isinstance(self.stage, SinkStage):
@@ -130,19 +131,19 @@ class StagePlan:
             return None
         # A task with failing rows is retried: in halves, and then without the failing rows.
         tries = 1 if self.on_error == "fail" else TRIES
-        # The tasks of a group are joined to a single task.
+        # The tasks of a group are joined into a single task.
         return self.timeout * tries * (1 if self.group is not None else tasks)
 
     @property
     def target_bytes(self) -> int | None:
-        """Return the target size of shared files in bytes, or None without shared files."""
+        """Target size of shared files in bytes, or None if the stage writes no shared files."""
         return self.stage.target_bytes if isinstance(self.stage, SharingSink) else None
 
     @property
     def splits(self) -> bool:
-        """Return whether rows that fail are found by working on parts of a task."""
+        """Return whether the runtime finds failing rows by retrying parts of a task."""
         is_task = self.shape in {Shape.TASK, Shape.BATCH, Shape.GROUP}
-        # A generator may have passed tasks on before it fails, so parts can't be retried.
+        # A generator may have passed tasks on before the failure, so parts can't be retried.
         is_whole = not inspect.isgeneratorfunction(type(self.stage).process)
         return is_task and is_whole and not self.stage.mixes_rows
 
@@ -154,7 +155,7 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """A checked pipeline: one source stage, then stages in order with the sink last.
+    """A checked pipeline: one source stage, then the other stages in order, with the sink last.
 
     Attributes:
         output: folder or URL of the output; None for the pipeline's own folder on the volume.
@@ -170,7 +171,7 @@ class PipelinePlan:
 
     @property
     def sink(self) -> SinkStage:
-        """The sink, last of `stages`."""
+        """The sink: the last of `stages`."""
         stage = self.stages[-1].stage
         assert isinstance(stage, SinkStage)  # checked when the plan was built
         return stage
@@ -184,14 +185,14 @@ class PipelinePlan:
 
     @property
     def is_packable(self) -> bool:
-        """Return whether the source could pack small files into `buckets`, and does not."""
-        # None means that the parameter exists and is unset; 0 stands for a source without the
-        # parameter.
+        """Return whether the source could pack small files into `buckets` but does not."""
+        # The default 0 stands for a source without the parameter; None means that the parameter is
+        # unset.
         return getattr(self.source.stage.params, "buckets", 0) is None
 
     @property
     def partitioned_by(self) -> dict[str, EndStage]:
-        """The source and the sink by name, if they declare shared storage of sources."""
+        """The source and the sink by stage name, if they declare that sources share storage."""
         return {
             plan.name: plan.stage
             for plan in (self.source, self.stages[-1])
@@ -200,7 +201,7 @@ class PipelinePlan:
 
     @property
     def tolerances(self) -> tuple[tuple[str, int | str], ...]:
-        """The stages with a limit of dead letters per source, with that limit."""
+        """The names of the stages that limit dead letters per source, each with the limit."""
         return tuple(
             (stage.name, stage.tolerates) for stage in self.stages if stage.tolerates is not None
         )

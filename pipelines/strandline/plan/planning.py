@@ -1,6 +1,6 @@
 """Checks a spec and builds the plan: finds classes, parses parameters, rejects impossible shapes.
 
-All mistakes that are visible before a run are found here and reported together.
+The checks find all mistakes that are visible before a run, and report them together.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def plan_spec(pipeline: CurationPipeline, brought: BroughtCode = NOTHING) -> Pip
     metadata = pipeline.metadata
     names = metadata.namespace, metadata.name
     plan = check_plan(*names, plans[0], plans[1:], spec.run_id, brought.parts)
-    # The path of the sink has precedence over the storage of the spec.
+    # The sink's own path takes precedence over the output URL in the spec's storage section.
     return replace(plan, output=plan.output or spec.storage.output.url)
 
 
@@ -79,7 +79,7 @@ def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
         on_error=item.on_error if isinstance(item, StageWork) else "fail",
         tolerates=item.tolerate_rows if isinstance(item, StageWork) else None,
         has_cut=isinstance(item, StageWork) and item.keep,
-        # A percentage limit needs the number of each source's rows that reached the stage.
+        # A percentage limit needs the number of rows of each source that reached the stage.
         is_metered=isinstance(item, StageWork) and isinstance(item.tolerate_rows, str),
     )
 
@@ -92,7 +92,10 @@ def check_plan(
     run_id: str = "first",
     code: Mapping[str, Any] | None = None,
 ) -> PipelinePlan:
-    """Return the plan of stages in order, the sink last; `code` as in `compute_fingerprint`.
+    """Check the stages, given in order with the sink last, and return their plan.
+
+    Args:
+        code: see `compute_fingerprint`.
 
     Raises:
         SpecError: a shape that can't be resumed, a misplaced source or sink, a name used twice.
@@ -110,7 +113,7 @@ def check_plan(
     ]
     if not stages:
         problems.append(Problem("spec.sink", "required: a pipeline ends with a sink"))
-    # The following checks rely on stages of valid shapes in valid positions.
+    # The following checks assume stages with valid shapes in valid positions.
     problems += [] if problems else _find_partition_faults(source, stages)
     problems += [] if problems else _find_cut_faults(named)
     problems += [] if problems else _find_missing_columns(named)
@@ -134,10 +137,10 @@ def _list_stores(source: StagePlan) -> Mapping[str, Any]:
 
 
 def mark_streaming(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
-    """Yield stages, marked if yielded tasks may be passed on before the call ends."""
+    """Yield the stages, marked with whether yielded tasks are passed on before a call ends."""
     for index, plan in enumerate(stages):
-        # A stage that joins groups needs the number of slots of a fan-out. A stage that gathers
-        # state needs exactly one event per task, because such a stage yields one piece per task.
+        # A stage that joins groups must first know how many slots a fan-out has. A stage that
+        # gathers state yields one piece per task, so such a stage needs exactly one event per task.
         joins = any(later.group is not None for later in stages[index + 1 :])
         is_single = plan.shape is Shape.TASK and not plan.gathers and not plan.cut_of
         streams = is_single and not joins
@@ -183,7 +186,7 @@ def _find_faults(at: str, plan: StagePlan) -> Iterator[str]:
 
 
 def _find_sink_faults(plan: StagePlan) -> Iterator[str]:
-    """Yield settings that have no effect on a sink."""
+    """Yield problems for methods that the runtime never calls on a sink."""
     for method in ("process", "process_batch"):
         if plan.overrides(method):
             yield (
@@ -217,7 +220,7 @@ def _find_shape_faults(plan: StagePlan) -> Iterator[str]:
 
 
 def _find_cut_faults(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem]:
-    """Yield stages that cannot have a cut because their output cannot be joined again."""
+    """Yield problems for cuts of stages whose output a later stage could not join again."""
     for index, joining in list_uncuttable([plan for _, plan in named]):
         at, plan = named[index]
         if plan.has_cut:
@@ -229,7 +232,7 @@ def _find_cut_faults(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem
 
 
 def list_uncuttable(stages: Sequence[StagePlan]) -> Iterator[tuple[int, StagePlan]]:
-    """Yield positions of stages that can't have a cut, with the later stage that joins groups."""
+    """Yield the index of each stage that can't have a cut, and the later stage with a group."""
     fans = 0
     for index, plan in enumerate(stages):
         fans += plan.may_fan_out or plan.group is not None
@@ -242,8 +245,8 @@ def _find_missing_columns(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Pr
     found = find_missing(trace_columns((plan.name, plan.stage) for _, plan in named), {})
     if found is None:
         return
-    # Load all stages only here: loading takes a while, and only this message names the makers of a
-    # column.
+    # Load all stages only after a column was found missing: loading is slow, and only the hint
+    # about a missing column names the stages that add the column.
     makers: dict[str, list[str]] = {}
     for use, stage_class in list_registered().items():
         if not issubclass(stage_class, SourceStage):
@@ -275,7 +278,7 @@ def _find_partition_faults(source: StagePlan, stages: Sequence[StagePlan]) -> It
         yield Problem("spec.source.with.onRemoved", message, "write `onRemoved: Delete`")
     if ends[-1] is not stages[-1]:
         return
-    # Begin at the sink: a `group` after a fan-out joins the tasks again.
+    # Search backward from the sink: a `group` after a fan-out joins the tasks again.
     for index, plan in reversed(list(enumerate(stages[:-1]))):
         if plan.may_fan_out:
             message = (

@@ -1,7 +1,7 @@
-"""Receipts of stage calls, in the terms of the counting law.
+"""Receipts: reports of stage calls in the terms of the counting law.
 
-A receipt travels with its data: either both reach the driver, or neither does. A receipt is plain
-data and must not depend on the tally or the store.
+A receipt travels with the call's data: either both reach the driver, or neither does. Receipts are
+plain data, and this module must not depend on the tally or the store.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:  # readers of ledgers need not load tasks
+if TYPE_CHECKING:  # processes that only read ledgers do not need tasks
     from strandline.plan.task import Origin
 
 
-# Suffixes of sinks never begin with one of these characters.
+# First character of the suffix of dead letters and of cuts. No sink's suffix begins with either.
 DEAD, CUT = "!", "+"
 NO_SLOT = -1
 
@@ -24,8 +24,8 @@ class SharedPart(NamedTuple):
 
     Attributes:
         file: name of the file; see `derive_shared`.
-        begin: number of the task's first row.
-        size, rows: size in bytes and rows of the whole file.
+        begin: index of the task's first row in the file.
+        size, rows: size in bytes and row count of the whole file.
     """
 
     file: bytes
@@ -39,11 +39,11 @@ class Output(NamedTuple):
 
     Attributes:
         token: token of the written task; token and suffix together are the name of the task's file.
-        suffix: such as ".parquet". For dead letters, `DEAD` and the name of the stage. For a cut,
-            `CUT`, the name of the stage, "@", and the slot of the task in its fan-out.
-        size: bytes; in a shared file the task's share. The shares add up to the size of the file.
-        digest: blake2b-128 of the file's bytes.
-        rows: rows of the task.
+        suffix: suffix such as ".parquet". For dead letters, `DEAD` and the name of the stage. For a
+            cut, `CUT`, the name of the stage, "@", and the slot of the task in its fan-out.
+        size: size in bytes. In a shared file, the task's share; the shares add up to the file size.
+        digest: blake2b-128 digest of the file's bytes.
+        rows: number of rows of the task.
         part: position in a shared file, or None for a separate file.
     """
 
@@ -56,14 +56,14 @@ class Output(NamedTuple):
 
     @property
     def dead_stage(self) -> str | None:
-        """Return the stage if the receipt is of dead letters, or None."""
+        """The stage whose dead letters this file holds, or None for other files."""
         return self.suffix[len(DEAD) :] if self.suffix.startswith(DEAD) else None
 
     @property
     def cut(self) -> tuple[str, int] | None:
-        """Return the stage before the cut and the task's slot, or None for other receipts.
+        """The stage whose output this cut stores, and the task's slot; None if the file is no cut.
 
-        The slot is `NO_SLOT` without a fan-out before the stage.
+        The slot is `NO_SLOT` if no fan-out precedes the stage.
         """
         if not self.suffix.startswith(CUT):
             return None
@@ -72,18 +72,18 @@ class Output(NamedTuple):
 
     @property
     def is_data(self) -> bool:
-        """Return whether the file is data for readers."""
-        # A slice, because a suffix may be empty.
+        """Return whether the file is data for readers, not dead letters or a cut."""
+        # Use a slice, because the suffix may be empty.
         return self.suffix[:1] not in {DEAD, CUT}
 
     @property
     def is_companion(self) -> bool:
-        """Return whether the file accompanies a shared file that already counts its rows."""
+        """Return whether the file is a companion of a shared file, which counts the rows."""
         return self.part is not None and not self.rows
 
 
 class PieceLocation(NamedTuple):
-    """Location of bytes: shard, position, size, and blake2b-128."""
+    """Location of a byte range: shard, position, size, and blake2b-128 digest."""
 
     shard: int
     offset: int
@@ -114,22 +114,22 @@ Reasons = tuple[tuple[str, int], ...]
 
 # Prefix of the names of counters that count dropped rows by reason.
 DROPPED = "dropped: "
-# Represents the source stage if the root task of a source is a table: its rows enter the pipeline.
-# Any other root task counts as one row, and is not reported.
+# Stands for the source stage in efforts: if the root task of a source is a table, the table's rows
+# enter the pipeline here. Any other root task counts as one row, and is not reported.
 ROOT = ""
 
 
 class Effort(NamedTuple):
-    """Work of a stage for a source; the efforts of a stage add up.
+    """The work of a stage for a source. Efforts of the same stage can be added.
 
-    Without measurement, a call is reported only if it changed the number of rows, or dropped rows
-    for a reason. Then `rows_in` and `rows_out` cover these calls only, and only their difference is
+    Without measurement, a call is reported only if it changed the row count, or dropped rows for a
+    reason. Then `rows_in` and `rows_out` cover these calls only, and only their difference is
     meaningful.
 
     Attributes:
-        rows_in, rows_out: rows of the source's tasks.
+        rows_in, rows_out: row counts of the source's tasks, before and after the stage.
         seconds: time in the stage's own code, shared within a batch by rows; None if unmeasured.
-        size: bytes of the output tables; for a sink, of the files.
+        size: total bytes of the output tables; for a sink, of the files.
         reasons: dropped rows by reason.
     """
 
@@ -141,7 +141,7 @@ class Effort(NamedTuple):
     reasons: Reasons = ()
 
     def add(self, other: Effort) -> Effort:
-        """Return the sum of both efforts, with the stage of this effort."""
+        """Return the sum of both efforts, with the stage name of this effort."""
         return Effort(
             self.stage,
             self.rows_in + other.rows_in,
@@ -153,7 +153,7 @@ class Effort(NamedTuple):
 
 
 class RowChange(NamedTuple):
-    """Change of the number of a source's rows by a stage.
+    """How a stage changed the row count of a source.
 
     Attributes:
         rows: rows out minus rows in.
@@ -169,23 +169,23 @@ Work = tuple[tuple[Effort, ...], tuple[RowChange, ...]]
 NO_EFFORTS: Work = (), ()
 
 
-# Names of stages that a redo or a retry adds to a pipeline. Users see these names next to the names
-# of their own stages; the space makes them distinct.
+# Names of the stages that a redo or a retry adds to a pipeline. Users see these names next to their
+# own stages' names. The spaces prevent a clash: names of user stages have no spaces.
 READ_BACK, READ_DEAD_LETTERS = "read kept output", "read dead letters"
 
 
 def name_cut_stage(stage: str) -> str:
-    """Return the name of the stage that keeps the output of another stage."""
+    """Return the name of the added stage that stores the output of `stage`."""
     return f"keep output of {stage}"
 
 
 def is_added(stage: str) -> bool:
-    """Return whether a stage was added, and is missing in the user's pipeline."""
+    """Return whether the runtime added the stage, so that the user's pipeline does not have it."""
     return " " in stage
 
 
 def split_work(efforts: Iterable[Effort]) -> Work:
-    """Split the efforts of a source into measured work and changes of rows."""
+    """Split the efforts of a source into measured work and row changes."""
     known = [effort for effort in efforts if not is_added(effort.stage)]
     return (
         tuple(each._replace(reasons=()) for each in known if each.seconds is not None),
@@ -198,7 +198,7 @@ def split_work(efforts: Iterable[Effort]) -> Work:
 
 
 def add_changes(first: Iterable[RowChange], second: Iterable[RowChange]) -> tuple[RowChange, ...]:
-    """Return the sum of two lists of changes, by stage."""
+    """Add two lists of row changes, stage by stage."""
     known = {change.stage: change for change in first}
     for stage, rows, reasons in second:
         before = known.get(stage, RowChange(stage, 0))
@@ -207,8 +207,8 @@ def add_changes(first: Iterable[RowChange], second: Iterable[RowChange]) -> tupl
 
 
 def add_reasons(first: Reasons, second: Reasons) -> Reasons:
-    """Return the sum of two counts by reason, in order of the reasons."""
-    # Most calls drop no rows, so avoid the sort.
+    """Add two row counts by reason. The result is sorted by reason."""
+    # Skip the sort in the usual case: most calls drop no rows.
     if not (first and second):
         return first or second
     total = dict(first)
@@ -218,14 +218,14 @@ def add_reasons(first: Reasons, second: Reasons) -> Reasons:
 
 
 def _add_seconds(first: float | None, second: float | None) -> float | None:
-    # Unmeasured seconds must not hide measured seconds.
+    # Keep measured seconds if the other value is unmeasured.
     if first is None or second is None:
         return second if first is None else first
     return first + second
 
 
 def add_efforts(known: dict[str, Effort], efforts: Iterable[Effort]) -> None:
-    """Add efforts to the known efforts, by stage."""
+    """Add efforts to `known`, which holds the sum of efforts by stage."""
     for effort in efforts:
         before = known.get(effort.stage)
         known[effort.stage] = effort if before is None else before.add(effort)
@@ -234,8 +234,9 @@ def add_efforts(known: dict[str, Effort], efforts: Iterable[Effort]) -> None:
 class Event(NamedTuple):
     """A change of the count: `settled` tokens became `children` (empty if filtered or written).
 
-    A source's first event settles nothing and announces the root as its only child. An event in
-    which the root becomes itself revokes all earlier events of the source, which starts again.
+    A source's first event settles nothing and announces the root as its only child. If an event
+    settles the root and announces the root again, all earlier events of the source are revoked, and
+    the source starts again.
 
     Attributes:
         efforts: work for the source since its previous event, counted with this event.
@@ -249,10 +250,10 @@ class Event(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A source that can't be finished in this attempt, and why.
+    """A source that can't be finished in this attempt, and the reason.
 
     Attributes:
-        cause: a word of the API's list of causes; empty for an error of the stage.
+        cause: a cause from the API's list; empty for an error of the stage.
     """
 
     source: bytes
@@ -267,8 +268,8 @@ class EmittedTask(NamedTuple):
     """A task that is passed on: its position in the call's data, its lineage, and its destination.
 
     Attributes:
-        link: 0 for the stage after those of the call. In a call of a chain, the number of the next
-            stage within the chain.
+        link: 0 for the stage that follows the call. Within a chain of stages in one call, the index
+            of the next stage of the chain.
     """
 
     position: int
@@ -282,10 +283,11 @@ class UniformFailure(NamedTuple):
     """A task whose rows all failed for the same reason.
 
     Attributes:
-        source, key: source and key of the task.
+        source, key: digest and key of the task's source.
         rows: number of rows.
         message: message of the first row's failure.
-        fails_source: the source fails; otherwise the rows become dead letters or are dropped.
+        fails_source: whether the source fails; otherwise the rows become dead letters or are
+            dropped.
     """
 
     source: bytes
@@ -300,14 +302,14 @@ class StageCounts:
     """Totals of a stage.
 
     Attributes:
-        tasks_in, tasks_out, filtered, failed: numbers of tasks.
-        rows_in, rows_out: numbers of table rows.
-        dead, dropped: rows that raised an error and became dead letters, or were dropped.
+        tasks_in, tasks_out, filtered, failed: task counts.
+        rows_in, rows_out: counts of table rows.
+        dead, dropped: counts of rows that raised an error: dead letters, and dropped rows.
         waited: seconds in which the stage waited for a service; part of `seconds`.
         uniform: the first task whose rows all failed for the same reason, or None.
         seconds: time in the stage's own code, without setup, waiting for input, and transport.
         counters: the stage's own counters by name.
-        calls: calls of workers, each with one batch or several.
+        calls: number of calls to workers; a call may have several batches.
         size: bytes of written files, for a sink.
     """
 
@@ -327,7 +329,7 @@ class StageCounts:
     uniform: UniformFailure | None = None
 
     def add(self, other: StageCounts) -> None:
-        """Add another call's counts to these."""
+        """Add the counts of another call to this object."""
         self.tasks_in += other.tasks_in
         self.tasks_out += other.tasks_out
         self.filtered += other.filtered
@@ -352,8 +354,8 @@ class Receipt(NamedTuple):
         events: read-only.
         counts: totals of the whole call.
         efforts: work by source, if requested.
-        links: in a call of a chain, the totals of its stages by their number in the chain.
-        gone: tokens and slots of fan-outs that were filtered in the call, with their source.
+        links: totals by stage index, if the call ran a chain of stages.
+        gone: fan-outs that were filtered in the call: token and slot, with the source.
     """
 
     events: Sequence[Event]

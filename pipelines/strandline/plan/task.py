@@ -1,7 +1,7 @@
-"""Tasks, the unit of work that moves between stages, and the two marks that replace a result.
+"""Tasks, which move between stages, and marks that replace a result.
 
-A task carries a table of rows or any payload of the user's. The runtime sets the lineage of a task;
-stages neither read nor write it.
+A task carries a table of rows or any other payload. The runtime sets the lineage of a task; stages
+neither read nor write the lineage.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow as pa
 class Origin(NamedTuple):
     """Position of a task in a fan-out: the fan-out's parent, the slot, and the number of slots.
 
-    The parent is a token; for a group, the token of its first remaining task. For a generator, the
-    number of slots is unknown, and `of` is 0.
+    The parent is the token of the task that fanned out; for a group, the token of the group's first
+    remaining task. For a generator, the number of slots is unknown, so `of` is 0.
     """
 
     parent: bytes
@@ -27,13 +27,13 @@ class Origin(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """The source of a task, and the position in the source's tree.
+    """The source of a task, and the task's position in the source's tree.
 
     Attributes:
         source: 16-byte digest of the source's key.
         token: 16-byte token of this node of the source's tree.
         key: the source's key, for messages.
-        origin: the nearest fan-out; None above the first fan-out.
+        origin: the nearest enclosing fan-out, or None before the first fan-out.
     """
 
     source: bytes
@@ -47,11 +47,11 @@ class Task:
 
     Args:
         data: a `pyarrow.Table` of rows, or any payload that can be pickled.
-        meta: small facts that travel with the data and can be pickled.
+        meta: small metadata that travels with the data and can be pickled.
         lineage: set by the runtime.
 
     Attributes:
-        data, meta, lineage: as given.
+        data, meta, lineage: the arguments.
     """
 
     __slots__ = ("data", "lineage", "meta")
@@ -102,12 +102,12 @@ class Task:
 
 def lineage_of(task: Task) -> Lineage:
     """Return the lineage of a task that the runtime has created or processed."""
-    assert task.lineage is not None  # the runtime sets it
+    assert task.lineage is not None  # set by the runtime
     return task.lineage
 
 
 class NoneTask:
-    """Result for a task that is filtered out on purpose, so that no task follows."""
+    """Result for a task that is filtered out on purpose. Later stages receive no task."""
 
     __slots__ = ()
 
@@ -119,10 +119,10 @@ class FailedTask:
     """Result for a task that can't be processed: the source fails, and a resumed run retries it.
 
     Args:
-        msg: one sentence for the person on call; the ledger stores it.
+        msg: one sentence for the person on call; the ledger stores the sentence.
 
     Attributes:
-        msg: as given.
+        msg: the argument.
     """
 
     __slots__ = ("msg",)
@@ -138,13 +138,13 @@ class FailedRow:
     """A row of a task that can't be processed, in a list with the results of the other rows.
 
     Args:
-        row: position in the task's table, from 0.
+        row: index in the task's table, from 0.
         msg: one sentence for the person on call.
-        detail: text to keep with the dead letter, such as an invalid answer of a model. Dead
-            letters hold the first 4,000 characters.
+        detail: text to keep with the dead letter, such as an invalid response of a model. Dead
+            letters keep the first 4,000 characters.
 
     Attributes:
-        row, msg, detail: as given.
+        row, msg, detail: the arguments.
     """
 
     __slots__ = ("detail", "msg", "row")
@@ -159,7 +159,7 @@ class FailedRow:
 
 
 class DeadLetters(NamedTuple):
-    """Payload of a task with failed rows for the sink; no other stage processes the task.
+    """Payload of a task that carries failed rows to the sink. No other stage processes the task.
 
     Attributes:
         stage: name of the stage in which the rows failed.
@@ -179,7 +179,7 @@ Answer = Task | list[Slot] | list[Task] | list[Task | FailedRow] | Iterator[Slot
 
 def returns_many(function: Callable[..., object]) -> bool:
     """Return whether a function's annotations allow several results for a task."""
-    # `list[Task]` has the origin `list`; a plain `list` has no origin.
+    # `get_origin` returns `list` for `list[Task]`, but None for a plain `list`.
     kinds = (typing.get_origin(each) or each for each in _list_options(_find_answer(function)))
     return any(kind in {list, Iterator, Iterable, Generator} for kind in kinds)
 
@@ -194,7 +194,7 @@ def returns_lists(function: Callable[..., object]) -> bool:
 def _find_answer(function: Callable[..., object]) -> Any:  # noqa: ANN401 - a type of any kind
     try:
         return typing.get_type_hints(function).get("return")
-    except NameError:  # a name imported only for type checkers, so the annotation can't be resolved
+    except NameError:  # an annotation names a type that is imported only for type checkers
         return None
 
 

@@ -1,6 +1,6 @@
 """Unpacks archives into a folder that is complete or absent, and writes nothing elsewhere.
 
-Archives come from third parties, so names and sizes in them are not trusted. The module must not
+Archives come from third parties, so their names and sizes are not trusted. The module must not
 depend on the purpose of the files.
 """
 
@@ -28,13 +28,13 @@ from strandline.storage.errors import naming_volume
 from strandline.storage.layout import sync_folder
 from strandline_api.outcome.exit_codes import ExitCode
 
-# A small archive can unpack to any size, so limit bytes and files.
+# A small archive can unpack to any size, so limit the total bytes and the number of files.
 MOST_BYTES = 2 << 30
 MOST_FILES = 100_000
 _BLOCK = 1 << 20
 
 
-# Exceptions that readers of archives and compressed files raise for invalid bytes.
+# Exceptions that Python's readers of archives and compressed files raise for invalid bytes.
 _DAMAGES = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -47,7 +47,7 @@ _DAMAGES = (
 
 
 class ArchiveError(StrandlineError):
-    """An archive has the wrong digest, is invalid, or can't be unpacked safely."""
+    """Raised if an archive has the wrong digest, is invalid, or can't be unpacked safely."""
 
     exit_code = ExitCode.BAD_SPEC
 
@@ -74,10 +74,10 @@ def fetch_archive(
     Args:
         url: see `download`.
         digest: expected SHA-256 in hexadecimal. An archive with another digest is not unpacked.
-        is_kept: True if the folder must survive a crash of the machine; files are then synced.
+        is_kept: True if the folder must survive a crash of the machine; the files are then synced.
 
     Raises:
-        ArchiveError: if the archive has another digest, is invalid, or has paths outside of the
+        ArchiveError: if the archive has another digest, is invalid, or has paths outside the
             folder.
         UnreachableError, NothingThereError, VolumeError: see `download`.
     """
@@ -103,7 +103,7 @@ def _put(files: Path, folder: Path, *, is_kept: bool) -> None:
     try:
         files.rename(folder)
     except OSError:
-        if not folder.exists():  # else another process was faster, with the same files
+        if not folder.exists():  # otherwise, another process was faster and wrote the same files
             raise
     if is_kept:
         sync_folder(folder.parent)
@@ -128,7 +128,7 @@ def _unpack(file: Path, folder: Path, url: str, *, is_kept: bool) -> None:
             names.add(path)
             left = _write(member, folder / path, left, url, is_kept=is_kept)
     if is_kept:
-        for below, _, _ in os.walk(folder):  # a new file is durable once its folder is synced
+        for below, _, _ in os.walk(folder):  # a file's name is durable once its folder is synced
             sync_folder(below)
 
 
@@ -151,7 +151,7 @@ def _write(member: Member, path: Path, left: int, url: str, *, is_kept: bool) ->
 def _find_path(name: str, url: str) -> PurePosixPath:
     """Return the path of a member, relative to the folder.
 
-    Links can't lead outside, because links are rejected.
+    Members with links are rejected elsewhere, so links cannot lead out of the folder.
     """
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
@@ -162,7 +162,7 @@ def _find_path(name: str, url: str) -> PurePosixPath:
 
 @contextmanager
 def _listing(file: Path, url: str) -> Iterator[Iterator[Member]]:
-    """Open an archive by its content, whatever its suffix."""
+    """Open an archive. The content determines the format, not the suffix."""
     try:
         if _begins_as_zip(file):
             with zipfile.ZipFile(file) as packed:
@@ -172,15 +172,15 @@ def _listing(file: Path, url: str) -> Iterator[Iterator[Member]]:
                 yield _list_tar(tape)
     except _DAMAGES as error:
         raise _describe_damage(url, error) from error
-    except (NotImplementedError, RuntimeError) as error:  # encrypted, or a rare compression
+    except (NotImplementedError, RuntimeError) as error:  # encrypted, or a rare compression method
         raise ArchiveError(f"the archive at {url} can't be unpacked: {error}") from error
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         name = Path(str(error.filename)).name
         msg = f"the archive at {url} holds {name!r} as a file and as a folder"
         raise ArchiveError(msg) from error
     except OSError as error:
-        # bzip2's reader reports damage without an errno, and an invalid seek has EINVAL. Errors of
-        # a disk have other numbers.
+        # Raise errors of the disk, which have other error numbers: bzip2's reader reports damage
+        # without an errno, and an invalid seek has EINVAL.
         if error.errno not in {None, errno.EINVAL}:
             raise
         raise _describe_damage(url, error) from error
@@ -192,7 +192,10 @@ def _describe_damage(url: str, error: Exception) -> ArchiveError:
 
 
 def _begins_as_zip(file: Path) -> bool:
-    """Return True if the file begins as a ZIP. A tar file may end with a ZIP member."""
+    """Return True if the file begins with a ZIP signature.
+
+    A search for the ZIP directory at the end is unsafe: a tar file may end with a ZIP member.
+    """
     with file.open("rb") as opened:
         # The second value is the beginning of an empty ZIP.
         return opened.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}
@@ -200,7 +203,7 @@ def _begins_as_zip(file: Path) -> bool:
 
 def _list_zip(packed: zipfile.ZipFile) -> Iterator[Member]:
     for info in packed.infolist():
-        # The upper 16 bits are the Unix mode; archives from Windows have 0 there.
+        # The upper 16 bits are the Unix mode; archives created on Windows have 0 there.
         kind = stat.S_IFMT(info.external_attr >> 16)
         is_plain = kind in {0, stat.S_IFREG, stat.S_IFDIR}
         yield Member(info.filename, info.is_dir(), is_plain, partial(packed.open, info))

@@ -1,6 +1,6 @@
 """Downloads to a local disk: by HTTP, from an object store, or from a folder.
 
-Errors distinguish temporary from permanent failures. The module must not depend on the content.
+The errors distinguish temporary from permanent failures. The module must not depend on the content.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from strandline.storage.errors import naming_volume
 from strandline_api.outcome.exit_codes import ExitCode
 
 MOST_BYTES = 1 << 30
-PAUSES = (1.0, 4.0)  # seconds before the second and third try
-_SECONDS = 60.0  # maximum time without data
+PAUSES = (1.0, 4.0)  # seconds to wait before the second and the third try
+_SECONDS = 60.0  # seconds without data before a connection times out
 _BLOCK = 1 << 20
-# Temporary client errors, which may disappear on a retry.
+# Client errors that may disappear on a retry.
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 class UnreachableError(StrandlineError):
-    """A location can't be reached at the moment."""
+    """Raised if a location is temporarily unreachable."""
 
 
 class NothingThereError(StrandlineError):
-    """A location has no usable file, and a retry would not help."""
+    """Raised if a location has no usable file, so a retry would not help."""
 
     exit_code = ExitCode.BAD_SPEC
 
@@ -43,7 +43,7 @@ def download(url: str, target: Path, sleep: Callable[[float], None]) -> str:
     """Copy a file to `target`, which must not exist. Return the SHA-256 in hexadecimal.
 
     Args:
-        url: `https://`, any other URL that fsspec supports, or a path.
+        url: an `https://` URL, any other URL that fsspec supports, or a path.
 
     Raises:
         UnreachableError: if three tries have failed.
@@ -91,32 +91,34 @@ def _copy(url: str, target: Path) -> str:
 
 
 def _read(url: str) -> Iterator[bytes]:
-    # `_explaining` covers only errors of the source: errors of writing are raised in the consumer.
+    # `_explaining` covers only errors of the source: errors of writing are raised in the caller,
+    # which consumes the blocks.
     with _explaining(url), _open(url) as source:
         while block := source.read(_BLOCK):
             yield block
-        # Python's HTTP client treats a lost connection as the end of the file.
+        # Compare the length, because Python's HTTP client treats a lost connection as the end of
+        # the file.
         if isinstance(source, HTTPResponse) and source.length:
             raise ConnectionError(f"it ended {source.length:,} bytes early")
 
 
 def _open(url: str) -> BinaryIO:
     if url.startswith(("https://", "http://")):
-        # The scheme is checked above. Authors of the URL can run their own code in the pipeline
-        # anyway.
+        # The scheme is checked above. A malicious URL adds no risk: the pipeline's authors can run
+        # their own code anyway.
         return cast("BinaryIO", urllib.request.urlopen(url, timeout=_SECONDS))  # noqa: S310
     return open_url(url)
 
 
 @contextmanager
 def _explaining(url: str) -> Iterator[None]:
-    """Turn all errors of a file system into one of the two errors, naming the URL."""
+    """Turn any error of a file system into one of this module's errors, which names the URL."""
     try:
         yield
     except urllib.error.HTTPError as error:
         is_final = error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code not in _PASSING
         kind = NothingThereError if is_final else UnreachableError
-        error.close()  # the error holds the connection open
+        error.close()  # the error object keeps the connection open
         msg = f"{url}: the server returned {error.code} {error.reason}"
         raise kind(msg) from error
     except FileNotFoundError as error:
@@ -125,7 +127,7 @@ def _explaining(url: str) -> Iterator[None]:
     except CredentialsRefusedError:
         raise
     except (PermissionError, ImportError, ValueError) as error:
-        # Missing permission, missing library of a protocol, or unknown protocol.
+        # Permission is missing, the library of the protocol is missing, or the protocol is unknown.
         raise NothingThereError(f"{url}: {describe_store_error(error)}") from error
     except Exception as error:  # each file system has its own error classes
         msg = f"{url}: can't be reached ({describe_store_error(error)})"

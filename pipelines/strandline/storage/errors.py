@@ -1,4 +1,4 @@
-"""Errors of volumes, explained in one sentence each."""
+"""Errors of volumes. Each message is one sentence."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SENTENCES = {
 
 
 class VolumeError(StrandlineError):
-    """The volume can't be used. The message is one sentence with the path."""
+    """Raised if the volume can't be used. The message is one sentence with the path."""
 
     exit_code = ExitCode.VOLUME_UNUSABLE
 
 
 class HeldError(StrandlineError):
-    """Another process already does the requested work."""
+    """Raised if another process already does the requested work."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 

@@ -1,9 +1,10 @@
 """Fault injection for tests: makes a step fail. Inactive unless the environment names a step.
 
-`STRANDLINE_FAULT=step:action[:nth]` arms it for a process and its children: when `step` is reached
-for the nth time (1 by default), the process is killed (`kill`), or the step raises `enospc` or
-`eio`. `STRANDLINE_FAULT_LOG` names a file that receives a line before the fault fires, so that a
-test can prove that the fault happened, and that it happened once across all processes.
+`STRANDLINE_FAULT=step:action[:nth]` arms a fault for a process and its children: when `step` is
+reached for the nth time (1 by default), the process is killed (`kill`), or the step raises the
+error `enospc` or `eio`. `STRANDLINE_FAULT_LOG` names a file that receives a line before the fault
+fires. With this file, a test can prove that the fault happened, and happened only once across all
+processes.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ _reached: Counter[str] = Counter()
 
 
 def reach(step: str) -> None:
-    """Report that `step` is reached. Return at once unless this step is armed.
+    """Report that `step` is reached. Return immediately unless this step is armed.
 
     Raises:
         OSError: if the armed action is an error.
@@ -97,12 +98,12 @@ def _fire(step: str, armed: str) -> None:
 
 
 def _claim(line: str) -> bool:
-    """Write the log line. Return False if another process has already fired."""
+    """Write the log line. Return False if the fault has already fired in another process."""
     path = os.environ.get("STRANDLINE_FAULT_LOG")
     if path is None:
         return True
     try:
-        # Exclusive creation succeeds in a single process.
+        # With exclusive creation, only one process succeeds.
         log = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
     except FileExistsError:
         return False

@@ -1,8 +1,9 @@
 """Finds the file system of a path, and decides whether a memory-mapped ledger is safe there.
 
-A ledger is a memory map, and processes share a table of readers and a lock in a second map. Both
-need a single kernel, so every file system that several hosts can mount at the same time is
-rejected, even if it keeps files consistent. `docs/reliability.md` shows the table.
+A ledger is a memory-mapped file. Processes share a table of readers and a lock in a second mapping.
+Both mappings require that all processes run on the same kernel. Therefore, every file system that
+several hosts can mount at the same time is rejected, even if the file system keeps files
+consistent. `docs/reliability.md` shows the table.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import NamedTuple
 
 
 class Judgement(NamedTuple):
-    """Whether a ledger may be on a type of file system.
+    """The decision whether a ledger may be on a type of file system.
 
     Attributes:
         name: common name.
-        kinds: types in the kernel's table of mounts. `fuse.` matches all types with this prefix.
+        kinds: type names in the kernel's mount table. `fuse.` matches all types with this prefix.
         is_safe: True if a ledger may be there.
-        reason: why or why not, as the continuation of a sentence.
+        reason: why the type is safe or unsafe, as the continuation of a sentence.
     """
 
     name: str
@@ -132,14 +133,15 @@ UNKNOWN = Judgement(
     is_safe=True,
     reason="`strandline doctor` reports it as untested, and tries locks and a memory map",
 )
-# Other file systems may forward a sync to a server or to a lower disk, or ignore it.
+# Types on which `syncfs` is reliable. Other file systems may forward a sync to a server or to a
+# lower disk, or ignore the sync.
 _SYNCED_WHOLE = frozenset({"ext4", "xfs", "btrfs"})
-_TELLS_OF_ERRORS = (5, 8)  # older kernels do not report errors of `syncfs`
+_TELLS_OF_ERRORS = (5, 8)  # kernel version since which `syncfs` reports errors
 _ESCAPE = re.compile(r"\\([0-7]{3})")  # escaped blanks and backslashes in a mount point
 
 
 def read_mounts() -> str:
-    """Return the kernel's table of mounts as text."""
+    """Return the kernel's mount table as text."""
     return Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")
 
 
@@ -151,14 +153,14 @@ def find_filesystem(path: str, mounts: str) -> str:
         mounts: text in the format of /proc/self/mountinfo.
     """
     best, kind = "", "unknown"
-    for line in mounts.split("\n"):  # mount points may contain other line separators
+    for line in mounts.split("\n"):  # not `splitlines`: a mount point may contain other separators
         head, _, tail = line.partition(" - ")
         fields = head.split(" ")
         if len(fields) < 5 or not tail:  # noqa: PLR2004 - the mount point is the fifth field
             continue
         point = _ESCAPE.sub(lambda found: chr(int(found[1], 8)), fields[4])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
-        # A later mount at the same point covers the earlier mount.
+        # The last mount at a mount point wins, because it hides earlier mounts.
         if inside and len(point) >= len(best):
             best, kind = point, tail.split(" ")[0]
     return kind
@@ -193,7 +195,7 @@ def is_synced_whole(path: Path, mounts: str, kernel: str) -> bool:
 
 
 def judge(kind: str) -> Judgement:
-    """Return the `Judgement` of a type of file system, or `UNKNOWN`."""
+    """Return the `Judgement` for a type of file system, or `UNKNOWN`."""
     for judgement in JUDGEMENTS:
         if kind in judgement.kinds:
             return judgement

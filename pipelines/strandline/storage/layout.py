@@ -15,7 +15,7 @@ from strandline_api.outcome.driver_log import LOGS
 
 # Default volume, used without an option.
 VOLUME = "./strandline-data"
-# Matches `s3:/bucket` as well, because `Path` turns two slashes into a single slash.
+# Also matches `s3:/bucket`, because `Path` turns two slashes into a single slash.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # arguments of renameat2(2)
@@ -26,7 +26,8 @@ def require_folder(volume: str | os.PathLike[str]) -> Path:
     """Return the path of a volume.
 
     Raises:
-        ValueError: if the volume is a URL, which would become a local folder named like `s3:`.
+        ValueError: if the volume is a URL. Otherwise the URL would become a local folder named
+            `s3:`.
     """
     path = Path(volume)
     if _URL.match(str(path)):
@@ -46,42 +47,42 @@ class PipelineFolder:
 
     @classmethod
     def on_volume(cls, volume: Path, namespace: str, name: str) -> PipelineFolder:
-        """Return the folder of pipeline `name` in `namespace`, absolute; it need not exist."""
+        """Return the absolute folder of pipeline `name` in `namespace`. It need not exist."""
         return cls(volume.absolute() / namespace / name)
 
     @property
     def ledger(self) -> Path:
-        """The LMDB environment."""
+        """The folder of the ledger, an LMDB environment."""
         return self.path / "ledger"
 
     @property
     def restoring(self) -> Path:
-        """A copy of a ledger that is about to be restored."""
+        """The folder of a ledger copy that is about to be restored."""
         return self.path / "ledger-restoring"
 
     @property
     def replaced(self) -> Path:
-        """The ledger replaced by the last restored copy."""
+        """The previous ledger, which the last restored copy replaced."""
         return self.path / "ledger-replaced"
 
     @property
     def listed(self) -> Path:
-        """The file with inodes and digests of the last listing."""
+        """The file with the inodes and digests from the last listing."""
         return self.path / "listed-files"
 
     @property
     def output(self) -> Path:
-        """The default folder of outputs."""
+        """The default folder for outputs."""
         return self.path / "output"
 
     @property
     def shards(self) -> Path:
-        """The folder of gathered pieces and merged files."""
+        """The folder of gathered state: pieces and merged files."""
         return self.path / "shards"
 
     @property
     def writers_lock(self) -> Path:
-        """Lock file, held shared by every process that writes outputs on this host."""
+        """Lock file that all processes that write outputs on this host hold shared."""
         return self.path / "writers.lock"
 
     @property
@@ -91,22 +92,22 @@ class PipelineFolder:
 
     @property
     def progress(self) -> Path:
-        """The progress most recently reported by the running driver."""
+        """The file with the latest progress report of the running driver."""
         return self.path / "progress.json"
 
     @property
     def notices(self) -> Path:
-        """Notices of leaving nodes, received by the parent of the running driver."""
+        """The file with notices about leaving nodes, which the driver's parent has received."""
         return self.path / "notices.json"
 
     @property
     def attempts(self) -> Path:
-        """The parent of all attempt folders."""
+        """The folder that contains all attempt folders."""
         return self.path / "attempts"
 
     @property
     def logs(self) -> Path:
-        """The folder of drivers' output, with a file for each attempt."""
+        """The folder of driver logs, with a log for each attempt."""
         return self.path / LOGS
 
     @property
@@ -124,7 +125,7 @@ class PipelineFolder:
         return self.attempts / f"{number:04d}"
 
     def publication(self, attempt: int, number: int) -> Path:
-        """Return the folder of a publication of an attempt."""
+        """Return the folder of a publication."""
         return self.attempt(attempt) / f"p{number:04d}"
 
 
@@ -145,7 +146,7 @@ def is_mounted_readonly(path: Path) -> bool:
 
 
 def check_writable(path: Path, mode: int = os.W_OK) -> None:
-    """Check write permission, without writing.
+    """Check write permission without writing.
 
     Raises:
         OSError: if writing is not permitted. The errno distinguishes read-only volumes from missing
@@ -168,19 +169,19 @@ def make_durable(path: Path) -> None:
     with naming_volume(path):
         below = path.stat().st_dev
         for parent in path.absolute().parents:
-            if parent.stat().st_dev != below:  # a mount point has no new name that could be lost
+            if parent.stat().st_dev != below:  # a mount point is not a new name
                 return
             try:
                 sync_folder(parent)
-            except PermissionError:  # no name can have been created in an unreadable folder
+            except PermissionError:  # an unreadable folder can't contain a name created just now
                 return
 
 
 def sync_filesystem(handle: int) -> None:
-    """Make all data written to a file system durable, names and contents.
+    """Make all data written to a file system durable, both names and contents.
 
     Args:
-        handle: descriptor of any file on it, opened before the writes to sync.
+        handle: descriptor of any file on the file system, opened before the writes to sync.
     """
     if _LIBC.syncfs(handle) != 0:
         number = ctypes.get_errno()
@@ -188,7 +189,7 @@ def sync_filesystem(handle: int) -> None:
 
 
 def sync_folder(path: Path | str) -> None:
-    """Make the names in a folder durable."""
+    """Sync a folder, to make the names of its entries durable."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -199,7 +200,7 @@ def sync_folder(path: Path | str) -> None:
 def replace_folder(path: Path, new: Path, aside: Path) -> bool:
     """Replace a folder with another folder durably, and keep the previous folder.
 
-    If the file system can exchange folders, one of them is always at the path.
+    If the file system can exchange folders, `path` exists at every moment.
 
     Args:
         path: path of the folder to replace; it need not exist.
@@ -218,7 +219,7 @@ def replace_folder(path: Path, new: Path, aside: Path) -> bool:
         had_former = path.exists()
         if not had_former:
             new.rename(path)
-        # After the exchange, the path `new` leads to the previous folder.
+        # After the exchange, the previous folder is at the path `new`.
         elif _exchange(new, path):
             new.rename(aside)
         else:
@@ -229,9 +230,9 @@ def replace_folder(path: Path, new: Path, aside: Path) -> bool:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two folders in one step. Return False if the file system can't."""
+    """Exchange two folders in one step. Return False if the file system does not support this."""
     exchange = getattr(_LIBC, "renameat2", None)
-    if exchange is None:  # an older C library
+    if exchange is None:  # an older C library lacks the function
         return False
     paths = (_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second))
     if exchange(*paths, _RENAME_EXCHANGE) == 0:

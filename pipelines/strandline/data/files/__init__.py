@@ -1,1 +1,1 @@
-"""Files behind a path or URL: finding, listing, opening, and naming."""
+"""Files behind a path or URL: how to find, list, open, and name them."""

@@ -35,7 +35,7 @@ class StorageOptions(BaseModel):
     )
 
     def build_access(self) -> StoreAccess:
-        """Return the options in the form that `storage` expects."""
+        """Return the options in the form that the `storage` package expects."""
         return StoreAccess(
             self.anonymous, self.requester_pays, self.endpoint, dict(self.credentials)
         )
@@ -46,7 +46,7 @@ def list_access(patterns: Iterable[str], options: StorageOptions | None) -> dict
     if options is None:
         return {}
     parsed = [parse_pattern(pattern) for pattern in patterns]
-    # Options concern stores only; a local folder may stand next to a URL.
+    # The options apply only to stores, so skip local folders in the same list.
     return {pattern.base: options.build_access() for pattern in parsed if is_url(pattern.base)}
 
 

@@ -1,7 +1,7 @@
-"""Packing of many small files into a fixed number of sources, by a digest of their keys.
+"""Packs many small files into a fixed number of sources, by a digest of their keys.
 
-Adding or changing one file changes only one bucket. The listing is spooled to a database in a
-temporary folder, so only one bucket is in memory at a time.
+Adding or changing one file changes only one bucket. The listing is stored in a temporary database,
+so only one bucket is in memory at a time.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def find_bucket(key: str, buckets: int) -> int:
 
 def build_file_table(entries: Iterable[ListedFile]) -> pa.Table:
     """Return one row per file: key, path, size (bytes), mtime_ns."""
-    # The first four fields are the columns; the version of a file is part of the version of the
-    # source.
+    # Keep the first four fields, which are the columns. The version of each file is part of the
+    # source's version instead.
     rows = [entry[:4] for entry in entries]
     columns = zip(*rows, strict=True) if rows else ([] for _ in FILE_SCHEMA)
     arrays = [
@@ -56,16 +56,17 @@ def pack_buckets(entries: Iterable[ListedFile], buckets: int) -> Iterator[Source
 
 
 def digest_members(members: Iterable[ListedFile | Source]) -> str:
-    """Return a combined version: a digest of all keys and versions, in the given order."""
+    """Return the version of a bucket: a digest of all keys and versions, in the given order."""
     state = blake2b(digest_size=16)
     for entry in members:
-        # No file name contains NUL, so key and version cannot run together.
+        # Separate key and version with NUL, which no file name contains, so the result is
+        # unambiguous.
         state.update(f"{entry.key}\0{entry.version}\n".encode("utf-8", "surrogatepass"))
     return state.hexdigest()
 
 
 def _fill(spool: sqlite3.Connection, entries: Iterable[ListedFile], buckets: int) -> None:
-    # Without a transaction, SQLite would commit every row separately.
+    # Use one transaction; otherwise SQLite would commit every row separately.
     spool.execute("BEGIN")
     spool.executemany(
         "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)",

@@ -1,6 +1,6 @@
-"""Walk of a folder on a volume that visits only places where a pattern can match.
+"""Walks a folder on a volume, and visits only subfolders where a pattern can match.
 
-The module must not depend on the use of the files.
+The module must not depend on how the files are used.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _entry_of(key: str, path: str, stat: os.stat_result) -> ListedFile:
 
 
 class _FolderWalk:
-    """A walk of one folder that visits only places where the pattern can match."""
+    """A walk of one folder that visits only subfolders where the pattern can match."""
 
     def __init__(
         self,
@@ -78,11 +78,15 @@ class _FolderWalk:
     def walk(
         self, folder: str, below: str, depth: int, above: tuple[tuple[int, int], ...]
     ) -> Iterator[ListedFile]:
-        """Yield the matches in `folder`.
+        """Yield the matches in `folder` and its subfolders.
 
-        To detect loops, `above` has the device and inode of each folder above.
+        Args:
+            below: path of `folder` relative to the pattern's base, with a trailing slash; empty for
+                the base.
+            depth: number of levels below the base.
+            above: device and inode of each parent folder, to detect loops.
         """
-        # Only links can form a loop.
+        # Loops are possible only if links are followed.
         if self._follow:
             try:
                 stat = os.stat(folder)
@@ -105,11 +109,12 @@ class _FolderWalk:
                 yield from self._stat(item, name)
 
     def _leads_on(self, item: os.DirEntry[str], name: str, depth: int) -> bool:
-        """Return True if a link leads to a file or a folder to enter; otherwise report the link."""
+        """Return True if a link leads to a file or to a folder to enter; else report the link."""
         try:
             mode = os.stat(item.path).st_mode
         except OSError:  # a dangling link, a loop, or no permission
-            # The target may have been a file or a folder, and may exist again later.
+            # Report a gap: the target may be a matching file or folder that is missing only for
+            # now.
             if self._pattern.regex.match(name) or self._may_enter(item.name, name, depth):
                 self._pass_over("a link that leads nowhere", name)
             return False
@@ -120,7 +125,7 @@ class _FolderWalk:
         return False
 
     def _pass_over(self, what: str, name: str) -> None:
-        """Count a skipped place that may contain matches, and report it as a gap."""
+        """Count a skipped file or folder that may contain matches, and report it as a gap."""
         key = self._pattern.format_key(name.rstrip("/"))
         if not self._exclusion.holds(key):
             self._report.note_left(f"not looked at: {what}")
@@ -130,7 +135,7 @@ class _FolderWalk:
         pattern = self._pattern
         if pattern.depth is not None and depth >= pattern.depth:
             return False
-        # Below a folder with another name, no path can match.
+        # If the folder's name does not match this level of the pattern, nothing below can match.
         if depth < len(pattern.leading) and not pattern.leading[depth].match(name):
             return False
         if name.startswith(".") and not pattern.matches_hidden:
@@ -149,7 +154,7 @@ class _FolderWalk:
                 yield _entry_of(key, item.path, item.stat())
             else:
                 self._report.note_left("left out: neither a file nor a folder")
-        except FileNotFoundError:  # removed after the folder was read
+        except FileNotFoundError:  # the file was removed after the folder was read
             return
         except PermissionError:
             self._pass_over("a file that may not be looked at", name)
@@ -158,10 +163,10 @@ class _FolderWalk:
         try:
             with os.scandir(folder) as items:
                 yield from items
-        except FileNotFoundError:  # removed or moved after the parent was read
+        except FileNotFoundError:  # the folder was removed or moved after its parent was read
             self._lose(folder, below)
         except PermissionError as error:
-            # If the top folder is unreadable, the listing can't begin at all.
+            # Without the top folder, the listing would be empty, so raise the error.
             if not depth:
                 raise _name_folder(folder, error) from error
             self._pass_over("a folder that can't be read", below)

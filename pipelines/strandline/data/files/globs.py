@@ -1,6 +1,6 @@
-"""Path patterns: the meaning of a glob, its plain folder, and the keys of matches.
+"""Path patterns: parses globs, and derives the folder to walk and the keys of matches.
 
-Pure text: no disk is read here. A pattern may start with a placeholder (`{stdlib}`,
+The functions work on text and read no disk. A pattern may start with a placeholder (`{stdlib}`,
 `{site-packages}`) for a folder that differs between machines; the key of a file keeps the
 placeholder.
 """
@@ -52,16 +52,16 @@ def is_url(path: str) -> bool:
 
 
 def translate_glob(glob: str, *, hidden: bool) -> re.Pattern[str]:
-    """Return the regular expression of a glob, for a complete `/`-separated path.
+    """Return the regular expression for a glob, which matches a complete path separated by `/`.
 
     `*` and `?` match within a name, `**` spans folders, `[…]` is a set of characters. Unless
-    `hidden`, a wildcard at the start of a name does not match a leading dot.
+    `hidden` is True, a wildcard at the start of a name does not match a leading dot.
     """
     segments = glob.split("/")
     parts = [_translate_segment(segment, hidden=hidden) for segment in segments[:-1]]
     last = segments[-1]
     ending = _any_tail(hidden=hidden) if last == "**" else _translate_name(last, hidden=hidden)
-    # File names may contain line breaks, which `.` and `$` treat in a special way.
+    # Use DOTALL and `\Z`, because file names may contain line breaks.
     return re.compile("".join(parts) + ending + r"\Z", re.DOTALL)
 
 
@@ -70,7 +70,8 @@ class PathPattern:
     """A pattern, split before the name with the first wildcard.
 
     Attributes:
-        prefix: the plain part as written, with its last slash. All keys begin with it.
+        prefix: the part without wildcards, as written, up to and including its last slash. All
+            keys begin with the prefix.
         rest: the part with wildcards, or the file name of a pattern without wildcards.
     """
 
@@ -79,7 +80,7 @@ class PathPattern:
 
     @cached_property
     def base(self) -> str:
-        """The folder to walk: absolute and without a trailing slash. A URL stays a URL."""
+        """The folder to walk, as an absolute path or a URL, without a trailing slash."""
         expanded = expand_placeholder(self.prefix)
         if is_url(expanded):
             # A bare protocol such as `memory://` keeps its slashes.
@@ -88,7 +89,7 @@ class PathPattern:
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
-        """Return the regular expression for paths relative to `base`."""
+        """The regular expression for paths relative to `base`."""
         return translate_glob(self.rest, hidden=False)
 
     @cached_property
@@ -98,12 +99,12 @@ class PathPattern:
 
     @cached_property
     def matches_hidden(self) -> bool:
-        """Return True if hidden names may match, because the pattern has a leading dot."""
+        """Return True if the pattern matches hidden names: a name in it has a leading dot."""
         return "/." in f"/{self.rest}"
 
     @cached_property
     def leading(self) -> list[re.Pattern[str]]:
-        """Return the expressions for folder names below `base`, by level, up to a `**`."""
+        """The regular expressions for folder names below `base`, one per level, up to a `**`."""
         folders = self.rest.split("/")[:-1]
         fixed = folders[: folders.index("**")] if "**" in folders else folders
         return [translate_glob(name, hidden=False) for name in fixed]
@@ -121,7 +122,8 @@ class PathPattern:
     def is_marker(self, below: str) -> bool:
         """Return True if a file is a marker beside data, unless the pattern names it explicitly.
 
-        Names of checksums begin with a dot; a checksum counts if the file it belongs to matches.
+        The name of a checksum file begins with a dot. A checksum file is a marker if the file that
+        it belongs to matches.
         """
         folder, _, name = below.rpartition("/")
         if not _MARKERS.fullmatch(name) or name in self.rest:
@@ -130,7 +132,7 @@ class PathPattern:
         return bool(self.regex.match(f"{folder}/{checked}" if folder else checked))
 
     def is_left_folder(self, name: str) -> bool:
-        """Return True if a folder is bookkeeping beside data, unless the pattern names it."""
+        """Return True if a folder is for bookkeeping beside data, unless the pattern names it."""
         return name in _LEFT_FOLDERS and name not in self.rest
 
     def find_below(self, path: str) -> str | None:
@@ -141,7 +143,7 @@ class PathPattern:
 
 
 def parse_pattern(pattern: str) -> PathPattern:
-    """Split a pattern. Without a wildcard, the last name is the rest.
+    """Split a pattern. Without a wildcard, `rest` is the last name of the path.
 
     A pattern with a trailing slash names a folder and matches all files in it.
     """
@@ -172,7 +174,7 @@ class Exclusion:
         return any(regex.match(key) for regex in self._files)
 
     def holds_folder(self, key: str) -> bool:
-        """Return True if a folder is completely excluded, so it need not be read."""
+        """Return True if all files in a folder are excluded, so the folder need not be read."""
         return any(regex.match(key) for regex in self._folders)
 
 
@@ -193,7 +195,8 @@ def _translate_name(name: str, *, hidden: bool) -> str:
 
 
 def _pieces(name: str) -> list[str]:
-    # Splits `a[!]b]*` into `a`, `[!]b]`, and `*`: a bracket at the beginning belongs to the set.
+    # Splits `a[!]b]*` into `a`, `[!]b]`, and `*`: a `]` at the beginning of a set belongs to the
+    # set.
     return re.findall(r"\[!?\]?[^\]]*\]|.", name, re.DOTALL)
 
 
@@ -204,6 +207,6 @@ def _translate_piece(piece: str) -> str:
         return r"[^/]"
     if len(piece) == 1:
         return re.escape(piece)
-    # The standard library translates the set; remove the parts that wrap a complete pattern.
-    # `(?!/)` keeps sets like `[!a]` from matching a slash.
+    # The standard library translates the set; remove its wrapper for a complete pattern. `(?!/)`
+    # keeps sets such as `[!a]` from matching a slash.
     return r"(?!/)" + fnmatch.translate(piece)[len("(?s:") : -len(r")\Z")]

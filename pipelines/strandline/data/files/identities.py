@@ -1,9 +1,9 @@
-"""Detects files with changed bytes but the same size and modification time.
+"""Detects files whose bytes changed while size and modification time stayed the same.
 
-Unpacking an archive again and editing in place leave such files. Inode and change time only raise a
-suspicion: copies, restored volumes, `chmod`, and pods that change groups alter both. A recorded
-digest of the bytes decides: all of a small file, both ends of a large one. The module must not
-depend on how a folder is walked.
+Unpacking an archive again, or editing a file in place, can cause this. A new inode or change time
+only raises a suspicion: copies, restored volumes, `chmod`, and pods that change groups alter both.
+A recorded digest of the bytes decides. The digest covers a small file completely, and both ends of
+a large file. The module must not depend on how a folder is walked.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from strandline.data.files.listed import ListedFile
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.disk.whole_files import write_whole
 
-SAMPLE_BYTES = 64 << 10  # from each end
+SAMPLE_BYTES = 64 << 10  # bytes to read from each end of a file
 _HEADER = b"strandline listed files 1\n"
-_COLUMNS = 4  # key, inode, sample, mark: numbers of 64 bits
+_COLUMNS = 4  # key, inode, sample, mark: 64-bit numbers
 _BYTES = 8
 
 
@@ -30,7 +30,7 @@ class FileIdentities:
     """Inodes and digests of listed files, from the last listing and the current one.
 
     Args:
-        path: file written by the last listing, or None to compare nothing.
+        path: file that the last listing wrote, or None to compare nothing.
         is_kept: True if `save` may replace the file.
         read_sample: returns a digest of a file's bytes; see `digest_sample`.
     """
@@ -45,16 +45,16 @@ class FileIdentities:
         self._path = path
         self._is_kept = is_kept
         self._read_sample = read_sample or digest_sample
-        # Arrays need 32 bytes for a file, a dictionary several times as much.
+        # Use arrays, which need 32 bytes per file. A dictionary would need several times as much.
         self._known = [array("Q") for _ in range(_COLUMNS)]
         self._found = [array("Q") for _ in range(_COLUMNS)]
         self._is_new = False
         if path is not None:
-            with suppress(OSError):  # missing before the first listing
+            with suppress(OSError):  # the file does not exist before the first listing
                 self._load(path.read_bytes())
 
     def revise(self, file: ListedFile) -> ListedFile:
-        """Return a file, with another version if its bytes changed and size and time did not.
+        """Return the file, with a new version if only its bytes changed, but not its size and time.
 
         A file that was not listed before keeps its version, so that ledgers of earlier releases
         remain valid.
@@ -71,7 +71,7 @@ class FileIdentities:
                 sample = self._read_sample(file.path, file.size)
             except OSError:  # the stage that reads the file reports the error
                 return file
-            # Keep the mark; otherwise the next listing would return the first version again.
+            # Keep the mark of the last listing; otherwise the version would switch back.
             mark = 0 if known is None else known[2] if known[1] == sample else sample
         for column, value in zip(self._found, (key, file.inode, sample, mark), strict=True):
             column.append(value)
@@ -95,7 +95,7 @@ class FileIdentities:
     def _load(self, content: bytes) -> None:
         body = content.removeprefix(_HEADER)
         rest = len(body) % (_COLUMNS * _BYTES)
-        if len(body) == len(content) or rest:  # written by another release
+        if len(body) == len(content) or rest:  # another release wrote the file
             return
         length = len(body) // _COLUMNS
         for index, column in enumerate(self._known):
@@ -111,13 +111,13 @@ class FileIdentities:
 
 
 def mix_inode(stat: os.stat_result) -> int:
-    """Return a number, never 0, that changes if a file is replaced or its inode is altered."""
+    """Return a nonzero number that changes if a file is replaced or its inode is altered."""
     # 0 means an unknown inode.
     return _mix(f"{stat.st_ino} {stat.st_ctime_ns}".encode()) or 1
 
 
 def digest_sample(path: str, size: int) -> int:
-    """Return a digest of both ends of a file, which cover a small file completely.
+    """Return a digest of both ends of a file. For a small file, the digest covers all bytes.
 
     Raises:
         OSError: if the file can't be read.
@@ -126,7 +126,7 @@ def digest_sample(path: str, size: int) -> int:
     with open(path, "rb", buffering=0) as file:
         state.update(file.read(SAMPLE_BYTES))
         if size > SAMPLE_BYTES:
-            # The two ends of a file of less than 128 KiB must not overlap.
+            # Prevent an overlap of the two ends in a file of less than 128 KiB.
             file.seek(max(SAMPLE_BYTES, size - SAMPLE_BYTES))
             state.update(file.read(SAMPLE_BYTES))
     # 0 means that the version has no mark.

@@ -1,6 +1,6 @@
 """Results of a walk: files with their versions, and reports about skipped files.
 
-The module must not depend on how a place is walked.
+The module must not depend on how a folder or store is walked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ LEFT_FILE = "left out: a marker or checksum of Spark, Hive or Hadoop"
 
 
 class NoteGap(Protocol):
-    """Receives gaps: places that were not visited."""
+    """Callback for gaps: files and folders that were not visited."""
 
     def __call__(self, why: str, within: str = "") -> None:
         """See `SourceStage.note_gap`."""
@@ -27,7 +27,7 @@ class ListedFile(NamedTuple):
         size: size in bytes.
         mtime_ns: modification time in nanoseconds since 1970, or 0 if the store has none.
         version: changes when the content changes.
-        inode: digest of inode number and ctime, so it changes when the file is replaced or
+        inode: digest of inode number and ctime, which changes when the file is replaced or
             touched; 0 if unknown.
     """
 
@@ -47,7 +47,7 @@ class WalkReport(NamedTuple):
 
 
 def name_left(folder: str) -> str:
-    """Return the counter for a skipped bookkeeping folder."""
+    """Return the name of the counter for a skipped bookkeeping folder."""
     if folder == "_delta_log":
         return "left out: the log of a Delta table; files that it has removed are listed, too"
     return f"left out: a folder {folder}"

@@ -33,7 +33,7 @@ from strandline.storage.filesystems import is_local, read_mounts
 from strandline.storage.outputs.published_files import PublishedFolder, listing_names
 from strandline_api.texts import is_unicode
 
-_NO_MARK = "+"  # end of a version that is only a size
+_NO_MARK = "+"  # end of a version that consists only of a size
 _NO_VERSION = (
     "can't detect versions there: the server sends neither ETag nor time, so only a changed size "
     "counts as a change; set `version: content` to read each file"
@@ -41,14 +41,14 @@ _NO_VERSION = (
 
 
 class VersionFrom(StrEnum):
-    """Basis of a file's version."""
+    """Options for deriving a file's version."""
 
     STAT = "stat"
     CONTENT = "content"
 
 
 class FileListParams(SourceStage.Params):
-    """Parameters of a listing of files."""
+    """Parameters of every stage that lists files."""
 
     paths: tuple[str, ...] = Field(
         min_length=1,
@@ -103,12 +103,12 @@ class FileListParams(SourceStage.Params):
         return list_access(self.paths, self.storage_options)
 
     def list_places(self) -> Iterable[tuple[str, str]]:
-        """Return the patterns."""
+        """Return the patterns, each with the name of its parameter."""
         return [(f"paths[{index}]", path) for index, path in enumerate(self.paths)]
 
 
 class FileSource(SourceStage):
-    """Lists files by patterns.
+    """A source stage that lists files by patterns.
 
     Attributes:
         published: folders of other pipelines, in which only published files are listed.
@@ -121,18 +121,21 @@ class FileSource(SourceStage):
 
     @property
     def packed_under(self) -> str:
-        """Prefix of keys if a source consists of many files; otherwise empty."""
+        """Prefix of keys if each source consists of many files; otherwise empty."""
         return ""
 
     @property
     def may_list_nothing(self) -> bool:
-        """Return True if ledgers determine all files, so an empty listing is valid."""
+        """Return True if all files are outputs of pipelines with ledgers.
+
+        Then the ledgers list the files, and an empty listing is valid.
+        """
         paths = [parse_pattern(path) for _, path in self.params.list_places()]
         folders = [_find_folder(path, self.published) for path in paths]
         return all(folder and folder.has_ledger for folder in folders)
 
     def list_files(self, params: FileListParams) -> Iterator[ListedFile]:
-        """Return every file that matches the patterns; see `list_files`.
+        """Return the files that match the patterns; see the module's `list_files`.
 
         Raises:
             OSError: if a folder is missing or can't be read.
@@ -143,7 +146,7 @@ class FileSource(SourceStage):
         )
 
     def _note_file_gap(self, why: str, within: str = "") -> None:
-        # The path of a skipped file identifies its source only if each source is a single file.
+        # If sources consist of many files, the path of a skipped file does not identify a source.
         self.note_gap(why, "" if self.packed_under else within)
 
 
@@ -153,13 +156,13 @@ def list_files(
     note_gap: NoteGap,
     published: Sequence[PublishedFolder] = (),
 ) -> Iterator[ListedFile]:
-    """Return every file that matches the patterns, each once, in unspecified order.
+    """Return the files that match the patterns, without duplicates, in unspecified order.
 
     Args:
         params: patterns and limits.
-        count: called with a counter's name for each skipped file, for each place that was not
-            visited, and for each pattern without a match.
-        note_gap: called with a reason and the prefix of keys in a place that was not visited.
+        count: called with a counter's name for each skipped file, for each file or folder that was
+            not visited, and for each pattern without a match.
+        note_gap: called with a reason and the common key prefix of the files that were not visited.
         published: folders of other pipelines, in which only published files are listed.
 
     Raises:
@@ -168,8 +171,8 @@ def list_files(
     entries = _list_all(params, count, note_gap, published)
     if params.limit is None:
         return entries
-    # Digests choose the same sample on every machine, in any order of the listing. The heap holds
-    # only as many files as the sample.
+    # Choose the sample by digest, which gives the same sample on every machine, in any listing
+    # order. The heap holds only as many files as the sample.
     return iter(heapq.nsmallest(params.limit, entries, key=lambda entry: _digest(entry.key)))
 
 
@@ -192,22 +195,22 @@ def _list_all(
         else:
             report = WalkReport(count, note_gap)
             walk = walk_folder(pattern, exclusion, report, follow=params.follow_symlinks)
-            # Drop inodes of remote files: reading each new file from a server would slow the
-            # listing down.
+            # Drop the inodes of remote files, because a new inode causes a read of the file, which
+            # is slow on a server.
             if not is_local(Path(pattern.base), mounts := mounts or read_mounts()):
                 walk = (entry._replace(inode=0) for entry in walk)
         folder = _find_folder(pattern, published)
         is_ruled = folder is not None and folder.has_ledger
         if folder is not None and is_ruled:
             walk = _walk_published(folder, pattern, exclusion, walk, (count, note_gap))
-        found = is_ruled  # a ledger without outputs leaves no gap
+        found = is_ruled  # a pipeline with a ledger may have no outputs yet
         for entry in walk:
             found = True
             # Patterns may overlap. The first matching pattern determines the key of a file.
             if not _is_covered(entry.path, patterns[:index], exclusion):
                 yield from _admit(entry, params, count)
         if not found:
-            # An empty folder may be a mount point without a mount.
+            # Report a gap: an empty folder may be a mount point whose volume is not mounted.
             count(f"no file matches {params.paths[index]}")
             note_gap(f"no file matches {params.paths[index]}")
 
@@ -249,10 +252,10 @@ def _walk_published(
             )
             yield from walk
             return
-        for key in names.partial:  # the next attempt of that pipeline rewrites it
+        for key in names.partial:  # the next attempt of that pipeline rewrites the file
             count(what := f"left out: holds rows that {whose} has no more")
             note_gap(f"{what}: {key!r}", key)
-        with suppress(FileNotFoundError):  # without outputs, the folder may be missing
+        with suppress(FileNotFoundError):  # without outputs, the pipeline may have no folder
             for entry in filter(lambda entry: entry.key not in names.partial, walk):
                 if names.take(entry.key, start + entry.key.removeprefix(pattern.prefix)):
                     yield entry

@@ -1,6 +1,6 @@
-"""Opens files from any place, with any compression, as binary streams.
+"""Opens files behind paths and URLs as binary streams, and decompresses them.
 
-The module works with paths and URLs, and must not depend on the content of files.
+The module must not depend on the content of files.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from pydantic import Field
 from strandline.data.files.globs import is_url
 from strandline.storage.access.stores import open_url
 
-# Errors of reading or decompressing a file.
+# Errors that are raised while a file is read or decompressed.
 READ_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
-# Sizes are in bytes.
+# Numbers of bytes to read ahead.
 PART_AHEAD = 64 << 10  # for random access
 RANGE_AHEAD = 8 << 20  # for sequential reads that stop before the end of the file
 _CHUNK = 1 << 20
 _CODECS = {".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 PACKED = (".gz", *_CODECS)
 _ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
-# The message of zstd for a window above the limit.
+# Message of zstd if the window exceeds the limit.
 _TOO_WIDE = "Frame requires too much memory"
-LEAST_WINDOW = 27  # accepted by zstd and Arrow by default
+LEAST_WINDOW = 27  # zstd and Arrow accept this window by default
 ZstdWindow = Annotated[
     int,
     Field(
@@ -47,14 +47,14 @@ ZstdWindow = Annotated[
 
 
 class UnreadableFileError(Exception):
-    """A file can't be read or parsed; the message names it."""
+    """Raised if a file can't be read or parsed. The message names the file."""
 
 
 class BadInput(StrEnum):
-    """Treatment of files, or parts of files, that can't be read or parsed.
+    """Options for files, or parts of files, that can't be read or parsed.
 
-    Independent of a stage's own `onError`, which applies to rows with any error, and supports dead
-    letters.
+    The setting is independent of a stage's own `onError`, which applies to rows with any error, and
+    supports dead letters.
     """
 
     FAIL = "fail"
@@ -62,7 +62,7 @@ class BadInput(StrEnum):
 
 
 class _WideZstd(io.RawIOBase):
-    """Decompressed bytes of a zstd file with a larger window than Arrow accepts."""
+    """Decompresses a zstd file whose window is larger than Arrow accepts."""
 
     def __init__(self, file: BinaryIO, window: int) -> None:
         super().__init__()
@@ -84,15 +84,15 @@ class _WideZstd(io.RawIOBase):
 
 
 class ChangedListError(Exception):
-    """A list has changed since the run was planned; the message names it."""
+    """Raised if a list file has changed since the run was planned. The message names the file."""
 
 
 def open_binary(path: str, *, ahead: int | None = None) -> BinaryIO:
     """Open a local path or an fsspec URL for reading.
 
     Args:
-        ahead: bytes that a store may read ahead, or None for reading to the end with the default of
-            the store's library.
+        ahead: bytes that a store may read ahead. None means the default of the store's library,
+            which suits reads to the end.
 
     Raises:
         OSError: if the file can't be opened.
@@ -116,7 +116,7 @@ def digest_content(path: str) -> str:
 
 
 def digest_input(path: str) -> str:
-    """Return the digest of a file named by a parameter; see `digest_content`.
+    """Return the digest of a file that a parameter names; see `digest_content`.
 
     Raises:
         ValueError: if the file can't be read; the message names the file and the reason.

@@ -1,6 +1,6 @@
-"""Walk of a store, or lookup of one file in a store, through fsspec.
+"""Walks a store, or looks up one file in a store, through fsspec.
 
-The module must not depend on the use of the files.
+The module must not depend on how the files are used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from strandline.data.files.listed import LEFT_FILE, ListedFile, name_left
 from strandline.storage.access.refusals import StoreRefusesError, explain_store_error, is_refusal
 from strandline.storage.access.stores import open_store
 
-# Names that libraries of stores use for the version of an object, the most exact first.
+# Names that store libraries use for the version of an object, the most precise first.
 _MARKS = (
     *(
         "ETag",
@@ -26,7 +26,7 @@ _MARKS = (
         "updated",
         "created",
     ),
-    *("Content-MD5", "Digest", "Last-Modified"),  # marks of web servers that send no ETag
+    *("Content-MD5", "Digest", "Last-Modified"),  # for web servers that send no ETag
 )
 
 
@@ -39,7 +39,7 @@ def walk_url(
         count: called with a counter's name for each skipped file or folder.
 
     Raises:
-        OSError: if the place does not exist, or the store refuses access.
+        OSError: if the location does not exist, or the store refuses access.
     """
     # Links need no handling: stores behind URLs resolve links themselves.
     try:
@@ -63,10 +63,12 @@ def _walk_url_folder(
 ) -> Iterator[ListedFile]:
     files, root = open_store(pattern.base)
     start = root.rstrip("/") + "/"
-    # By default, fsspec ignores errors, and the files of an unreadable folder would seem removed.
+    # Raise errors, which fsspec ignores by default: otherwise the files of an unreadable folder
+    # would seem removed.
     for folder, folders, names in files.walk(root, detail=True, on_error="raise"):
         below = (folder.rstrip("/") + "/").removeprefix(start)
-        # Copy the names: the loop deletes folders, which `walk` then does not enter.
+        # Copy the names, because the loop deletes from `folders` the names that `walk` must not
+        # enter.
         for name in list(folders):
             if exclusion.holds_folder(pattern.format_key(below + name)):
                 del folders[name]
@@ -78,9 +80,10 @@ def _walk_url_folder(
             key = pattern.format_key(below + name)
             if pattern.is_marker(below + name):
                 count(LEFT_FILE)
-            # The marker object of a folder, like `s3://bucket/data/`, has an empty name.
+            # Skip the marker object of a folder, such as `s3://bucket/data/`, which has an empty
+            # name.
             elif name and pattern.regex.match(below + name) and not exclusion.holds(key):
-                # Keep the URL as the pattern spells it: some libraries drop the account or the
+                # Keep the URL as written in the pattern: some libraries drop the account or the
                 # protocol.
                 yield _entry_of_url(key, f"{pattern.base.rstrip('/')}/{below}{name}", info)
 

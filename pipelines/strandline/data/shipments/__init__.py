@@ -1,1 +1,1 @@
-"""Shipments: data sets that are pushed as a whole, with their files, bytes, and refusals."""
+"""Shipments: data sets that are pushed as a whole, with their files, and errors of pushes."""

@@ -1,4 +1,4 @@
-"""Content of pushed files, compared with the ledger's digests while reading."""
+"""Reads the content of files to push, and compares it with the ledger's digests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline.data.shipments.shipment import ShippedFile, UnfitForPushError
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.hashing import DIGEST_BYTES
 
-# Bytes of a single read.
+# Number of bytes per read.
 _BLOCK = 1 << 20
 
 
@@ -60,7 +60,7 @@ class Contents:
 
     @contextmanager
     def fetched(self, file: ShippedFile) -> Iterator[Path]:
-        """Yield the path of a verified local file, or of a temporary copy."""
+        """Yield the path of a verified local file, or the path of a temporary copy."""
         path = self.find_path(file)
         if path is not None:
             self.check(file)

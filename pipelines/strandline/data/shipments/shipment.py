@@ -1,6 +1,6 @@
-"""Data sets that are pushed as a whole: files by name and digest, run, and owner. Pure.
+"""Data sets that are pushed as a whole: files with names and digests, run, and owner.
 
-The module must not depend on targets.
+The code is pure. The module must not depend on targets.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ REVISION, PIPELINE, LEDGER = "strandline.revision", "strandline.pipeline", "stra
 
 
 class ShippedFile(NamedTuple):
-    """A file that counts.
+    """An output file that counts.
 
     Attributes:
         name: path relative to the root of the outputs, with `/` as separator.
         size: size in bytes.
         digest: blake2b-128 digest of the bytes.
-        rows: number of rows that count. Of companion files, the first has all rows.
+        rows: number of rows that count. A companion file has 0 rows, because the main file already
+            counts the rows.
     """
 
     name: str
@@ -41,11 +42,11 @@ class ShippedFile(NamedTuple):
 
 
 class Author(NamedTuple):
-    """The ledger that pushes.
+    """The ledger that pushes a data set.
 
     Attributes:
         pipeline: namespace and name.
-        ledger: id of the ledger; empty if it has no id yet.
+        ledger: id of the ledger; empty if the ledger has no id yet.
         takes_over: True if pushes of another ledger of the pipeline may be replaced.
     """
 
@@ -56,7 +57,7 @@ class Author(NamedTuple):
 
 @dataclass(frozen=True)
 class Shipment:
-    """A data set made by a complete run.
+    """A data set that a complete run has produced.
 
     Attributes:
         pipeline: namespace and name.
@@ -66,7 +67,7 @@ class Shipment:
         attempt: number of the last attempt.
         files: files, sorted by name.
         card: README of the data set.
-        index: entry point for readers of the files' format, or None if they need none.
+        index: index file for readers of the files' format, or None if the format has no index.
         takes_over: see `Author`.
     """
 
@@ -87,7 +88,7 @@ class Shipment:
 
     @cached_property
     def revision(self) -> str:
-        """A digest of the fingerprint and all files. Equal data sets have equal digests."""
+        """Digest of the fingerprint and all files. Equal data sets have equal digests."""
         facts = [self.fingerprint, [[*each[:2], each.digest.hex()] for each in self.files]]
         text = json.dumps(facts, separators=(",", ":"))
         return blake2b(text.encode(), digest_size=REVISION_BYTES).hexdigest()
@@ -121,7 +122,7 @@ class Shipment:
         }
 
     def render_manifest(self) -> bytes:
-        """Render the manifest, which proves a copy by each file's size and digest."""
+        """Render the manifest, whose sizes and digests prove that a copy is complete."""
         facts: dict[str, Any] = {
             "format": FORMAT,
             "revision": self.revision,
@@ -146,7 +147,7 @@ def list_names(manifest: bytes) -> set[str]:
 
 
 def read_properties(manifest: bytes) -> dict[str, object] | None:
-    """Return the pipeline and ledger of a manifest as properties, or None if it is invalid."""
+    """Return the pipeline and ledger of a manifest, or None if the manifest is invalid."""
     facts = _read(manifest)
     if "pipeline" not in facts:
         return None
@@ -168,13 +169,13 @@ def _read(manifest: bytes) -> dict[str, Any]:
 
 
 class PushResult(NamedTuple):
-    """Result of a push.
+    """The result of a push.
 
     Attributes:
         target: location of the data set, for messages.
         revision: revision of the data set.
-        is_new: True if the revision was not there before.
-        files: number of files copied or uploaded by this push.
+        is_new: True if the target did not have the revision before.
+        files: number of files that this push copied or uploaded.
     """
 
     target: str
@@ -183,11 +184,11 @@ class PushResult(NamedTuple):
     files: int
 
     def describe(self) -> str:
-        """Return a clause that names revision and target."""
+        """Return a clause that names the revision and the target."""
         return f"revision {self.revision} is at {self.target}"
 
 
-_SHORT = 12  # characters of an id in messages
+_SHORT = 12  # number of id characters in messages
 
 
 def require_ours(
@@ -210,7 +211,7 @@ def require_ours(
             f"{target}: {whose} has written this {what}, and a push replaces all of its rows; name "
             f"another {what}"
         )
-    # Earlier releases recorded the ledger too. Ledgers that made nothing have an empty id.
+    # Earlier releases recorded the ledger too. The id is empty if the ledger has no outputs.
     if author.takes_over or not ledger or ledger == author.ledger:
         return
     raise TargetRefusedError(
@@ -221,24 +222,24 @@ def require_ours(
 
 
 class UnfitForPushError(StrandlineError):
-    """The folder to push is not the complete output of a run."""
+    """Raised if the folder to push is not the complete output of a run."""
 
     exit_code = ExitCode.LEDGER_MISMATCH
 
 
 class RequirementsError(StrandlineError):
-    """The last run did not meet what the pipeline requires before publishing."""
+    """Raised if the last run did not meet the pipeline's requirements for publishing."""
 
     exit_code = ExitCode.REQUIREMENTS_NOT_MET
 
 
 class BadTargetError(StrandlineError):
-    """The name of the target has an invalid form."""
+    """Raised if the name of the target has an invalid form."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 class TargetRefusedError(StrandlineError):
-    """The target does not accept the data set."""
+    """Raised if the target does not accept the data set."""
 
     exit_code = ExitCode.VOLUME_UNUSABLE

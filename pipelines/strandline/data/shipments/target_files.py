@@ -34,7 +34,7 @@ def open_target(location: str) -> TargetFiles:
 
 
 class _LocalTarget:
-    """Files in a folder, complete or absent, and durable."""
+    """A target folder whose files are complete or absent, and durable."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -61,7 +61,7 @@ class _LocalTarget:
 
 
 class _RemoteTarget:
-    """Files under a URL. A put is complete or absent."""
+    """A target URL. A put either completes, or leaves no file."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -88,7 +88,7 @@ class _RemoteTarget:
     def put(self, name: str, blocks: Iterable[bytes]) -> None:
         folder, _, base = name.rpartition("/")
         location = f"{self._url}/{folder}" if folder else self._url
-        # Read all blocks before the upload: an error in the middle must not leave a truncated
+        # Read all blocks before the upload, so that an error while reading can't leave a truncated
         # object.
         with tempfile.NamedTemporaryFile(prefix="strandline-push-") as file:
             with naming_volume(file.name):
@@ -98,5 +98,5 @@ class _RemoteTarget:
 
     def _open(self) -> tuple[Any, str]:
         filesystem, root = open_store(self._url)
-        # fsspec would answer from cached listings, without the files of another writer.
+        # Refresh: cached listings of fsspec would miss the files of another writer.
         return refresh(filesystem), root.rstrip("/")

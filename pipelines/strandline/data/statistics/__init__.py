@@ -1,7 +1,7 @@
 """Mergeable summaries: summaries of parts combine into a summary of the whole.
 
-Pure: the inputs are numbers and strings, the outputs are numbers. A summary is a value; `+` joins
-two summaries, in any order and grouping, and the empty summary is neutral. The package must not
-depend on stages, tables, files, or the storage of summaries. Every summary can be dumped to plain
-lists and parsed from them.
+The code is pure: it turns numbers and strings into numbers. A summary is a value; `+` joins two
+summaries, in any order and grouping, and the empty summary is neutral. The package must not depend
+on stages, tables, files, or the storage of summaries. Every summary can be dumped to plain lists
+and parsed from them.
 """

@@ -1,4 +1,4 @@
-"""Summary of a table's field: number of rows, number of nulls, and distribution of values.
+"""Summarizes a field of a table: number of rows, number of nulls, and distribution of values.
 
 Numbers are measured by value, texts by length in characters.
 """
@@ -17,11 +17,11 @@ from strandline.data.statistics.sketches import Distinct, Quantiles
 
 
 class FieldKind(StrEnum):
-    """Kind of values in a field."""
+    """The kind of values in a field."""
 
     NUMBER = "number"
     TEXT = "text"
-    EMPTY = "empty"  # no row has a value that reveals a type
+    EMPTY = "empty"  # no row has a value from which the kind could be derived
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class FieldSummary:
         rows: number of all rows, including empty rows.
         nulls: number of rows without a value.
         not_finite: number of infinities and NaNs, which all other parts of the summary ignore.
-        distinct: sketch of the values themselves, even for texts.
+        distinct: sketch of the distinct values; for texts, of the texts instead of their lengths.
     """
 
     rows: int
@@ -47,9 +47,9 @@ class FieldSummary:
     def from_values(
         cls, values: Sequence[float | str | None], bins: Bins = GROWING
     ) -> FieldSummary:
-        """Return the summary of values, which are all numbers or None, or all texts or None."""
+        """Return the summary of values: either numbers and None, or texts and None."""
         given = [value for value in values if value is not None]
-        # Infinity would spoil sums and bins, so count infinite values separately.
+        # Count infinite values and NaNs separately, because they would make sums and bins useless.
         finite = [value for value in given if isinstance(value, str) or math.isfinite(value)]
         measures = [len(value) if isinstance(value, str) else value for value in finite]
         return cls(
@@ -74,7 +74,7 @@ class FieldSummary:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return the numbers to display as JSON, without the histogram."""
+        """Return the numbers to show as JSON, without the histogram."""
         return {
             "rows": self.rows,
             "nulls": self.nulls,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 
 class GrowingBins(NamedTuple):
-    """Bins whose width grows with the number: a fixed count per doubling, and a bin for zero.
+    """Bins whose width grows with the number, plus a bin for zero.
 
     Attributes:
         per_doubling: number of bins between a number and twice that number.
@@ -30,8 +30,8 @@ class GrowingBins(NamedTuple):
         if not number:
             return 0
         part, exponent = math.frexp(abs(number))
-        # `part` is at least 0.5 and less than 1, so the expression in parentheses runs from 0 to 1
-        # within a doubling.
+        # `part` is in [0.5, 1), so `2 * part - 1` is in [0, 1): the position between two powers of
+        # two.
         step = int((2 * part - 1) * self.per_doubling)
         at = (exponent + _SHIFT) * self.per_doubling + step
         return int(math.copysign(at, number))
@@ -56,7 +56,7 @@ class EvenBins(NamedTuple):
 
     Attributes:
         low, high: lower bound of the first bin and upper bound of the last bin.
-        number: number of bins.
+        number: number of bins between `low` and `high`.
     """
 
     low: float
@@ -70,7 +70,8 @@ class EvenBins(NamedTuple):
         if number >= self.high:
             return self.number
         at = int((number - self.low) / (self.high - self.low) * self.number)
-        # The division may round across an edge; correct the result to agree with `bound`.
+        # Correct a rounding error of the division at an edge, so that the result agrees with
+        # `bound`.
         at += (number >= self._edge(at + 1)) - (number < self._edge(at))
         return min(at, self.number - 1)
 
@@ -89,13 +90,16 @@ class EvenBins(NamedTuple):
 
 Bins = GrowingBins | EvenBins
 GROWING = GrowingBins()
-# `frexp` returns the exponent -1073 for the smallest float; bins of numbers begin at 1.
+# `frexp` returns the exponent -1073 for the smallest float, so the shift makes exponents positive.
 _SHIFT = 1075
 _WIDEST_GAP = 64
 
 
 class BinCount(NamedTuple):
-    """A bin from `low` to `high`. It includes the end nearer to zero; even bins include `low`."""
+    """A bin from `low` to `high`.
+
+    For growing bins, the end nearer to zero belongs to the bin; for even bins, `low` does.
+    """
 
     low: float
     high: float
@@ -104,7 +108,7 @@ class BinCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Number of values in each bin. Empty bins are not stored."""
+    """Counts of values by bin. Empty bins are not stored."""
 
     bins: Bins = GROWING
     counts: Counter[int] = field(default_factory=Counter)
@@ -121,7 +125,7 @@ class Histogram:
         return Histogram(self.bins, self.counts + other.counts)
 
     def list_bins(self) -> list[BinCount]:
-        """Return the bins in ascending order, with empty bins in narrow gaps only."""
+        """Return the bins in ascending order. Empty bins are included only in narrow gaps."""
         filled = sorted(self.counts)
         shown = dict.fromkeys(filled)
         for at, after in pairwise(filled):

@@ -1,7 +1,7 @@
 """Count, mean, variance, and range of numbers.
 
-Sums are exact fractions instead of floats, so that joining is associative to the last bit, and a
-killed and resumed run has the same moments as an uninterrupted run.
+Sums are exact fractions instead of floats. Therefore, addition is associative to the last bit, and
+a killed and resumed run has the same moments as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Moments:
     """Moments of finite numbers.
 
     Attributes:
-        count: number of numbers.
+        count: how many numbers were added.
         total, squares: exact sums of the numbers and of their squares.
         least, greatest: minimum and maximum, or None without numbers.
     """
@@ -66,19 +66,19 @@ class Moments:
 
     @property
     def variance(self) -> float | None:
-        """The mean squared distance from the mean; None as for `mean`."""
+        """The mean squared distance from the mean, or None if `mean` is None."""
         if not self.count:
             return None
         return _round((self.squares - self.total**2 / self.count) / self.count)
 
     @property
     def deviation(self) -> float | None:
-        """The square root of the variance; None as for `mean`."""
+        """The square root of the variance, or None if `mean` is None."""
         variance = self.variance
         return None if variance is None else math.sqrt(variance)
 
     def describe(self) -> dict[str, float | None]:
-        """Return the numbers to display."""
+        """Return the numbers to show."""
         return {
             "min": self.least,
             "max": self.greatest,
@@ -98,7 +98,7 @@ class Moments:
 
 
 def _plain(number: float) -> float:
-    return float(number) + 0.0  # turn negative zero into zero
+    return float(number) + 0.0  # adding zero turns negative zero into zero
 
 
 def _round(number: Fraction) -> float | None:

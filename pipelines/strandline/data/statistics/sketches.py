@@ -1,6 +1,6 @@
-"""Sketches: approximate answers about many values, in little memory, with a known error bound.
+"""Sketches: approximate summaries of many values, in little memory, with a known error bound.
 
-The sketches come from the library datasketches, which is loaded on first use.
+The library datasketches computes the sketches. It is loaded on first use.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 RANKS = {"p01": 0.01, "p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
 
 _CENTROIDS = 200
-# The standard error is about 0.69 / sqrt(2**11), which is 1.5 %.
+# Results in a standard error of about 0.69 / sqrt(2**11), which is 1.5 %.
 _LOG_ROWS = 11
-# Greater whole numbers do not fit into the library's 64-bit integers.
+# Whole numbers from this limit on do not fit into the library's 64-bit integers.
 _INTEGERS = 2.0**63
-# The sketch sums numbers, so larger numbers would result in infinity.
+# Larger numbers are clipped, because the sketch sums numbers, and the sum would become infinite.
 _GREATEST = 1e290
 
 
 class Quantiles:
-    """Quantiles of numbers, by a t-digest of at most 5 kB.
+    """Quantiles of numbers, from a t-digest of at most 5 kB.
 
-    Exact for up to 100 numbers; for more, the rank error is less than 2 percentage points. Numbers
-    are clipped to the range from -1e290 to 1e290. Joining the same parts in the same order results
-    in the same bytes.
+    The quantiles are exact for up to 100 numbers; for more, the rank error is less than 2
+    percentage points. Numbers are clipped to the range from -1e290 to 1e290. Joining the same parts
+    in the same order results in the same bytes.
     """
 
     def __init__(self, sketch: Any = None) -> None:  # noqa: ANN401 - the library has no types
@@ -54,7 +54,7 @@ class Quantiles:
         return int(self._sketch.get_total_weight())
 
     def describe(self) -> dict[str, float | None]:
-        """Return the quantiles at `RANKS`. All are None without numbers."""
+        """Return the quantiles at `RANKS`. All quantiles are None without numbers."""
         if not self.count:
             return dict.fromkeys(RANKS)
         return {name: float(self._sketch.get_quantile(rank)) for name, rank in RANKS.items()}
@@ -70,7 +70,7 @@ class Quantiles:
 
 
 class Distinct:
-    """Number of distinct values, by a CPC sketch of at most 2 kB.
+    """Number of distinct values, from a CPC sketch of at most 2 kB.
 
     The standard error is 1.5 %. Order and grouping have no effect: equal sets of values result in
     equal bytes.
@@ -81,11 +81,11 @@ class Distinct:
 
     @classmethod
     def from_values(cls, values: Iterable[str | float]) -> Distinct:
-        """Return the sketch of values. 1 and 1.0 are the same value."""
+        """Return the sketch of values. 1 and 1.0 count as the same value."""
         sketch = _load().cpc_sketch(_LOG_ROWS)
         for value in values:
             is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _INTEGERS
-            # The library ignores the empty string; NaN can stand for it, because no value is NaN.
+            # Replace the empty string, which the library ignores, with NaN, which is never a value.
             sketch.update(math.nan if value == "" else int(value) if is_whole else value)
         return _join(sketch)
 
@@ -107,7 +107,7 @@ class Distinct:
 
 
 def _join(*sketches: Any) -> Distinct:  # noqa: ANN401 - the library has no types
-    # Even for a single sketch: without a union, estimates depend on the order of values.
+    # Use a union even for a single sketch: otherwise estimates depend on the order of values.
     union = _load().cpc_union(_LOG_ROWS)
     for sketch in sketches:
         union.update(sketch)

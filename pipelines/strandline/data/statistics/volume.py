@@ -15,7 +15,7 @@ class TextVolume:
     """Volume of documents.
 
     Attributes:
-        characters, tokens: moments of the number per document.
+        characters, tokens: moments of the character and token counts per document.
         histogram: histogram of tokens per document.
     """
 
@@ -25,7 +25,7 @@ class TextVolume:
 
     @classmethod
     def from_counts(cls, characters: Sequence[int], tokens: Sequence[int]) -> TextVolume:
-        """Return the volume of documents, given the numbers of characters and tokens."""
+        """Return the volume of documents, given their character and token counts."""
         return cls(
             Moments.from_numbers(characters),
             Moments.from_numbers(tokens),
@@ -40,7 +40,7 @@ class TextVolume:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return the numbers to display as JSON, without the histogram."""
+        """Return the numbers to show as JSON, without the histogram."""
         spread = {f"tokens_{name}": value for name, value in self.tokens.describe().items()}
         return {
             "documents": self.tokens.count,

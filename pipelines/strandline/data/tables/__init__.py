@@ -1,1 +1,1 @@
-"""Rows and columns as used by all stages: schemas, rules for rows, and summaries."""
+"""Rows and columns as all stages use them: schemas, rules for rows, and summaries."""

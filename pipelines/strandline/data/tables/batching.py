@@ -1,4 +1,4 @@
-"""Batches of rows, limited in number and in bytes.
+"""Cuts rows into batches that are limited in rows and in bytes.
 
 The module uses only sizes, and must not depend on the type of rows.
 """
@@ -18,7 +18,7 @@ def cut_batches(
 
     Args:
         measure: returns the size of a row in bytes.
-        most_bytes: size at which a list is full. The last row may exceed it.
+        most_bytes: size at which a list is full. The last row of a list may exceed the size.
     """
     batch: list[Row] = []
     size = 0

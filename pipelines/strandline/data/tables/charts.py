@@ -18,7 +18,10 @@ _WHOLE = 1e15
 
 
 def draw_histogram(title: str, bins: Sequence[Mapping[str, Any]]) -> str:
-    """Return a histogram with vertical bars. Bins have `low`, `high`, and `count`; None is open."""
+    """Return a histogram with vertical bars.
+
+    Each bin has `low`, `high`, and `count`. A bound of None is an open end.
+    """
     shown = _join_neighbours(bins)
     highest = max((each["count"] for each in shown), default=0) or 1
     width = _WIDTH / max(len(shown), 1)
@@ -26,7 +29,7 @@ def draw_histogram(title: str, bins: Sequence[Mapping[str, Any]]) -> str:
         _draw_bar(
             f"{_format_range(each)}: {each['count']:,}",
             (at * width, _HEIGHT * (1 - each["count"] / highest)),
-            # A gap of a pixel separates bars, unless bars are as narrow as a pixel.
+            # Separate bars by one pixel, unless the bars are only a pixel wide.
             (max(width - 1, 1), _HEIGHT * each["count"] / highest),
         )
         for at, each in enumerate(shown)
@@ -57,14 +60,14 @@ def draw_bars(title: str, numbers: Mapping[str, int]) -> str:
 
 
 def format_number(number: float | None) -> str:
-    """Format a number for readers. None is an open end."""
+    """Format a number for readers. None represents an open end."""
     if number is None:
         return "…"
     return f"{number:,.0f}" if number == int(number) and abs(number) < _WHOLE else f"{number:.4g}"
 
 
 def _join_neighbours(bins: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    # Round up, so that the number of bars stays within the limit; `or 1` serves an empty list.
+    # Round up, so that the number of bars stays within the limit. For an empty list, use 1.
     step = -(-len(bins) // _MOST_BARS) or 1
     groups = [bins[at : at + step] for at in range(0, len(bins), step)]
     return [

@@ -14,7 +14,7 @@ from strandline.plan.task import Task
 
 
 class MissingColumnError(ValueError):
-    """The input lacks a column that a stage needs."""
+    """Raised if the input lacks a column that a stage needs."""
 
 
 def check_names(schema: pa.Schema) -> None:
@@ -106,7 +106,7 @@ def list_texts(table: pa.Table, name: str) -> list[str]:
 
 
 def holds_text(kind: pa.DataType) -> bool:
-    """Return True for all Arrow types of text, including dictionaries of text."""
+    """Return True for all Arrow text types, including dictionaries of text."""
     if pa.types.is_dictionary(kind):
         return holds_text(kind.value_type)
     return bool(
@@ -115,7 +115,7 @@ def holds_text(kind: pa.DataType) -> bool:
 
 
 def holds_bytes(kind: pa.DataType) -> bool:
-    """Return True for binary types, even inside of lists and structs."""
+    """Return True for binary types, even inside lists and structs."""
     if pa.types.is_nested(kind):
         return any(holds_bytes(kind.field(at).type) for at in range(kind.num_fields))
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
@@ -141,7 +141,7 @@ def map_strings(table: pa.Table, name: str, change: Callable[[str], str]) -> pa.
     """
     column = find_column(table, name).combine_chunks()
     kind = column.type
-    # In both cases, `value and` keeps nulls.
+    # Both branches use `value and`, which keeps nulls.
     if pa.types.is_list(kind):
         changed = [value and [change(item) for item in value] for value in column.to_pylist()]
     else:

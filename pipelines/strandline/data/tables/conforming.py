@@ -1,6 +1,6 @@
-"""Conversion of tables to a schema: order and types of columns; missing columns become null.
+"""Converts tables to a schema: order and types of columns. Missing columns become null.
 
-The module must not depend on files, or on the treatment of rows that do not fit.
+The module must not depend on files, or on what happens to rows that do not fit.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from strandline.data.tables.schemas import NOT_THERE, find_misfit, format_type
 
 
 class SchemaMisfitError(ValueError):
-    """A column does not fit a schema; the message explains why.
+    """Raised if a column does not fit a schema. The message explains why.
 
     Args:
         column: name of the column. `a.b` is the field `b` in the objects of `a`, and `a[]` is an
             item of its lists.
         details: type or value in the column, and the type in the schema.
-        row: position of the first row that does not fit, or None if the whole column does not.
+        row: index of the first row that does not fit, or None if the whole column does not fit.
     """
 
     def __init__(self, column: str, details: str, row: int | None = None) -> None:
@@ -32,8 +32,8 @@ def conform_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Convert a table to a schema without changing values.
 
     Raises:
-        SchemaMisfitError: if a column is missing in the schema, or has a value that its type can't
-            represent.
+        SchemaMisfitError: if the schema lacks a column of the table, or a column has a value that
+            the column's type in the schema can't represent.
     """
     check_names(table.schema)
     wanted = set(schema.names)
@@ -66,7 +66,7 @@ def conform_values(name: str, column: pa.ChunkedArray, wanted: pa.DataType) -> p
         return cast(column, wanted)
     except pa.ArrowException as error:
         row = _find_first_misfit(column, wanted)
-        # A value can be a whole document, so show only the beginning.
+        # Show only the beginning, because a value can be a whole document.
         value = str(column[row].as_py())[:80]
         details = f"{value!r}, but the schema requires {format_type(wanted)}"
         raise SchemaMisfitError(name, details, row) from error
@@ -83,7 +83,7 @@ def cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
         return column.cast(wanted)
     try:
         return column.cast(wanted)
-    except pa.ArrowInvalid:  # texts of times with a zone, such as `Z`
+    except pa.ArrowInvalid:  # times as text with a time zone, such as `Z`
         return column.cast(pa.timestamp(wanted.unit, "UTC")).cast(wanted)
 
 
@@ -92,7 +92,7 @@ def _find_first_value(column: pa.ChunkedArray) -> int:
 
 
 def _find_first_misfit(column: pa.ChunkedArray, wanted: pa.DataType) -> int:
-    """Return the first row that can't be cast, by bisection."""
+    """Return the index of the first row that can't be cast, by bisection."""
     low, high = 0, len(column)  # the first `low` rows can be cast, the first `high` rows can't
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Tables that represent a file, or a part of a file, until a reader stage opens it."""
+"""Tables that represent a file, or a byte range of a file, until a reader stage opens it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LARGE_SOURCE = (
 
 
 class FileReference(NamedTuple):
-    """A file's key and path.
+    """A file's key and path, and an optional byte range.
 
     Attributes:
-        start, stop: range of bytes. If `stop` is None, the reference is the whole file.
+        start, stop: range of bytes. If `stop` is None, the reference represents the whole file.
     """
 
     key: str
@@ -34,30 +34,30 @@ class FileReference(NamedTuple):
 
     @property
     def is_range(self) -> bool:
-        """Return True if the reference is a range of bytes instead of the whole file."""
+        """Return True if the reference represents a byte range instead of the whole file."""
         return self.stop is not None
 
 
 def build_reference(entry: ListedFile) -> pa.Table:
-    """Return a table with one row: key and path."""
+    """Return a table with one row and the columns key and path."""
     return pa.table({"key": [entry.key], "path": [entry.path]})
 
 
 def build_range(entry: ListedFile, start: int, stop: int | None) -> pa.Table:
-    """Return a table with one row: key, path, and range of bytes."""
+    """Return a table with one row and the columns key, path, start, and stop."""
     table = build_reference(entry).append_column("start", pa.array([start], pa.int64()))
     return table.append_column("stop", pa.array([stop], pa.int64()))
 
 
-RANGE_SUFFIX = r"#bytes=\d+-\d+"  # end of a range's key
+RANGE_SUFFIX = r"#bytes=\d+-\d+"  # matches the end of a range's key
 
 
 def list_ranges(
     entry: ListedFile, length: int | None, whole: pa.Table, count: Callable[[str], None]
 ) -> Iterator[Source]:
-    """Yield a source for each range of a file's bytes, or one source for the whole file.
+    """Yield a source for each byte range of a file, or one source for the whole file.
 
-    The key of a range is `path#bytes=0-1048575`.
+    The key of a range is the file's key with a suffix such as `#bytes=0-1048575`.
 
     Args:
         length: length of a range in bytes, or None to keep the file whole. Files of unknown length
@@ -70,16 +70,16 @@ def list_ranges(
             count(_LARGE_SOURCE)
         yield Source(entry.key, entry.version, whole)
         return
-    # An empty file has a range, too, so that the source appears in the ledger.
+    # Yield a range for an empty file too, so that the file appears in the ledger.
     for start in range(0, max(entry.size, 1), length):
         stop = start + length
         key = f"{entry.key}#bytes={start}-{stop - 1}"
-        # Bytes appended after this listing belong to the version of the next listing.
+        # End at the listed size: bytes appended after this listing belong to the next version.
         yield Source(key, entry.version, build_range(entry, start, stop))
 
 
 def _is_end_known(entry: ListedFile) -> bool:
-    """Return True if the length of a file is known. Web servers may not report it."""
+    """Return True if the length of a file is known. A web server may not report the length."""
     return entry.size > 0 or not is_url(entry.path)
 
 

@@ -1,4 +1,4 @@
-"""Base class of stages that drop rows. Each drop has a reason, which is counted or written.
+"""Base class of stages that drop rows. Each dropped row has a reason, which is counted or written.
 
 The module must not depend on the meaning of a reason.
 """
@@ -31,11 +31,11 @@ _TAKEN = (
 
 
 class JudgedRows(NamedTuple):
-    """A filter's judgment of rows.
+    """A filter's decisions about rows.
 
     Attributes:
         table: all rows in order, in the form in which they are passed on.
-        reasons: reason for dropping each row; None or empty for kept rows.
+        reasons: for each row, the reason to drop it; None or empty for kept rows.
         measures: measures of all rows by name, if they are written to columns.
     """
 
@@ -45,7 +45,7 @@ class JudgedRows(NamedTuple):
 
 
 class RowFilter(Stage):
-    """Drops rows, or marks them if a reason column or `mark` is set."""
+    """Drops rows. If a reason column or `mark` is set, marks rows instead of dropping them."""
 
     class Params(Stage.Params):
         """Parameters of all row filters."""
@@ -84,7 +84,7 @@ class RowFilter(Stage):
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"mark", "stage_column"})
     keeps_columns = True
-    changes_rows: ClassVar[bool] = False  # True if kept rows are changed
+    changes_rows: ClassVar[bool] = False  # True if the filter changes rows that it keeps
 
     @property
     def only_adds(self) -> bool:  # type: ignore[override]  # a parameter decides
@@ -96,7 +96,7 @@ class RowFilter(Stage):
         return super().change_columns(columns).having(filter(None, names))
 
     def find_conflict(self, before: Sequence[Stage]) -> str | None:
-        """Return the conflict if an earlier stage already writes a column of `mark`, or None."""
+        """Return a message if an earlier stage already writes a column of `mark`, or None."""
         named = [(stage.planned_name, stage) for stage in before]
         columns = [step.after for step in trace_columns(named)][-1:]
         names = [name for each in columns for name in each.names]
@@ -104,7 +104,7 @@ class RowFilter(Stage):
         return None if taken is None else _TAKEN.format(taken)
 
     def list_rules(self) -> Sequence[Rule]:
-        """Return the limits in the order of their checks; by default none."""
+        """Return the rules in the order in which they are checked; by default none."""
         return ()
 
     def list_marks(self) -> tuple[str, ...]:
@@ -123,17 +123,17 @@ class RowFilter(Stage):
         return f"{name}_{mark}"
 
     def name_measure(self, rule: Rule) -> str:
-        """Return the column with the measure of a rule."""
+        """Return the name of the column that contains the measure of a rule."""
         return rule.measure if rule.is_column else self.name_mark(rule.measure)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Judge the rows that no earlier stage has marked."""
+        """Decide which rows to drop. The table has no rows that an earlier stage has marked."""
         raise NotImplementedError
 
     def process(self, task: Task) -> Task | None:
-        """Drop rows with a reason and count them, or mark them if requested.
+        """Drop rows that have a reason, and count them by reason; or mark them if requested.
 
-        Exceptions of `judge_rows` fail the task's source.
+        An exception of `judge_rows` fails the task's source.
         """
         table, name = task.table, self.params.reason_column
         is_marked = self._find_marked(table)
@@ -150,7 +150,7 @@ class RowFilter(Stage):
         return task.replace(_merge(fresh, _select(table, is_marked, marked=True), is_marked))
 
     def _apply_rules(self, measures: Iterable[Measured]) -> RowVerdict:
-        """Judge a row by its measures, which are computed one after another.
+        """Decide whether to drop a row. Its measures are computed one after another.
 
         Without `mark`, computation stops at the first reason.
         """
@@ -163,7 +163,7 @@ class RowFilter(Stage):
         return RuleSet(self.list_rules())
 
     def _write_marks(self, judged: JudgedRows) -> pa.Table:
-        """Return the rows with a verdict and measures.
+        """Return the rows with columns for the decision, the reason, and the measures.
 
         Raises:
             ValueError: if a column with one of the names already exists.
@@ -193,7 +193,7 @@ class RowFilter(Stage):
         return set_column(table, self.params.stage_column, stages, pa.string())
 
     def _find_marked(self, table: pa.Table) -> list[bool]:
-        """Return True for each row that an earlier stage has marked with a reason."""
+        """Return for each row whether an earlier stage has marked it with a reason."""
         name = self.params.reason_column
         if name is None or name not in table.column_names:
             return [False] * table.num_rows
@@ -201,13 +201,14 @@ class RowFilter(Stage):
 
 
 def spread_measures(verdicts: Sequence[RowVerdict]) -> dict[str, list[float | None]]:
-    """Return the measures of all rows by name; None where a row lacks a measure."""
+    """Return the measures of all rows by name. A missing measure is None."""
     names = dict.fromkeys(name for verdict in verdicts for name in verdict.measures)
     return {name: [verdict.measures.get(name) for verdict in verdicts] for name in names}
 
 
 def _select(table: pa.Table, is_marked: Sequence[bool], *, marked: bool) -> pa.Table:
-    # Filter only a mixed table: in most tables, all rows are alike, and a filter copies rows.
+    # Filter only a table with both kinds of rows: in most tables, all rows are alike, and a filter
+    # copies rows.
     if marked not in is_marked:
         return table.slice(0, 0)
     if (not marked) not in is_marked:
@@ -231,5 +232,5 @@ def _merge(fresh: pa.Table, marked: pa.Table, is_marked: Sequence[bool]) -> pa.T
         size = sum(1 for _ in run)
         pieces.append(tables[kind].slice(begin[kind], size))
         begin[kind] += size
-    # Many small chunks would slow down later stages.
+    # Combine the chunks: many small chunks would slow down later stages.
     return pa.concat_tables(pieces).combine_chunks()

@@ -1,7 +1,7 @@
 """Rules of filters: a measure of a row, a limit, and a reason to drop rows beyond the limit.
 
-Because a rule is data, other limits can be tried on recorded measures. Pure; the module must not
-depend on the meaning of measures.
+A rule is data, so other limits can be tried on recorded measures. The code is pure. The module must
+not depend on the meaning of measures.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ Measured = tuple[str, float | None]
 
 
 class Rule(NamedTuple):
-    """A limit of a measure.
+    """A limit for a measure.
 
     Attributes:
-        reason: reason for dropping rows beyond the limit, or the prefix of all its reasons.
+        reason: reason for dropping rows beyond the limit, or the prefix of all reasons of the rule.
         measure: name of the measure.
         parameter: name of the parameter that sets the limit, as written in manifests; empty if no
             number sets the limit.
         limit: the limit, or None if the rule is off.
         is_least: True to drop rows below the limit, False to drop rows above it.
         is_count: True if the measure is an integer.
-        is_column: True if the measure is a column of this name even without `mark`.
-        is_missing: True to drop exactly the rows without the measure; there is no limit then.
+        is_column: True if the measure is in a column of this name even without `mark`.
+        is_missing: True to drop exactly the rows without the measure. Then `limit` is not used.
     """
 
     reason: str
@@ -47,10 +47,10 @@ class Rule(NamedTuple):
 
 
 class RowVerdict(NamedTuple):
-    """Judgment of a row.
+    """The decision about a row.
 
     Attributes:
-        reason: reason of the first broken rule, or None if no rule is broken.
+        reason: reason of the first broken rule, or None to keep the row.
         measures: all measures by name, if requested.
     """
 
@@ -59,7 +59,7 @@ class RowVerdict(NamedTuple):
 
 
 class RuleSet:
-    """Rules in the order of their checks. Rules of the same measure are consecutive.
+    """Rules, grouped by measure, in the order in which they are checked.
 
     Args:
         rules: rules in the order of the filter.
@@ -78,8 +78,9 @@ class RuleSet:
         """Return the first reason and all measures.
 
         Args:
-            counters: counters of the filter. Counts made after the first reason are undone, so that
-                the counters equal those of `find_reason`.
+            counters: counters of the filter. Increments after the first reason are undone, so that
+                the
+                counters equal those of `find_reason`.
         """
         values: dict[str, float | None] = {}
         reasons = self._find_reasons(_note(measures, values))

@@ -30,10 +30,10 @@ from strandline.plan.task import Task
 
 KEY = "key"
 _INFER = "infer"
-_SAMPLE = 32  # default number of sources
-# Bytes read from each sampled source. A run rejects later values that do not fit.
+_SAMPLE = 32  # default number of sources in the sample
+# Bytes to read from each sampled source. A run rejects later values that do not fit.
 _SAMPLED_BYTES = 2 << 20
-_SAMPLED_ROWS = 100  # per task, because rows may contain pictures
+_SAMPLED_ROWS = 100  # limit per task, because rows may contain images
 
 
 EXPLAINED = (
@@ -43,7 +43,7 @@ EXPLAINED = (
 
 
 class Types(StrEnum):
-    """Types of a reader without a schema."""
+    """How types are determined without a schema."""
 
     PER_TASK = "perTask"
 
@@ -52,7 +52,8 @@ class SchemaReader(Stage):
     """Reads tables with a declared or inferred schema, or with the types of each task.
 
     Attributes:
-        schema: schema of all tables, or None if each task has its own or no schema is inferred yet.
+        schema: schema of all tables, or None if the types of each task are used, or if no schema is
+            inferred yet.
     """
 
     class Params(Stage.Params):
@@ -78,7 +79,7 @@ class SchemaReader(Stage):
                 msg = "must not be empty; leave it out to have it inferred"
                 raise ValueError(msg)
             count = wanted.get(_INFER)
-            # A column may be called `infer`; then the value is a type, not a number.
+            # A column may be named `infer`. Then the value is a type, not a number.
             if not isinstance(count, int):
                 parse_schema(wanted)
             elif len(wanted) > 1:
@@ -123,7 +124,7 @@ class SchemaReader(Stage):
         """Return the schema that fits all rows of the tasks, or None without rows.
 
         Raises:
-            SchemaClashError: if there is no such schema; the error names the column and both types.
+            SchemaClashError: if no schema fits all rows; the error names the column and both types.
             UnreadableFileError: if a file can't be read.
         """
         whole: pa.Schema | None = None
@@ -144,7 +145,7 @@ class SchemaReader(Stage):
             schema = simplify(table.schema)
             try:
                 whole = schema if whole is None else unify(whole, schema)
-            except SchemaClashError:  # the run rejects or drops the later rows
+            except SchemaClashError:  # later rows do not fit; the run rejects or drops them
                 break
             left -= table.nbytes
             if left <= 0:
@@ -152,7 +153,7 @@ class SchemaReader(Stage):
         return whole
 
     def _shorten(self) -> Self:
-        """Return a copy of the reader with small tasks, so that the first tasks arrive soon."""
+        """Return a copy of the reader with small tasks, so that the first task arrives soon."""
         fields = type(self.params).model_fields
         most = getattr(self.params, "max_rows", _SAMPLED_ROWS)
         rows = {"max_rows": min(most, _SAMPLED_ROWS)} if "max_rows" in fields else {}
@@ -161,21 +162,21 @@ class SchemaReader(Stage):
         return shortened
 
     def list_tables(self, task: Task) -> Iterator[pa.Table]:
-        """Yield tables with the types of all rows that the reader returns for a task."""
+        """Yield tables that together have the types of all rows that the reader returns."""
         answer = self.process(task)
         # Readers written by users may return a task or a list.
         slots = answer if isinstance(answer, Iterable) else [answer]
         return (each.table for each in slots if isinstance(each, Task))
 
     def change_columns(self, columns: Columns) -> Columns:
-        """Declare exactly the columns of the schema."""
+        """Return the columns of the schema; without a schema, the key and unknown columns."""
         del columns
         if self.schema is None:
             return Columns((KEY,), is_open=True)
         return Columns(tuple(self.schema.names))
 
     def find_conflict(self, before: Any) -> str | None:  # noqa: ANN401 - as in `Stage`
-        """Return a conflict if inference would need other stages to run first, or None."""
+        """Return a message if other stages would have to run before the inference, or None."""
         if self.sample_size and not self.is_sampled and len(before) > 1:
             return "infers its schema from the listed sources, so it must be the first stage"
         return None
@@ -184,7 +185,7 @@ class SchemaReader(Stage):
         """Convert a table to the schema, if there is one.
 
         Args:
-            location: origin of the table, for messages that can't name a row's key.
+            location: file or other origin of the table, for messages about rows without a key.
 
         Raises:
             UnreadableFileError: if the table does not fit; the message names location, column, and
@@ -194,18 +195,19 @@ class SchemaReader(Stage):
             return table
         try:
             return conform_table(table, self.schema)
-        # A key leads to the row faster than the name of a file with many rows.
+        # Name the row's key if possible: with the key, users find the row faster than with the file
+        # name.
         except SchemaMisfitError as error:
             if error.row is not None and KEY in table.column_names:
                 location = str(table.column(KEY)[error.row].as_py() or location)
             raise UnreadableFileError(f"{location}: {error}{self.explain_refusal()}") from error
 
     def explain_refusal(self) -> str:
-        """Return the remedy for a value that does not fit an inferred schema; empty if declared."""
+        """Return the remedy if a value does not fit an inferred schema, or an empty string."""
         return f"; {EXPLAINED}" if self.is_sampled else ""
 
     def _with_key(self, schema: pa.Schema) -> pa.Schema:
-        """Return a schema with a column for the key, which readers add."""
+        """Return the schema with a column for the key, which readers add to every table."""
         if KEY in schema.names:
             return schema
         return schema.insert(0, pa.field(KEY, pa.string()))

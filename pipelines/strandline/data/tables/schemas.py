@@ -1,6 +1,6 @@
-"""Schemas of tables: notation, unification, and fit of one type into another.
+"""Schemas of tables: parses, formats, and unifies types, and checks whether a type fits another.
 
-The module must not depend on files, stages, or the treatment of rows that do not fit.
+The module must not depend on files, on stages, or on what happens to rows that do not fit.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _NAMES: dict[str, pa.DataType] = {
     "bytes": pa.binary(),
 }
 _SYNTAX = {kind: name for name, kind in _NAMES.items()}
-_SHOWN = 200  # characters of a type in messages
+_SHOWN = 200  # number of characters of a type to show in messages
 NOT_THERE = "values, and is not in the schema"
 
 
 class SchemaSyntaxError(ValueError):
-    """A type is written in an unknown notation; the message names it."""
+    """Raised if a type is written in an unknown notation. The message names the type."""
 
 
 class SchemaClashError(ValueError):
-    """A column has two types, and neither can represent the other's values.
+    """Raised if a column has two types, and neither can represent the other's values.
 
     Args:
         column: name of the column. `a.b` is the field `b` in the objects of `a`, and `a[]` is an
@@ -46,8 +46,8 @@ class SchemaClashError(ValueError):
 def parse_schema(columns: Mapping[str, Any]) -> pa.Schema:
     """Return the schema for `{name: type}`.
 
-    A type is `text`, `int`, `float`, `bool`, `time`, or `bytes`, one of Arrow's own names such as
-    `int32`, `[type]` for a list, or `{name: type}` for an object.
+    A type is `text`, `int`, `float`, `bool`, `time`, or `bytes`; an Arrow type name such as
+    `int32`; `[type]` for a list; or `{name: type}` for an object.
 
     Raises:
         SchemaSyntaxError: if a type has another form.
@@ -74,7 +74,7 @@ def _parse_type(path: str, notation: object) -> pa.DataType:
 
 
 def format_type(kind: pa.DataType) -> str:
-    """Return a type in YAML notation, or in Arrow's notation. Long results are cut."""
+    """Return a type in YAML notation, or in Arrow's notation if YAML has none. Cut long results."""
     notation = _format(kind)
     return notation if len(notation) <= _SHOWN else f"{notation[:_SHOWN]}…"
 
@@ -121,7 +121,7 @@ def _simplify_type(kind: pa.DataType) -> pa.DataType:
 def unify(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
     """Return a schema that fits the values of two simplified schemas.
 
-    Null unifies with any type, integers with floats, and objects get the fields of both.
+    Null can be unified with any type, and integers with floats. Objects get the fields of both.
 
     Raises:
         SchemaClashError: if a column has two types, and neither can represent the other's values.
@@ -155,7 +155,7 @@ def _unify_types(path: str, mine: pa.DataType, other: pa.DataType) -> pa.DataTyp
 
 
 def list_differing(schema: pa.Schema, other: pa.Schema) -> Iterator[str]:
-    """Yield the columns that differ between two schemas. Null equals every type."""
+    """Yield the columns that differ between two schemas. Null counts as equal to every type."""
     for name in dict.fromkeys([*schema.names, *other.names]):
         if name not in schema.names or name not in other.names:
             yield name
@@ -171,7 +171,7 @@ def describe_column(schema: pa.Schema, name: str) -> str:
 
 
 def list_widened(schema: pa.Schema, whole: pa.Schema) -> Iterator[str]:
-    """Yield the integer columns that are floats in another schema."""
+    """Yield the integer columns of a schema that are floats in another schema."""
     for field in schema:
         yield from _list_widened_types(field.name, field.type, whole.field(field.name).type)
 
@@ -188,9 +188,9 @@ def _list_widened_types(path: str, kind: pa.DataType, whole: pa.DataType) -> Ite
 
 
 def find_misfit(path: str, kind: pa.DataType, wanted: pa.DataType) -> tuple[str, str] | None:
-    """Return path and reason of a type that does not fit another type, or None if it fits.
+    """Return the path and reason if a type does not fit another type, or None if it fits.
 
-    Even if the type fits, single values may not: a number may be too large.
+    A type may fit although a single value does not: a number may be too large.
     """
     if pa.types.is_null(kind) or kind == wanted:
         return None
@@ -216,13 +216,13 @@ def _find_field_misfit(path: str, kind: pa.DataType, wanted: pa.DataType) -> tup
     return None
 
 
-# Families of types that may be read as others. Arrow checks each value during the cast.
+# Families of types that may be read as another family. Arrow checks each value during the cast.
 _FITTING: Mapping[str, tuple[str, ...]] = {
     "int": ("int", "float", "decimal"),
     "float": ("float", "int"),
     "decimal": ("decimal",),
     "text": ("text", "time", "date"),
-    "bytes": ("bytes", "text"),  # many Parquet writers do not mark text
+    "bytes": ("bytes", "text"),  # many Parquet writers do not mark text as such
     "time": ("time",),
     "time zone": ("time zone",),
     "date": ("date",),

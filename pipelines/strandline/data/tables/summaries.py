@@ -1,6 +1,6 @@
-"""Named summaries as pieces of a stateful filter, and as files for readers.
+"""Stores named summaries: as pieces of a stateful filter, and as files for readers.
 
-The module can join and dump summaries, and must not depend on their content.
+The module joins and dumps summaries. The module must not depend on their content.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strandline.data.statistics.histogram import Histogram
 
 
 class Summary(Protocol):
-    """A value that can be gathered: joined by `+` and dumped to a plain list."""
+    """A value that can be gathered: joined with `+`, and dumped to a plain list."""
 
     def __add__(self, other: Self) -> Self: ...
 
@@ -35,12 +35,12 @@ BINS = pa.list_(pa.struct([("low", pa.float64()), ("high", pa.float64()), ("coun
 
 
 def gather(gathered: dict[str, AnySummary], name: str, summary: AnySummary) -> None:
-    """Join a summary to the existing summary with that name, if any."""
+    """Add a summary to the existing summary with the same name, if any."""
     gathered[name] = gathered[name] + summary if name in gathered else summary
 
 
 def dump_piece(gathered: dict[str, AnySummary]) -> bytes | None:
-    """Return all gathered summaries as one piece and clear them; None if there are none."""
+    """Return all gathered summaries as one piece and clear them, or None if there are none."""
     if not gathered:
         return None
     piece = _dump(gathered)
@@ -55,7 +55,7 @@ def read_piece(path: Path, parse: Parse[AnySummary]) -> dict[str, AnySummary]:
 
 
 def merge_pieces(paths: Sequence[Path], out: Path, parse: Parse[AnySummary]) -> None:
-    """Join files of pieces into one file, by name."""
+    """Join files of pieces into one file, summary by summary."""
     gathered: dict[str, AnySummary] = {}
     for path in paths:
         for name, summary in read_piece(path, parse).items():
@@ -73,7 +73,7 @@ def write_rows(
 
 
 def read_rows(artifacts: Sequence[Path], name: str) -> list[dict[str, Any]]:
-    """Return the rows of `<name>.json`, with any prefix; empty if there is no such file."""
+    """Return the rows of the file whose name ends with `<name>.json`; empty if it is missing."""
     for path in artifacts:
         if path.name.endswith(f"{name}.json"):
             rows: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["rows"]
@@ -82,7 +82,7 @@ def read_rows(artifacts: Sequence[Path], name: str) -> list[dict[str, Any]]:
 
 
 def list_bins(histogram: Histogram) -> list[dict[str, Any]]:
-    """Return the bins as rows. Open ends are None."""
+    """Return the bins as rows. An open end is None."""
     return [
         {
             "low": bin_.low if math.isfinite(bin_.low) else None,

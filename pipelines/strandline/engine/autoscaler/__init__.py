@@ -1,5 +1,5 @@
-"""A pure planner: how many workers each stage should have, and where, based on measurements.
+"""Plans how many workers each stage should have, and on which nodes, based on measurements.
 
-The planner decides, but starts and ends nothing. The package must not depend on Ray, on clocks, or
-on the work of a stage.
+The code is pure: the planner makes decisions, but starts and ends no workers. The package must not
+depend on Ray, on clocks, or on the work of a stage.
 """

@@ -1,6 +1,6 @@
-"""Bin packing of workers onto nodes: vectors of whole units, with equally free nodes grouped.
+"""Packs workers onto nodes. Resources are vectors of whole units, and equal nodes are grouped.
 
-Pure. The module must not depend on rates or on the purpose of a worker.
+The code is pure. The module must not depend on rates or on the purpose of a worker.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ Units = tuple[int, ...]
 
 
 class Vacancy(NamedTuple):
-    """Free capacity that several nodes have in common.
+    """Free capacity of a group of nodes that have equal free capacity.
 
     Attributes:
-        is_late: whether part of the capacity is free only after draining workers have ended.
+        is_late: whether part of the capacity becomes free only when draining workers have ended.
+        free: free units of each node, by kind.
     """
 
     is_late: bool
@@ -23,7 +24,10 @@ class Vacancy(NamedTuple):
 
 
 class PlacedWorkers(NamedTuple):
-    """Workers of a stage, `each` on every listed node; an empty list of nodes means any node."""
+    """Workers placed for a stage: `each` workers on every listed node.
+
+    An empty list of nodes means that the workers may run on any node.
+    """
 
     stage: int
     nodes: tuple[int, ...]
@@ -31,12 +35,12 @@ class PlacedWorkers(NamedTuple):
 
 
 def count_fitting(free: Sequence[int], needs: Sequence[int]) -> int:
-    """Return the number of workers that fit; `needs` must not be all zero."""
+    """Return how many workers fit into the free units; `needs` must not be all zero."""
     return min(have // need for have, need in zip(free, needs, strict=True) if need)
 
 
 class FreeSpace:
-    """Free capacity on all nodes, and the workers placed there. Nodes are numbers."""
+    """Free capacity on all nodes, and the workers placed there. Nodes are identified by index."""
 
     def __init__(self, nodes: Iterable[Vacancy] = ()) -> None:
         groups: dict[Vacancy, list[int]] = {}
@@ -61,15 +65,16 @@ class FreeSpace:
         return totals
 
     def list_free(self) -> list[Units]:
-        """Return the free units of each node, by node number."""
+        """Return the free units of each node, by node index."""
         free = {node: vacancy.free for vacancy, nodes in self._groups.items() for node in nodes}
         return [free[node] for node in range(len(free))]
 
     def assign(self, stage: int, needs: Units, count: int) -> int:
-        """Place up to `count` workers, as many as fit. Return the number placed.
+        """Place up to `count` workers, as many as fit. Return how many workers were placed.
 
-        The tightest nodes are filled first. Nodes without resources that the worker doesn't need
-        come first, so that a worker without a GPU leaves nodes with GPUs free.
+        The nodes with the least free capacity are filled first. Nodes without resources that the
+        worker doesn't need come before all others, so that a worker without a GPU leaves GPU nodes
+        free.
         """
         if count <= 0 or not self._groups:
             return 0
@@ -87,7 +92,7 @@ class FreeSpace:
         nodes, each = self._groups.pop(vacancy), count_fitting(vacancy.free, needs)
         full = min(count // each, len(nodes))
         rest = min(count - full * each, each) if full < len(nodes) else 0
-        # Fill nodes in turn, so that at most a single node stays partly filled.
+        # Fill one node after another, so that at most one node stays partly filled.
         self._use(stage, vacancy, needs, nodes[:full], each)
         self._use(stage, vacancy, needs, nodes[full : full + (rest > 0)], rest)
         self._use(stage, vacancy, needs, nodes[full + (rest > 0) :], 0)
@@ -107,7 +112,7 @@ class FreeSpace:
     def _sort_vacancies(self, needs: Units) -> list[Vacancy]:
         fitting = [group for group in self._groups if count_fitting(group.free, needs)]
         unused = [kind for kind, need in enumerate(needs) if not need]
-        # Within a group, capacity that is free now comes before late capacity.
+        # Among nodes with equally many unneeded resources, prefer capacity that is free now.
         return sorted(
             fitting, key=lambda vacancy: (sum(vacancy.free[kind] > 0 for kind in unused), *vacancy)
         )
@@ -116,7 +121,7 @@ class FreeSpace:
 def pack(
     room: FreeSpace, needs: Sequence[Units], counts: Sequence[int], order: Sequence[int]
 ) -> bool:
-    """Place `counts` workers of each stage, in `order`. Return False at the first misfit."""
+    """Place `counts` workers of each stage, in `order`. Return False if a stage does not fit."""
     return all(room.assign(stage, needs[stage], counts[stage]) >= counts[stage] for stage in order)
 
 
@@ -124,7 +129,7 @@ def sort_by_size(needs: Sequence[Units], nodes: Sequence[Units]) -> list[int]:
     """Return stages by decreasing size: first the stages that need a resource of few nodes.
 
     Args:
-        nodes: all units of each node.
+        nodes: total units of each node.
     """
     largest = [max(column, default=0) for column in zip(*nodes, strict=True)]
     owners = [sum(have > 0 for have in column) for column in zip(*nodes, strict=True)]

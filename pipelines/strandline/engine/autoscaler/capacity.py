@@ -1,6 +1,6 @@
-"""Checks whether a machine could ever hold a worker of each stage, and when to give up. Pure.
+"""Checks whether a machine could ever hold a worker of each stage, and when to stop waiting.
 
-Callers query the machine's resources and pass them in.
+The code is pure. Callers query the machine's resources and pass them in.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HINT = "request less, or run on a larger cluster with --address"
 
 
 class _Request(NamedTuple):
-    """One worker's request of one kind; `field` is the field of the manifest."""
+    """A worker's request for one resource kind; `field` is the field of the manifest."""
 
     field: str
     kind: str
@@ -50,7 +50,7 @@ def refuse_unmet(plan: PipelinePlan, have: Mapping[str, float]) -> None:
     """Reject a plan that would wait forever for resources that a machine lacks.
 
     Raises:
-        SpecError: see `find_unmet`.
+        SpecError: if `find_unmet` finds a problem.
     """
     problems = tuple(find_unmet(plan, have))
     if problems:
@@ -58,7 +58,10 @@ def refuse_unmet(plan: PipelinePlan, have: Mapping[str, float]) -> None:
 
 
 def asks_for_more_than_cpus(plan: PipelinePlan) -> bool:
-    """Return whether the plan requests more than CPUs, so that all resources must be read."""
+    """Return whether the plan requests other resources than CPUs.
+
+    If so, the caller must query all resources of the machine.
+    """
     requests = (request for stage in plan.stages for request in _list_requests(stage))
     return any(request.amount > 0 and request.kind != CPU for request in requests)
 
@@ -84,14 +87,14 @@ def _format(kind: str, amount: float) -> str:
 
 
 class NoRoomError(StrandlineError):
-    """No worker of a stage has started in time; the message lists what the worker needs."""
+    """Raised if no worker of a stage has started in time. The message lists the worker's needs."""
 
     cause = Cause.SCHEDULING_TIMEOUT
     is_lasting = True  # the next attempt would wait as long again
 
 
 class FirstWorkers:
-    """Wait times of stages for their first ready worker.
+    """Measures how long each stage waits for its first ready worker.
 
     Args:
         limit: seconds that a stage with work may wait; None means no limit.
@@ -119,14 +122,14 @@ class FirstWorkers:
         return None
 
     def _measure_wait(self, name: str, now: float) -> float:
-        """Return how long a stage has waited; 0 if it has had a worker."""
+        """Return how many seconds a stage has waited, or 0 if it has already had a worker."""
         return 0.0 if name in self._begun else now - self._since.setdefault(name, now)
 
     def refuse(self, name: str, why: str | None) -> NoRoomError:
-        """Create the error that ends the run because of a stage.
+        """Create the error that ends the run because a stage gets no worker.
 
         Args:
-            why: what is known about the missing capacity; None if nothing.
+            why: reason why capacity is missing, or None if unknown.
         """
         why = why or f"no worker of {name!r} is ready"
         return NoRoomError(f"{why}; deadlines.preRunning ({self._limit:g} s) has passed")

@@ -1,6 +1,6 @@
-"""A snapshot of stages and nodes as numbers, for the planner. Pure.
+"""Converts a snapshot of stages and nodes into numbers for the planner.
 
-The module must not depend on the planner's decisions.
+The code is pure. The module must not depend on the planner's decisions.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from strandline.engine.autoscaler.water_filling import PoolDemand
 
 @dataclass(frozen=True, slots=True)
 class ClusterSite:
-    """Nodes numbered by name order, and stages numbered by pipeline order.
+    """Nodes and stages, identified by index: nodes in name order, stages in pipeline order.
 
     Attributes:
         kinds: resource kinds that some stage needs; all units are in this order.
-        needs: units of a worker of each stage.
+        needs: units that a worker needs, by stage.
         nodes: names of the nodes.
-        totals: units of each node.
-        allocation, leaving: workers on each node, by stage: workers that stay, and draining
-            workers.
+        totals: total units of each node.
+        allocation: workers on each node that stay, by stage.
+        leaving: draining workers on each node, by stage.
     """
 
     kinds: tuple[str, ...]
@@ -42,22 +42,22 @@ class ClusterSite:
     leaving: tuple[dict[int, int], ...]
 
     def find_room(self) -> FreeSpace:
-        """Return the free capacity once all draining workers have ended."""
+        """Return the capacity that is free once all draining workers have ended."""
         return FreeSpace(
             Vacancy(bool(self.leaving[node]), self._subtract(node, self.allocation))
             for node in range(len(self.nodes))
         )
 
     def find_empty_room(self) -> FreeSpace:
-        """Return the free capacity if there were no workers."""
+        """Return the capacity that would be free without any workers."""
         return FreeSpace(Vacancy(False, units) for units in self.totals)  # noqa: FBT003 - a field
 
     def sum_totals(self) -> list[int]:
-        """Return the units of all nodes together."""
+        """Return the total units of each kind, summed over all nodes."""
         return [sum(units[kind] for units in self.totals) for kind in range(len(self.kinds))]
 
     def find_free_now(self, node: int) -> list[int]:
-        """Return the units of a node that no worker holds, counting draining workers as holders."""
+        """Return the units of a node that no worker holds. Draining workers still hold units."""
         return list(self._subtract(node, self.allocation, self.leaving))
 
     def count_workers(self) -> list[int]:
@@ -69,7 +69,7 @@ class ClusterSite:
         return counts
 
     def is_large_enough(self, stage: int) -> bool:
-        """Return whether a worker would fit on any node if that node were empty."""
+        """Return whether a worker would fit on some node if that node were empty."""
         needs = self.needs[stage]
         return any(not any(needs) or count_fitting(units, needs) > 0 for units in self.totals)
 
@@ -79,12 +79,13 @@ class ClusterSite:
             for stage, count in allocation[node].items():
                 for kind, need in enumerate(self.needs[stage]):
                     free[kind] -= need * count
-        # Ray's view may lag behind our own workers, so the difference may be negative for a moment.
+        # The difference may be negative for a moment, because Ray's view lags behind our own
+        # workers.
         return tuple(max(0, have) for have in free)
 
 
 def survey(inputs: Inputs) -> ClusterSite:
-    """Convert a snapshot into a numbered site."""
+    """Convert a snapshot into a site, where stages and nodes are identified by index."""
     units = [stage.needs.count_units() for stage in inputs.stages]
     kinds = tuple(sorted({kind for unit in units for kind in unit}))
     numbers = {stage.name: number for number, stage in enumerate(inputs.stages)}
@@ -111,7 +112,7 @@ def _number(workers: Mapping[str, int], numbers: Mapping[str, int]) -> dict[int,
 def list_pools(
     inputs: Inputs, site: ClusterSite, measures: Mapping[str, Measure]
 ) -> list[PoolDemand]:
-    """Return the demand of each pool: its bounds, and the speed of a worker in sources.
+    """Return the demand of each pool: its bounds, and a worker's speed in sources per second.
 
     After the end of the listing, a stage's demand is its remaining work, and the stage gets no more
     workers than it has tasks. A stage without remaining tasks does not even need its minimum.
@@ -132,7 +133,7 @@ def list_pools(
         ceiling = ceiling if stage.ceiling is None else stage.ceiling
         if left is not None:
             ceiling = min(ceiling, math.ceil(left[1][number]))
-        # A stage with no work left up to and including itself gets none, unless something is lost.
+        # A stage needs no minimum if neither the stage nor an earlier stage has work left.
         ahead += stage.waiting + stage.running
         floor = stage.floor if ahead else 0
         rate = measures[stage.name].rate

@@ -1,8 +1,8 @@
-"""Builds the planner's snapshot from the driver's pools, queues, and nodes. Pure.
+"""Builds the planner's snapshot from the driver's pools, queues, and nodes.
 
 Other programs may use the same cluster. Capacity that is neither free nor held by this run counts
-as theirs. The module must not depend on the source of the node data, on the start of workers, or on
-the planner's use of a snapshot.
+as held by other programs. The code is pure. The module must not depend on the source of the node
+data, on how workers start, or on how the planner uses a snapshot.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CPU, GPU, MEMORY = "CPU", "GPU", "memory"
 DRIVER_NODE = "place on the driver's node"
 SLOTS = 1_000_000
 SETTLE_SECONDS = 3.0
-SHARED = 0.95  # share of the CPUs to plan with, because Ray rounds fractions up
+SHARED = 0.95  # share of the CPUs to plan with, because Ray rounds fractional requests up
 
 
 class NodeFacts(NamedTuple):
-    """A live node: its total and its unreserved resources, under Ray's names."""
+    """A live node: its total and unreserved resources, under Ray's names."""
 
     name: str
     total: Mapping[str, float]
@@ -38,14 +38,16 @@ class NodeFacts(NamedTuple):
 
 
 class WorkerFacts(NamedTuple):
-    """One of this run's workers.
+    """State of a worker of this run.
 
     Attributes:
-        stage: number of the stage.
+        stage: index of the stage.
         node: the current or intended node; empty if undecided.
         cpu: cores that the worker reserves.
-        is_placed: whether the worker has begun; otherwise it waits for capacity or for its process.
-        is_ready, is_draining: state of the worker.
+        is_placed: whether the worker has started; otherwise it waits for capacity or for its
+            process.
+        is_ready: whether the worker can take tasks.
+        is_draining: whether the worker ends after its current calls.
     """
 
     stage: int
@@ -57,7 +59,7 @@ class WorkerFacts(NamedTuple):
 
 
 class Surveyor:
-    """Polls the cluster; counters cover the interval between two polls.
+    """Builds snapshots of the cluster. Counters in a snapshot cover the time since the last one.
 
     Args:
         here: the driver's node, where sinks must run; None if sinks may run anywhere.
@@ -77,7 +79,7 @@ class Surveyor:
         queues: Sequence[StageQueue],
         sources_left: int | None,
     ) -> Inputs:
-        """Return the planner's inputs.
+        """Return a snapshot for the planner.
 
         Args:
             now: seconds from any fixed point.
@@ -92,7 +94,7 @@ class Surveyor:
         cpus = [our.get(CPU, 0.0) for our in ours.values()]
         share = find_share(self._stages, cpus)
         if not any(node.total.get(CPU) for node in nodes):
-            share = 1.0  # no node for work exists yet, so no node is overcommitted
+            share = 1.0  # no node with CPUs exists yet, so no node is overcommitted
         return Inputs(
             now=now,
             stages=tuple(self._look_at_stages(share, int(sum(cpus)), workers, queues)),
@@ -103,11 +105,11 @@ class Surveyor:
     def _find_theirs(
         self, now: float, nodes: Sequence[NodeFacts], workers: Iterable[WorkerFacts]
     ) -> Mapping[tuple[str, str], float]:
-        """Return what other programs hold of each kind on each node.
+        """Return the amount of each resource kind that other programs hold on each node.
 
         Ray's view of our own workers lags behind, so only capacity held throughout `SETTLE_SECONDS`
-        counts as held by others. A worker still waiting for capacity counts as if placed: the
-        capacity left for other programs is then the free capacity, wherever it is.
+        counts as held by others. A worker that still waits for capacity counts as if it were
+        placed. The planner's remaining capacity then equals the free capacity.
         """
         held = self._subtract(nodes, workers)
         self._theirs.append((now, held))
@@ -119,7 +121,7 @@ class Surveyor:
         }
 
     def find_waiting(self, nodes: Sequence[NodeFacts], workers: Sequence[WorkerFacts]) -> list[int]:
-        """Return the positions of workers that can't have found capacity yet.
+        """Return the indexes of workers whose node cannot have had capacity for them yet.
 
         Args:
             workers: within each stage the oldest first, because capacity is granted in that order.
@@ -131,7 +133,7 @@ class Surveyor:
             if worker.is_placed or not worker.node:
                 continue
             needs = [(worker.node, kind, amount) for kind, amount in self._list_reserved(worker)]
-            # Tolerate rounding of fractions.
+            # Tolerate rounding errors of fractional amounts.
             lacks = any(held.get((node, kind), 0.0) + 1e-6 < need for node, kind, need in needs)
             if lacks or worker.node not in alive:
                 waiting.append(position)
@@ -143,7 +145,7 @@ class Surveyor:
     def _subtract(
         self, nodes: Iterable[NodeFacts], workers: Iterable[WorkerFacts]
     ) -> dict[tuple[str, str], float]:
-        """Return what is held on each node by anything but these workers, by kind."""
+        """Return the held amount of each kind on each node, without the amounts of `workers`."""
         held = {
             (node.name, kind): have - node.free.get(kind, 0.0)
             for node in nodes
@@ -224,8 +226,8 @@ class Surveyor:
 def _find_ceiling(stage: StagePlan, cpus: int) -> int | None:
     """Return the maximum workers of a stage: one per CPU if a worker needs only part of a CPU.
 
-    Otherwise a stage that requests a tenth of a CPU would begin with ten processes per core. The
-    rule does not apply to stages that request GPUs, memory, or custom resources.
+    Without this limit, a stage that requests a tenth of a CPU would start with ten processes per
+    core. The limit does not apply to stages that request GPUs, memory, or custom resources.
     """
     if stage.max_workers is not None:
         return stage.max_workers
@@ -234,13 +236,14 @@ def _find_ceiling(stage: StagePlan, cpus: int) -> int | None:
 
 
 def find_share(stages: Sequence[StagePlan], cpus: Sequence[float]) -> float:
-    """Return the share of its CPU request that a worker reserves, so that all minimums fit.
+    """Return the share of its CPU request that each worker reserves, so that all minimums fit.
 
     Args:
         cpus: usable CPUs of each node.
 
     Returns:
-        1 if the CPUs suffice; otherwise the largest share tried at which all minimums fit, or 0.
+        1 if there are enough CPUs; otherwise the largest tried share with which all minimums fit,
+            or 0.
     """
     floors = [stage.min_workers for stage in stages]
     needed = sum(stage.cpu * floor for stage, floor in zip(stages, floors, strict=True))
@@ -248,7 +251,8 @@ def find_share(stages: Sequence[StagePlan], cpus: Sequence[float]) -> float:
     if needed <= have:
         return 1.0
     nodes = [_count(cpu) for cpu in cpus]
-    # The sum may fit while single workers do not, so shrink the share until they can be packed.
+    # The total may suffice although single workers do not fit, so shrink the share until all
+    # workers can be packed.
     share = SHARED * have / needed
     while share > 1e-3:  # noqa: PLR2004 - less than Ray's workers can reserve
         needs = [_count(round_cpu(stage.cpu * share)) for stage in stages]
@@ -260,7 +264,7 @@ def find_share(stages: Sequence[StagePlan], cpus: Sequence[float]) -> float:
 
 
 def round_cpu(cpu: float) -> float:
-    """Return cores rounded down to thousandths."""
+    """Round cores down to thousandths."""
     return int(cpu * 1000 + 1e-6) / 1000
 
 

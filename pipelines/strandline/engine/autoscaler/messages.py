@@ -1,4 +1,7 @@
-"""The planner's messages. Pure, and independent of the planning algorithm."""
+"""Formats the planner's messages.
+
+The code is pure. The module must not depend on the planning algorithm.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def describe_pace(level: float, pace: float, slowest: float, setter: str) -> str
     """Describe a pool that grows into free capacity.
 
     Args:
-        level: the pool's current rate.
+        level: the pool's current rate in sources per second.
         pace, slowest: rate of the slowest stage before and after the change.
         setter: the name of the slowest stage after the change.
     """
@@ -46,7 +49,7 @@ def describe_pace(level: float, pace: float, slowest: float, setter: str) -> str
 
 
 def describe_exchange(takers: Sequence[str], pace: float, after: float) -> str:
-    """Describe a pool that shrinks in favor of faster pools."""
+    """Describe a pool that shrinks so that slower pools can grow."""
     rise = f"the pace rises from {_round(pace)} to {describe_rate(after)}"
     return f"{_name(takers)} {_get(takers)} its resources, and {rise}"
 
@@ -57,7 +60,7 @@ def describe_missing_floor(takers: Sequence[str]) -> str:
 
 
 def describe_below(name: str, count: int, floor: int, reason: str) -> str:
-    """Describe that a pool is below its minimum, and why."""
+    """Describe that a pool stays below its minimum, and why."""
     return f"{name!r} has {count} of at least {floor} {_name_workers(floor)}: {reason}"
 
 
@@ -67,7 +70,7 @@ def describe_no_node() -> str:
 
 
 def describe_too_large(needs: NodeResources) -> str:
-    """Describe that no node could hold a worker, even if empty."""
+    """Describe that no node is large enough for a worker."""
     return f"no node is large enough for {describe_needs(needs)}"
 
 
@@ -77,7 +80,7 @@ def describe_full(needs: NodeResources) -> str:
 
 
 def describe_needs(needs: NodeResources) -> str:
-    """Describe the needs of one worker."""
+    """Describe the resources that a worker needs."""
     amounts = {"CPU": needs.cpu, "GPU": needs.gpu, "GiB of memory": (needs.memory or 0) / GIBIBYTE}
     amounts |= dict(needs.custom)
     return ", ".join(f"{amount:.3g} {kind}" for kind, amount in amounts.items() if amount)

@@ -14,12 +14,12 @@ FRACTIONS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class NodeResources:
-    """The needs of one worker, or the usable resources of a node.
+    """The resources that a worker needs, or that are usable on a node.
 
     Attributes:
-        cpu, gpu: cores and GPUs, in steps of a ten-thousandth.
+        cpu, gpu: numbers of cores and GPUs, in steps of a ten-thousandth.
         memory: bytes; None if no memory is reserved.
-        custom: units by name, such as `nvdec`, in the same steps.
+        custom: amounts by name, such as `nvdec`, in the same steps.
     """
 
     cpu: float = 0.0
@@ -28,7 +28,7 @@ class NodeResources:
     custom: Mapping[str, float] = field(default_factory=dict)
 
     def count_units(self) -> dict[str, int]:
-        """Return whole units by kind, because sums of fractions are inexact; zeros are omitted."""
+        """Return integer units by kind, without zeros. Sums of fractions would be inexact."""
         amounts = {"cpu": self.cpu, "gpu": self.gpu}
         amounts |= {f"custom {name}": amount for name, amount in self.custom.items()}
         units = {kind: round(amount * FRACTIONS) for kind, amount in amounts.items()}
@@ -41,13 +41,13 @@ class StageLook:
     """The current state of one stage.
 
     Attributes:
-        needs: needs of one worker.
+        needs: resources that one worker needs.
         floor, ceiling: bounds of the pool; without a ceiling, resources are the bound.
-        ready, starting, draining: workers; a draining worker ends after its current calls.
-        completed: tasks of the calls that ended since the last snapshot.
+        ready, starting, draining: worker counts. A draining worker ends after its current calls.
+        completed: number of tasks in the calls that ended since the last snapshot.
         seconds: processing time of these calls, without start-up and waiting.
-        waiting, running: tasks in the queue, and with workers.
-        tasks_in, tasks_out: tasks received and emitted since the run began.
+        waiting, running: numbers of tasks in the queue and with workers.
+        tasks_in, tasks_out: numbers of tasks received and emitted since the run began.
     """
 
     name: str
@@ -66,7 +66,7 @@ class StageLook:
 
     @property
     def workers(self) -> int:
-        """Number of workers that work now or will soon."""
+        """Number of workers that are ready or starting."""
         return self.ready + self.starting
 
 
@@ -77,8 +77,8 @@ class NodeLook:
     Attributes:
         name: unique name.
         resources: all resources that this run may use, including those in use.
-        workers: ready and starting workers on the node, by stage. Workers without a known node are
-            on no node.
+        workers: ready and starting workers on the node, by stage. Workers whose node is unknown
+            are not included for any node.
         draining: draining workers on the node, by stage.
     """
 
@@ -96,8 +96,8 @@ class Inputs:
         now: seconds from any fixed point.
         stages: the stages, in order.
         nodes: the live nodes.
-        sources_left: after the end of the listing, listed sources that are not in the first queue
-            yet; None before the end.
+        sources_left: number of listed sources that are not in the first queue yet; None before the
+            end of the listing.
     """
 
     now: float
@@ -108,16 +108,16 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class ScalingParams:
-    """Parameters that control how eagerly the planner makes changes.
+    """Parameters that control how readily the planner changes pools.
 
     Attributes:
         gain: minimum relative rise of the throughput that justifies draining workers for others.
-        limit: seconds for which the rise must have been possible.
-        settle: seconds after a pool's growth during which it is not drained.
-        headroom: how far a pool that grows into free capacity gets ahead of the slowest stage.
-        memory_seconds: processing seconds per worker after which a measurement's weight falls to
-            1/e.
-        memory_tasks: tasks that are remembered regardless of their duration.
+        limit: seconds for which that rise must have been possible.
+        settle: seconds after a pool's growth during which the pool is not drained.
+        headroom: factor by which a growing pool may exceed the pace of the slowest stage.
+        memory_seconds: processing seconds per worker after which the weight of a measurement has
+            decayed to 1/e.
+        memory_tasks: number of recent tasks that are remembered regardless of their duration.
     """
 
     gain: float = 0.10
@@ -130,14 +130,14 @@ class ScalingParams:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A stage's measured speed: decayed sums of tasks and of working seconds."""
+    """A stage's measured speed: decayed sums of tasks and of processing seconds."""
 
     tasks: float = 0.0
     seconds: float = 0.0
 
     @property
     def rate(self) -> float | None:
-        """Tasks per second of a busy worker, or None before the first measurement."""
+        """Tasks per second of a busy worker, or None if nothing was measured yet."""
         # A clock may report 0 seconds for a very short call.
         return self.tasks / max(self.seconds, 1e-6 * self.tasks) if self.tasks > 0 else None
 
@@ -148,9 +148,9 @@ class ScalingState:
 
     Attributes:
         measures: measured speed, by stage.
-        wished_since: since when draining workers for others has been justified without
-            interruption; None if it is not.
-        grown_at: when each pool last grew.
+        wished_since: time since which draining workers for others has been justified without
+            interruption; None if not justified.
+        grown_at: time when each pool last grew.
     """
 
     measures: Mapping[str, Measure] = field(default_factory=dict)
@@ -165,7 +165,10 @@ class ScalingState:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Number of workers for a node. The node is a hint; None means any node."""
+    """A number of workers to start or drain on a node.
+
+    The node is a hint. None means any node.
+    """
 
     node: str | None
     count: int
@@ -173,13 +176,13 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class StageScaling:
-    """Changes to one pool; never both starts and drains.
+    """Changes to one pool. A pool never starts and drains workers in the same plan.
 
     Attributes:
-        workers: target size, including workers that wait until others have drained.
-        start, drain: immediate changes.
+        workers: target size, including workers that can start only when others have drained.
+        start, drain: changes to make now.
         level: sources per second of the current workers; None if not measured.
-        why: one sentence; empty if nothing changes.
+        why: reason as one sentence; empty if nothing changes.
     """
 
     name: str
@@ -206,9 +209,9 @@ class ScalingPlan:
 
     Attributes:
         stages: changes to each stage, in order.
-        bottleneck: the stage that sets the pace, which has the lowest level among stages with a
-            queue; None if no tasks wait, so that the listing sets the pace, or if nothing is
-            measured.
+        bottleneck: the stage that sets the pace: the stage with the lowest level among stages with
+            a queue. None if nothing is measured, or if no tasks wait, so that the listing sets the
+            pace.
         throughput: sources per second once the plan is carried out; None until every stage with
             work has been measured.
         below: one sentence for each stage whose minimum does not fit, by the name of the stage.
@@ -238,7 +241,7 @@ def update_measures(
 
 
 def _fade(measure: Measure, stage: StageLook, params: ScalingParams) -> Measure:
-    """Decay old sums by the time worked, but not faster than tasks arrive."""
+    """Decay old sums according to the time worked, but not faster than tasks arrive."""
     by_time = stage.seconds / (params.memory_seconds * max(1, stage.workers))
     by_tasks = stage.completed / params.memory_tasks
     keep = math.exp(-min(by_time, by_tasks))
@@ -248,7 +251,7 @@ def _fade(measure: Measure, stage: StageLook, params: ScalingParams) -> Measure:
 
 
 def find_demand(stages: Sequence[StageLook]) -> list[float]:
-    """Return each stage's tasks per source: the product of earlier fan-outs and filters."""
+    """Return how many tasks of each stage a source causes, given earlier fan-outs and filters."""
     demand = [1.0]
     for stage in stages[:-1]:
         demand.append(demand[-1] * find_ratio(stage.tasks_in, stage.tasks_out))
@@ -256,9 +259,10 @@ def find_demand(stages: Sequence[StageLook]) -> list[float]:
 
 
 def find_left(inputs: Inputs, demand: Sequence[float]) -> tuple[float, list[float]] | None:
-    """Return the remaining work after the listing: sources, and tasks of each stage.
+    """Return the work that remains after the listing: a source count, and a task count by stage.
 
-    Tasks that earlier stages have yet to emit are included. Return None before the listing ends.
+    The counts include tasks that earlier stages have yet to emit. Return None before the listing
+    ends.
     """
     if inputs.sources_left is None:
         return None
@@ -272,7 +276,7 @@ def find_left(inputs: Inputs, demand: Sequence[float]) -> tuple[float, list[floa
 
 
 def find_ratio(tasks_in: float, tasks_out: float) -> float:
-    """Return the output tasks per input task.
+    """Return the number of output tasks per input task.
 
     The ratio is 1 until enough tasks were measured.
     """

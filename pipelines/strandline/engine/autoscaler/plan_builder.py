@@ -1,6 +1,6 @@
-"""A plan under construction: minimums first, then free capacity, then exchanges of workers. Pure.
+"""Builds a plan step by step: minimums first, then free capacity, then exchanges of workers.
 
-The module must not depend on the form in which the caller receives a plan.
+The code is pure. The module must not depend on the form in which the caller receives a plan.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class PlanDraft:
     """A plan under construction.
 
     Attributes:
-        order: stages by decreasing size.
+        order: stage indexes by decreasing size.
         measures: measure of each stage after this snapshot.
-        counts: workers of each stage once the plan is carried out. Started workers that do not fit
-            don't count.
+        counts: worker count of each stage once the plan is carried out. Starting workers that do
+            not fit are not counted.
         room: remaining free capacity.
-        reasons: why a stage changes, by stage number.
-        drained: workers to drain, by stage and node.
+        reasons: reasons for changes, by stage index.
+        drained: number of workers to drain, by stage and node.
     """
 
     params: ScalingParams
@@ -67,11 +67,11 @@ class PlanDraft:
 
     @property
     def stages(self) -> tuple[StageLook, ...]:
-        """The current stages, in order."""
+        """State of the stages, in order."""
         return self.inputs.stages
 
     def keep_floors(self) -> None:
-        """Raise every pool to its minimum, with free capacity or at the cost of larger pools."""
+        """Raise every pool to its minimum: use free capacity first, then drain larger pools."""
         missing = [
             max(0, pool.floor - count) for pool, count in zip(self.pools, self.counts, strict=True)
         ]
@@ -91,7 +91,7 @@ class PlanDraft:
             self.counts = found.counts
 
     def _assign_in_turn(self, missing: Sequence[int]) -> list[int]:
-        """Give each stage one worker in turn, so that no stage gets everything."""
+        """Give each stage one worker in turn, so that no stage takes all capacity."""
         added = [0] * len(missing)
         going = [stage for stage in range(len(missing)) if missing[stage]]
         while going:
@@ -118,7 +118,7 @@ class PlanDraft:
             self._grow(stage, count, describe_share())
 
     def grow(self) -> None:
-        """Grow into free capacity, the slowest stage first."""
+        """Use free capacity to grow pools, the slowest stage first."""
         before, pace = list(self.counts), find_pace(self.pools, self.counts)
         filling = fill(self.pools, before, self.room, self.order)
         slowest = find_pace(self.pools, filling.counts)
@@ -136,10 +136,11 @@ class PlanDraft:
             self._grow(stage, count - before[stage], reason)
 
     def exchange(self) -> float | None:
-        """Drain workers in favor of others if an exchange has been justified for long enough.
+        """Drain workers in favor of other stages if an exchange has been justified for long enough.
 
         Returns:
-            Since when an exchange has been justified, for the next state; None if no exchange is
+            Time since which an exchange has been justified, for the next state. None if no exchange
+                is
                 justified or an exchange was just made.
         """
         pace, ideal = find_pace(self.pools, self.counts), self._find_ideal_pace()
@@ -156,7 +157,7 @@ class PlanDraft:
         ]
         found = self._find_exchange(self._find_least(ideal), barred)
         after = find_pace(self.pools, found.counts)
-        if after < ideal:  # the same pace may be possible with fewer drains
+        if after < ideal:  # try to reach the same pace with fewer drains
             again = self._find_exchange(self._find_least(after), barred)
             found = again if find_pace(self.pools, again.counts) >= after else found
         if not found.drained or not self._is_worth(pace, after):
@@ -166,7 +167,7 @@ class PlanDraft:
         return None
 
     def _find_ideal_pace(self) -> float:
-        """Return the pace if all workers of known speed could be placed again."""
+        """Return the pace that an optimal placement of all workers of known speed would reach."""
         room, needs = self.site.find_empty_room(), self.site.needs
         counts = [
             count if pool.speed is None else min(count, pool.floor)
@@ -176,7 +177,7 @@ class PlanDraft:
             return 0.0
         bound = find_bound(self.pools, counts, room)
         if not self._is_worth(find_pace(self.pools, self.counts), bound):
-            return bound  # no need to compute the placement
+            return bound  # even the upper bound is too low, so skip the placement
         return find_pace(self.pools, fill(self.pools, counts, room, self.order).counts)
 
     def _is_worth(self, pace: float, after: float) -> bool:
@@ -187,9 +188,9 @@ class PlanDraft:
         return left is None or not pace or left[0] / pace - left[0] / after > self.params.settle
 
     def _find_least(self, pace: float) -> list[int]:
-        """Return the fewest workers that reach a pace.
+        """Return the smallest worker counts that reach a pace.
 
-        Stages of unknown speed keep their current number.
+        Stages of unknown speed keep their current number of workers.
         """
         return [
             count if pool.speed is None else max(pool.floor, pool.count_for(pace))
@@ -219,7 +220,7 @@ def begin_draft(params: ScalingParams, state: ScalingState, inputs: Inputs) -> P
     site, measures = survey(inputs), update_measures(inputs.stages, state.measures, params)
     room, counts = site.find_room(), site.count_workers()
     for stage, look in enumerate(inputs.stages):
-        # Started workers without a known node will be placed before any new worker.
+        # Reserve capacity for starting workers whose node is unknown before placing new workers.
         counts[stage] += room.assign(stage, site.needs[stage], look.workers - counts[stage])
     return PlanDraft(
         params=params,

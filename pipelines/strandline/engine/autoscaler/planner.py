@@ -1,8 +1,8 @@
-"""The planner of workers: sizes each stage's pool based on measurements. Pure.
+"""Plans the size of each stage's worker pool, based on measurements.
 
 The caller runs `plan(params, state, inputs)` for each snapshot and passes the returned state to the
-next call. docs/design/2026-11-27-how-many-workers.md has the mathematics. The module must not
-depend on Ray, actors, queues, or a clock.
+next call. docs/design/2026-11-27-how-many-workers.md explains the mathematics. The code is pure.
+The module must not depend on Ray, actors, queues, or a clock.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ from strandline.engine.autoscaler.water_filling import find_pace
 
 
 def plan(params: ScalingParams, state: ScalingState, inputs: Inputs) -> ScalingPlan:
-    """Return the workers to start and drain now for the most sources per second.
+    """Return the workers to start and drain now to maximize sources per second.
 
     The result depends only on the arguments, and not on the order of the nodes.
 
     Args:
-        params: how eagerly to make changes.
-        state: the state of the last plan; `ScalingState.begin()` for the first.
-        inputs: the current snapshot. Counts cover the time since the last snapshot or since the
-            start, as documented for each field.
+        params: control how readily the planner changes pools.
+        state: the state in the last plan; `ScalingState.begin()` for the first snapshot.
+        inputs: the current snapshot. `model` documents which period each count covers.
     """
     draft = begin_draft(params, state, inputs)
     draft.keep_floors()
@@ -73,7 +72,7 @@ def _answer_stages(draft: PlanDraft) -> list[StageScaling]:
 
 
 def _list_starts(draft: PlanDraft) -> list[tuple[Placement, ...]]:
-    """Return the placed workers, except those that must wait until others have drained."""
+    """Return the workers to start, except those that must wait until others have drained."""
     site, free = draft.site, dict[int, list[int]]()
     known = [
         max(0, stage.workers - on)
@@ -82,7 +81,7 @@ def _list_starts(draft: PlanDraft) -> list[tuple[Placement, ...]]:
     starts: list[list[Placement]] = [[] for _ in draft.stages]
     for stage, nodes, each in draft.room.blocks:
         for node in nodes or (None,):
-            old = min(known[stage], each)  # already started, but on a node still unknown
+            old = min(known[stage], each)  # already starting, but not yet assigned to a node
             known[stage] -= old
             new = each - old
             if node is not None and site.leaving[node]:
@@ -104,7 +103,7 @@ def _list_drains(draft: PlanDraft) -> list[tuple[Placement, ...]]:
 
 
 def _merge(placements: list[Placement]) -> tuple[Placement, ...]:
-    """Return one placement for each node, sorted by name."""
+    """Merge the placements of each node. Return them sorted by node name."""
     counts: dict[str | None, int] = {}
     for node, count in ((placement.node, placement.count) for placement in placements):
         counts[node] = counts.get(node, 0) + count

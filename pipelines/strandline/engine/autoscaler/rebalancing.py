@@ -1,6 +1,7 @@
-"""Chooses workers to drain so that others fit: never more than needed, on a single node each. Pure.
+"""Chooses workers to drain so that workers of other stages fit, and drains no more than needed.
 
-Workers never move: capacity freed on a node serves a worker on the same node.
+Workers never move: capacity that is freed on a node serves a worker on the same node. The code is
+pure.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from strandline.engine.autoscaler.water_filling import PoolDemand
 
 @dataclass(slots=True)
 class Exchange:
-    """An exchange that is still being planned.
+    """An exchange of workers under construction.
 
     Attributes:
-        counts: workers of each stage after the exchange.
-        free: units of each node, by node number.
+        counts: worker count of each stage after the exchange.
+        free: free units of each node, by node index.
         allocation: workers on each node, by stage.
         spare: how many workers of each stage may be drained.
-        drained: workers to drain, by stage and node.
+        drained: number of workers to drain, by stage and node.
     """
 
     pools: Sequence[PoolDemand]
@@ -32,7 +33,7 @@ class Exchange:
     drained: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def make_room(self, stage: int, count: int) -> None:
-        """Drain workers for `count` workers of a stage, or for as many as possible."""
+        """Drain other workers until `count` workers of a stage fit, or as many as possible."""
         needs = self.pools[stage].needs
         for node in self._sort_nodes(needs):
             while count:
@@ -43,7 +44,7 @@ class Exchange:
                 count -= 1
 
     def _sort_nodes(self, needs: Units) -> list[int]:
-        """Return nodes with workers to spare, sorted by increasing lack of capacity."""
+        """Return the nodes that have spare workers, those that lack the least capacity first."""
         nodes = [
             node
             for node, allocation in enumerate(self.allocation)
@@ -57,9 +58,9 @@ class Exchange:
         return sorted(nodes, key=lambda node: (lack(node), node))
 
     def _choose(self, stage: int, node: int) -> list[int] | None:
-        """Return the stages of the workers to drain on a node to fit one more worker.
+        """Choose the workers to drain on a node so that another worker fits. Return their stages.
 
-        Return None if draining all spare workers would not suffice.
+        Return None if the worker does not fit even if all spare workers are drained.
         """
         needs, taken = self.pools[stage].needs, list[int]()
         missing = [need - have for have, need in zip(self.free[node], needs, strict=True)]
@@ -80,7 +81,7 @@ class Exchange:
             )
             taken.append(best)
             _subtract(missing, self.pools[best].needs)
-        for drained in list(taken):  # a later choice may have made an earlier one unnecessary
+        for drained in list(taken):  # a later choice may have made an earlier choice unnecessary
             given = [
                 lacks + need for lacks, need in zip(missing, self.pools[drained].needs, strict=True)
             ]
@@ -114,11 +115,11 @@ def find_exchange(
     site: tuple[Sequence[Units], Sequence[dict[int, int]]],
     order: Sequence[int],
 ) -> Exchange:
-    """Return the drains that bring each stage as close to its target as possible.
+    """Choose drains that bring each stage as close to its target as possible.
 
     Args:
-        counts: workers that exist, or will without any drain.
-        barred: stages that must not be drained.
+        counts: worker counts that are reached without any drain.
+        barred: whether each stage is protected from drains.
         site: the free units of each node, and the workers on each node, by stage.
         order: stages by decreasing size.
     """

@@ -1,7 +1,7 @@
-"""Maximizes sources per second within given capacity by adding workers to the slowest stage. Pure.
+"""Maximizes sources per second within given capacity by adding workers to the slowest stage.
 
-docs/design/2026-11-27-how-many-workers.md has the proof. The module must not consider the cost of a
-change, or which workers exist already.
+docs/design/2026-11-27-how-many-workers.md has the proof. The code is pure. The module must not
+consider the cost of a change, or which workers exist already.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from strandline.engine.autoscaler.bin_packing import FreeSpace, Units, count_fitting, pack
 
 HALVINGS = 50
-# Packing is slower than adding up, so bisect less finely; `_raise_slowest` makes up for that.
+# Packing is slower than summing, so use fewer bisection steps. `_raise_slowest` compensates for the
+# lower precision.
 PACKED_HALVINGS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class PoolDemand:
-    """A pool as seen by the mathematics.
+    """The demand of a pool.
 
     Attributes:
-        needs: units of one worker, by kind.
-        speed: sources per second of one worker; infinite if a source makes no task for the stage;
+        needs: units that one worker needs, by kind.
+        speed: sources per second of one worker; infinite if sources cause no tasks for the stage;
             None if not measured.
         floor, ceiling: bounds; the ceiling is never below the floor.
     """
@@ -40,20 +41,20 @@ class PoolDemand:
         return self.speed is not None and self.speed < math.inf
 
     def find_level(self, workers: int) -> float:
-        """Return sources per second of `workers` workers; infinite if the pool sets no limit."""
+        """Return the sources per second of some workers; infinite if the pool sets no limit."""
         return math.inf if self.speed is None or not self.is_pacing else workers * self.speed
 
     def count_for(self, level: float) -> int:
-        """Return the fewest workers that reach a rate in sources per second.
+        """Return the smallest worker count that reaches a rate in sources per second.
 
         Return 0 if the pool is not measured or has no work.
         """
-        # A rounding error must not add a worker to an exact multiple.
+        # Tolerate rounding errors, so that an exact multiple does not get an additional worker.
         return math.ceil(level / self.speed * (1 - 1e-12)) if self.speed else 0
 
 
 def find_pace(pools: Sequence[PoolDemand], counts: Sequence[int]) -> float:
-    """Return sources per second of the slowest stage; infinite if no stage is measured."""
+    """Return the sources per second of the slowest stage; infinite if no stage is measured."""
     return min(
         (pool.find_level(count) for pool, count in zip(pools, counts, strict=True)),
         default=math.inf,
@@ -62,7 +63,7 @@ def find_pace(pools: Sequence[PoolDemand], counts: Sequence[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FillResult:
-    """Workers of each stage, and the capacity after the added workers were placed."""
+    """Worker counts by stage, and the capacity that is left after placing the added workers."""
 
     counts: list[int]
     room: FreeSpace
@@ -74,7 +75,7 @@ def fill(
     """Add workers so that the slowest stage becomes as fast as possible.
 
     Args:
-        counts: existing workers, which are all kept.
+        counts: counts of existing workers, which are all kept.
         order: stages by decreasing size.
     """
     best = FillResult(list(counts), room.copy())
@@ -96,7 +97,10 @@ def fill(
 
 
 def find_bound(pools: Sequence[PoolDemand], counts: Sequence[int], room: FreeSpace) -> float:
-    """Return the pace if all nodes were one; 0 if the pace can't rise."""
+    """Return an upper bound of the pace, or 0 if the pace can't rise.
+
+    The bound treats the capacity of all nodes as the capacity of one large node.
+    """
     free = room.sum_free(len(pools[0].needs)) if pools else []
     low = find_pace(pools, counts)
     high = find_pace(pools, _find_limits(pools, counts, free))
@@ -108,14 +112,14 @@ def find_bound(pools: Sequence[PoolDemand], counts: Sequence[int], room: FreeSpa
 
 
 def _want(pools: Sequence[PoolDemand], counts: Sequence[int], level: float) -> list[int]:
-    """Return the fewest workers that reach a level. Other allocations have at least as many."""
+    """Return the smallest worker count of each stage that reaches a level."""
     return [max(count, pool.count_for(level)) for pool, count in zip(pools, counts, strict=True)]
 
 
 def bisect(holds: Callable[[float], bool], low: float, high: float, halvings: int) -> float:
-    """Return the highest level found that satisfies the condition.
+    """Return the highest level found for which `holds` returns True.
 
-    `low` is assumed to satisfy the condition; `high` is tried first.
+    `holds(low)` is assumed to be True; `high` is tried first.
     """
     if holds(high):
         return high
@@ -129,7 +133,7 @@ def bisect(holds: Callable[[float], bool], low: float, high: float, halvings: in
 
 
 def _raise_slowest(pools: Sequence[PoolDemand], filling: FillResult) -> FillResult:
-    """Add one worker at a time to the slowest stage, until that stage can't grow."""
+    """Add workers to the slowest stage, one by one, until the slowest stage can't grow."""
     counts, room = list(filling.counts), filling.room
     heap = [
         (pool.find_level(count), stage)
@@ -150,9 +154,9 @@ def _raise_slowest(pools: Sequence[PoolDemand], filling: FillResult) -> FillResu
 def get_ahead(
     pools: Sequence[PoolDemand], before: Sequence[int], filling: FillResult, headroom: float
 ) -> FillResult:
-    """Grow enlarged pools slightly beyond the pace, so that they need not grow again soon.
+    """Grow the pools that have grown slightly further, so that they need not grow again soon.
 
-    The stage that sets the pace has found no more capacity, so it loses nothing.
+    The slowest stage loses nothing by this, because no more capacity fits its workers.
     """
     counts, room = list(filling.counts), filling.room
     goal = find_pace(pools, counts) * headroom
@@ -164,10 +168,11 @@ def get_ahead(
 
 
 def share_equally(pools: Sequence[PoolDemand], totals: Sequence[int]) -> list[int]:
-    """Return workers of each stage if each gets one more in turn, starting at the minimums.
+    """Return worker counts if the stages get workers in turn, in addition to their minimums.
 
     Args:
-        totals: units of all nodes together. A stage without needs stays at its minimum.
+        totals: total units of each kind, summed over all nodes. A stage without needs stays at its
+            minimum.
     """
     counts = [pool.floor for pool in pools]
     free = list(totals)
@@ -190,7 +195,7 @@ def share_equally(pools: Sequence[PoolDemand], totals: Sequence[int]) -> list[in
 def _count_rounds(
     pools: Sequence[PoolDemand], counts: Sequence[int], free: Sequence[int], going: Sequence[int]
 ) -> int:
-    """Return the whole rounds that fit; counted at once, because there may be thousands."""
+    """Return how many complete rounds fit. The rounds are not simulated: there may be thousands."""
     sums = [sum(pools[stage].needs[kind] for stage in going) for kind in range(len(free))]
     least = min(pools[stage].ceiling - counts[stage] for stage in going)
     return max(0, min(least, count_fitting(free, sums)))
@@ -204,7 +209,7 @@ def _take(free: list[int], needs: Units, count: int) -> None:
 def _find_limits(
     pools: Sequence[PoolDemand], counts: Sequence[int], free: Sequence[int]
 ) -> list[int]:
-    """Return the most workers that each stage could have if alone."""
+    """Return the largest possible worker count of each stage if no other stage grew."""
     limits = []
     for pool, count in zip(pools, counts, strict=True):
         limit = max(count, pool.ceiling)

@@ -1,4 +1,5 @@
-"""One call of a stage in a worker, including the user's code.
+"""Runs a call of a stage in a worker, including the user's code.
 
-Whatever that code does, every task gets a result. The package must not depend on flows or ledgers.
+Every task gets a result, even if the user's code fails. The package must not depend on flows or
+ledgers.
 """

@@ -1,6 +1,6 @@
-"""Processes that stages start, and the processes that end them.
+"""Finds and ends processes that stages started.
 
-A process whose parent has died becomes a child of the nearest ancestor that adopts orphans. Such an
+If a process dies, its children become children of the nearest ancestor that adopts orphans. Such an
 ancestor therefore finds every process that its stages left running. The module must not depend on
 workers or engines.
 """
@@ -16,18 +16,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _SET_DEATH_SIGNAL, _SET_SUBREAPER, _GET_SUBREAPER = 1, 36, 37  # options of `prctl`
-_PAUSE, _ROUNDS = 0.005, 400  # a killed process may need a moment to end
+_PAUSE, _ROUNDS = 0.005, 400  # polling: a killed process may need a moment to end
 
 Find = Callable[[], Collection[int]]
 
 
 def adopt_orphans() -> None:
-    """Adopt descendants of this process when their parents die."""
+    """Request that orphaned descendants become children of this process."""
     ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_with_parent(parent: int) -> None:
-    """Request that the kernel kill this process when its parent's thread ends.
+    """Request that the kernel kill this process when the parent thread that started it ends.
 
     Args:
         parent: id of the parent process, which may have died before this call.
@@ -43,7 +43,7 @@ def outlive_parent() -> None:
 
 
 def list_children() -> dict[int, int]:
-    """Return the children of this process with their sessions, including dead ones."""
+    """Return the children of this process, including zombies, with their session ids."""
     children = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
@@ -56,7 +56,7 @@ def list_children() -> dict[int, int]:
 
 
 def end_children(find: Find, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Kill children until none is left. Orphans of killed children appear in the next round."""
+    """Kill children until no child is left. Orphans of a killed child appear in the next round."""
     for _ in range(_ROUNDS):
         found = find()
         if not found:

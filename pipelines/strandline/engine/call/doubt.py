@@ -1,7 +1,9 @@
-"""Failures while a run is being stopped: the signal may also have ended a program of the stage.
+"""Decides whether a failure counts while a run is being stopped.
 
-Service managers and batch systems send a signal to each process of a run, in any order. A failure
-may be seen shortly before the signal. The module must not depend on the way signals are received.
+The failure may be a consequence of the stop: service managers and batch systems send a signal to
+every process of a run, in any order, so the signal may have ended a program of the stage. A failure
+may also be noticed shortly before the signal arrives here. The module must not depend on how
+signals are received.
 """
 
 from __future__ import annotations
@@ -11,13 +13,13 @@ from collections.abc import Callable
 
 from strandline.plan.receipt import Receipt
 
-WAIT_SECONDS = 0.2  # grace period for a signal that is still on its way
-# Minimum interval between waits, for runs with many failures.
+WAIT_SECONDS = 0.2  # time to wait for a signal that has not arrived here yet
+# Minimum interval between two waits, for runs with many failures.
 PERIOD_SECONDS = 10.0
 
 
 class FailureDoubt:
-    """Judges whether a failure counts against its source.
+    """Decides whether a failure counts against its source.
 
     Args:
         is_stopping: returns whether the signal has arrived.
@@ -37,7 +39,7 @@ class FailureDoubt:
         self._due = now()
 
     def concerns(self, receipt: Receipt) -> bool:
-        """Return whether the signal may be the reason for failures in a receipt."""
+        """Return whether the signal may be the reason for the failures in a receipt."""
         return receipt.has_failures and self.is_on()
 
     def is_on(self) -> bool:

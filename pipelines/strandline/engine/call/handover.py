@@ -1,7 +1,7 @@
-"""The input and output of a call, on the way between processes.
+"""Packs and unpacks the input and output of a call for transport between processes.
 
-A payload that can't be pickled or unpickled fails its own source and no other. All engines share
-this module, so that failures count alike. The other end may be in any process or on any node.
+A payload that can't be pickled or unpickled fails only its own source. All engines share this
+module, so that failures count alike. The receiver may be in any process or on any node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Unreadable = tuple[Lineage, str]
 
 
 def read_input(packed: Iterable[Plain]) -> tuple[list[Task], list[Unreadable]]:
-    """Return the tasks of a call, and the unreadable tasks with reasons."""
+    """Return the readable tasks of a call, and the unreadable tasks with reasons."""
     tasks: list[Task] = []
     unreadable: list[Unreadable] = []
     for content in packed:
@@ -38,17 +38,19 @@ def read_input(packed: Iterable[Plain]) -> tuple[list[Task], list[Unreadable]]:
 def pack_answers(
     name_stage: Callable[[int], str], data: Sequence[Task], receipt: Receipt, pack: Pack
 ) -> tuple[list[Task], list[Plain], Receipt]:
-    """Pack the output of a call, without unpicklable tasks: tasks, packed tasks, and receipt.
+    """Pack the output of a call. Return the kept tasks, the packed tasks, and the receipt.
+
+    Tasks that can't be packed are left out, and are failures in the receipt.
 
     Args:
         name_stage: returns the name of the stage that made the task at a position.
-        pack: packs tasks; raises if a task can't be packed.
+        pack: packs tasks; raises an error if a task can't be packed.
     """
     try:
         return list(data), pack(data), receipt
     except BaseException as error:
         if was_typed(error):
-            raise  # otherwise pack each task by itself to find the culprit
+            raise  # for other errors, find the task by packing each task alone
     positions: dict[int, int] = {}
     kept: list[Task] = []
     packed: list[Plain] = []
@@ -65,7 +67,7 @@ def pack_answers(
 
 
 def pack_alone(task: Task, pack: Pack) -> tuple[list[Plain], str | None]:
-    """Return a packed task, or the reason why it can't be packed."""
+    """Pack a single task. Return the packed task, or the reason why the task can't be packed."""
     try:
         return pack([task]), None
     except BaseException as error:
@@ -75,7 +77,7 @@ def pack_alone(task: Task, pack: Pack) -> tuple[list[Plain], str | None]:
 
 
 def _blame(stage: str, task: Task, what: str) -> Failure:
-    assert task.lineage is not None  # an emitted task has its lineage
+    assert task.lineage is not None  # every emitted task has a lineage
     source, token, key, _ = task.lineage
     return Failure(source, key, token, stage, format_message(what))
 
@@ -83,7 +85,7 @@ def _blame(stage: str, task: Task, what: str) -> Failure:
 def _without(
     receipt: Receipt, positions: dict[int, int], failures: list[Failure], data: Sequence[Task]
 ) -> Receipt:
-    """Return a receipt that emits only the kept tasks, and includes the failures of the others."""
+    """Return a receipt that emits only the kept tasks and includes the failures of the others."""
     lost = [task for position, task in enumerate(data) if position not in positions]
     counts = replace(
         receipt.counts,

@@ -1,7 +1,8 @@
-"""Serialization of the user's payloads, so that an unpicklable payload fails alone.
+"""Serializes users' payloads, so that an unpicklable payload fails alone.
 
-Ray pickles a whole result at once, and one bad payload would fail all the others. Payloads that are
-not known to be safe are therefore pickled here, one by one. Pure; the pickler is an argument.
+Ray pickles a whole result in one step, so one bad payload would fail all the others. Therefore,
+payloads that are not known to be safe are pickled here, one by one. The code is pure; the pickler
+is an argument.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def copy_data(data: Any) -> Any:  # noqa: ANN401 - the payload belongs to the us
 
 
 def _is_read_only(data: object) -> bool:
-    """Return whether the data is a read-only array; `numpy` need not be installed."""
+    """Return whether the data is a read-only NumPy array. NumPy need not be installed."""
     is_writeable = getattr(getattr(data, "flags", None), "writeable", True)
     return is_writeable is False and type(data).__module__ == "numpy"
 
@@ -59,17 +60,17 @@ Dumps = Callable[..., bytes]
 
 _SCALARS = frozenset({bytes, str, int, float, bool, type(None)})
 _FLAT = frozenset({dict, list, tuple})
-# A scan of more items would cost as much as pickling.
+# Maximum items to scan: a scan of more items would cost as much as pickling.
 _FLAT_ITEMS = 16
 
 
-# The first items of a long list serve as a sample for the others.
+# Maximum items to measure. The first items of a longer list serve as a sample.
 _MEASURED_ITEMS = 64
 _MEASURED_DEPTH = 3
 
 
 def measure(data: Any, depth: int = _MEASURED_DEPTH) -> int:  # noqa: ANN401 - the user's payload
-    """Estimate the bytes of a payload. Return 0 if the payload raises on inspection."""
+    """Estimate the size of a payload in bytes. Return 0 if inspecting the payload fails."""
     try:
         return _measure(data, depth)
     except Exception:  # noqa: BLE001 - the payload belongs to the user, and so does what it raises
@@ -79,7 +80,7 @@ def measure(data: Any, depth: int = _MEASURED_DEPTH) -> int:  # noqa: ANN401 - t
 def _measure(data: Any, depth: int) -> int:  # noqa: ANN401 - the payload belongs to the user
     if isinstance(data, (bytes, bytearray, str)):
         return len(data)
-    size = getattr(data, "nbytes", None)  # tables, arrays, tensors
+    size = getattr(data, "nbytes", None)  # tables, arrays, and tensors have this attribute
     if isinstance(size, int):
         return size
     if not depth:
@@ -97,7 +98,7 @@ def _measure_items(items: Collection[Any], depth: int) -> int:
 
 
 def is_safe(data: Any) -> bool:  # noqa: ANN401 - the payload belongs to the user
-    """Return whether a payload is known to survive transport to another process."""
+    """Return whether a payload certainly survives transport to another process."""
     kind = type(data)
     if kind in _SCALARS or kind is pa.Table:
         return True
@@ -111,7 +112,7 @@ def separate(data: Any, seen: set[int]) -> Any:  # noqa: ANN401 - the payload be
     """Return safe data in a form that shares no mutable part with other tasks.
 
     Args:
-        seen: ids of arrays that other tasks have; grows with each call.
+        seen: ids of arrays that other tasks have; each call may add an id.
     """
     if type(data) in (dict, list):
         return data.copy()  # all items are immutable
@@ -124,12 +125,12 @@ def separate(data: Any, seen: set[int]) -> Any:  # noqa: ANN401 - the payload be
 
 
 def is_unchanging(data: Any) -> bool:  # noqa: ANN401 - the payload belongs to the user
-    """Return whether a payload can be shared within a process because no holder can change it."""
+    """Return whether a payload is immutable, so that tasks within a process can share it."""
     return type(data) in _SCALARS or type(data) is pa.Table
 
 
 def dump(data: Any, dumps: Dumps) -> tuple[bytes, list[pickle.PickleBuffer]]:  # noqa: ANN401
-    """Dump a payload as bytes, with large parts as separate buffers that are not copied.
+    """Pickle a payload. Large parts become separate buffers that are not copied.
 
     Raises:
         BaseException: any error of the payload's own code.
@@ -139,7 +140,7 @@ def dump(data: Any, dumps: Dumps) -> tuple[bytes, list[pickle.PickleBuffer]]:  #
 
 
 def load(body: bytes, buffers: list[Any]) -> Any:  # noqa: ANN401 - the payload belongs to the user
-    """Return the inverse of `dump`, or of a pickler without buffers.
+    """Load a payload from the result of `dump`, or of a pickler without buffers.
 
     Raises:
         BaseException: any error of the payload's own code.

@@ -1,4 +1,4 @@
-"""Formats an error raised by a stage as one line with the line of code to blame.
+"""Formats an error that a stage raised as one line that names the responsible line of code.
 
 The module must not depend on the code that runs stages, or on the consequences of errors.
 """
@@ -13,7 +13,7 @@ from pathlib import PurePath
 
 
 def explain_error(error: BaseException) -> str:
-    """Explain an exception in one line: its type, its text, and where the user's code raised it."""
+    """Describe an exception in one line: its type, its text, and its line in the user's code."""
     where = _locate(traceback.extract_tb(error.__traceback__))
     text = " ".join(_format(error).split())
     return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
@@ -35,9 +35,10 @@ _RUNTIME = str(PurePath(__file__).parents[2]) + os.sep
 
 
 def _locate(frames: Sequence[traceback.FrameSummary]) -> str:
-    """Return file and line, in parentheses: the stage's last own frame, else the call into it.
+    """Return, in parentheses, the file and line of the user's code that is closest to the error.
 
-    A line inside a library does not help the author of a stage that passed a wrong argument.
+    A line inside a library does not help an author whose stage passed a wrong argument. If no frame
+    belongs to the user's code, return the first call outside the runtime.
     """
     own = [frame for frame in frames if _is_own(frame.filename)]
     # A stage installed as a package looks like a library: use the first frame outside the runtime.

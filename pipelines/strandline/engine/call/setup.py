@@ -1,4 +1,4 @@
-"""Setup of a stage in the process in which it works: once per node, and once per worker.
+"""Sets up a stage in the process in which the stage works: once per node, and once per worker.
 
 The module must not depend on later calls of the stage.
 """
@@ -31,15 +31,15 @@ from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.locks import hold_shared
 from strandline_api.outcome.exit_codes import ExitCode
 
-MOST_SENTENCES = 100  # waiting to be collected; older ones are dropped
+MOST_SENTENCES = 100  # maximum number of sentences to keep; older sentences are dropped
 
 
 class StageSetupError(StrandlineError):
-    """A stage can't be set up in its worker, or on its node."""
+    """Raised if a stage can't be set up in its worker, or on its node."""
 
 
 class PackageMissingError(StageSetupError):
-    """A stage needs a package that its worker lacks; another attempt would not help."""
+    """Raised if a worker lacks a package that its stage needs. Another attempt would not help."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
@@ -63,10 +63,10 @@ def set_up_node(stage: StagePlan, node: str) -> None:
     """Run the stage's setup for a node.
 
     Args:
-        node: the node's name, for people.
+        node: the node's name, for messages.
 
     Raises:
-        StageSetupError: if `setup_on_node` of the stage raised; a `PackageMissingError` if a
+        StageSetupError: if `setup_on_node` of the stage raised an error. `PackageMissingError` if a
             package is missing.
     """
     try:
@@ -77,7 +77,7 @@ def set_up_node(stage: StagePlan, node: str) -> None:
 
 
 class StageHooks(NamedTuple):
-    """Hooks of the worker process that a stage may use; see `Stage`.
+    """Callbacks of the worker process that a stage may use; see `Stage`.
 
     Attributes:
         report: receives the stage's sentences for people.
@@ -100,8 +100,8 @@ def set_up_stage(
         folder: the pipeline's folder on the volume; None if not available here.
 
     Raises:
-        StageSetupError: if `setup` of the stage raised; a `PackageMissingError` if a package is
-            missing.
+        StageSetupError: if `setup` of the stage raised an error. `PackageMissingError` if a package
+            is missing.
     """
     own = replace(stage, stage=copy.deepcopy(stage.stage))
     own.stage.volume_folder = folder
@@ -115,14 +115,14 @@ def set_up_stage(
 
 
 class WorkerSite(NamedTuple):
-    """The pipeline and attempt of a worker; both are valid in file names."""
+    """The names of a worker's pipeline and attempt. Both are valid in file names."""
 
     pipeline: str
     attempt: str
 
 
 class PackedStage(NamedTuple):
-    """A stage on the way to its worker: its name, and its pickled `StagePlan`."""
+    """A stage in the form that is sent to a worker: its name, and its pickled `StagePlan`."""
 
     name: str
     plan: bytes
@@ -157,7 +157,7 @@ def set_up_call(
         now: returns seconds from any fixed point.
 
     Raises:
-        StageSetupError: if the stage's own setup raised.
+        StageSetupError: if the stage's own setup raised an error.
         VolumeError: if a newer attempt has taken over the outputs.
     """
     if has_node_setup(plan):
@@ -169,9 +169,10 @@ def set_up_call(
 
 
 def find_volume_folder(outputs: OutputLocation) -> Path | None:
-    """Return the pipeline's folder on the volume, or None if it is not mounted here."""
+    """Return the pipeline's folder on the volume, or None if the volume is not mounted here."""
     lock = outputs.writers_lock
-    # The volume is mounted on the driver's node, and on others only if it can be shared.
+    # The volume is always mounted on the driver's node, and on other nodes only if it can be
+    # shared.
     return lock.parent if lock is not None and lock.parent.is_dir() else None
 
 
@@ -186,14 +187,16 @@ _HELD: dict[Path, int | None] = {}
 
 
 def set_up_once(folder: Path, name: str, set_up: Callable[[], None]) -> None:
-    """Call `set_up` unless already done under that name. Wait if another process is doing it now.
+    """Call `set_up` unless `name` is already set up on this node.
+
+    Wait if another process is doing the setup at the moment.
 
     Args:
         folder: the attempt's folder on this node; see `find_folder`.
         name: the name of the stage.
 
     Raises:
-        StageSetupError: if the folder can't be used; errors of `set_up` are passed on.
+        StageSetupError: if the folder can't be used. Errors of `set_up` are raised unchanged.
     """
     try:
         _hold(folder)
@@ -212,14 +215,14 @@ def set_up_once(folder: Path, name: str, set_up: Callable[[], None]) -> None:
 
 
 def _hold(folder: Path) -> None:
-    """Keep a folder from being swept while this process lives."""
+    """Protect a folder from sweeps while this process lives."""
     while _HELD.get(folder) is None:
         folder.mkdir(parents=True, exist_ok=True)
-        _HELD[folder] = hold_folder(folder)  # None while another worker is sweeping it
+        _HELD[folder] = hold_folder(folder)  # returns None while another worker sweeps the folder
 
 
 def find_folder(pipeline: str, attempt: str, node: str, temporary: Path | None = None) -> Path:
-    """Return the folder in which an attempt records its setups on a node.
+    """Return the folder in which an attempt records which setups are done on a node.
 
     Args:
         pipeline, attempt, node: unique names that are valid in file names.
@@ -233,25 +236,25 @@ def sweep(folder: Path) -> None:
     node = folder.name.partition("-")[0]
     for other in folder.parent.glob(f"{node}-*"):
         if other != folder:
-            with suppress(OSError):  # another worker was quicker
+            with suppress(OSError):  # another worker has removed the folder
                 sweep_folder(other)  # keeps a folder that a live worker holds
 
 
 def remove(folder: Path) -> None:
-    """Remove the records of an attempt on this node."""
+    """Remove an attempt's records of setups on this node."""
     handle = _HELD.pop(folder, None)
     if handle is not None:
         os.close(handle)
     shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # another node on this machine has a folder beside it
+    with suppress(OSError):  # another node on this machine may still have a folder there
         folder.parent.rmdir()
 
 
 class FirstTimes:
-    """Passes sentences on, each once: workers that query the same server report the same facts.
+    """Drops repeated sentences: workers that query the same server report the same facts.
 
     Args:
-        note: receives the sentences.
+        note: receives each sentence once.
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""A task as the queues see it: its lineage, and the location of its data."""
+"""A task in the form that queues use: its lineage, and the location of its data."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any, NamedTuple
 
 from strandline.plan.task import Origin
 
-# The number of the chain's stage at which a call begins, and whether the call ends with that stage.
+# Index of the stage in the chain at which a call begins, and whether the call ends with that stage.
 Entry = tuple[int, bool]
 WHOLE: Entry = (0, False)
 
 
 class Slot(NamedTuple):
-    """A task that waits for a stage, or is with a worker.
+    """A task that waits for a stage or is with a worker.
 
     Attributes:
         source, key, token, origin: lineage of the task.
         block: holder of the task's data, possibly shared with other tasks.
-        position: position of the task in the block.
-        deaths: number of workers that died while they had only this source.
-        is_suspect: whether a worker died while it had the task, so that the task is sent alone.
-        root: the slot of the source's root task; None if this is the root itself.
-        handed: for a stage that streams, the number of slots of its output already handed on.
-        link: in a chain, the number of the stage that the task enters.
+        position: index of the task in the block.
+        deaths: number of workers that died while they had no other source.
+        is_suspect: whether a worker died while it had the task. A suspect task is sent alone.
+        root: the slot of the source's root task; None if this is the root task.
+        handed: for a stage that streams, how many slots of its output were already passed on.
+        link: in a chain, the index of the stage that the task enters.
     """
 
     source: bytes
@@ -40,17 +40,17 @@ class Slot(NamedTuple):
 
 
 def describe_keys(keys: Iterable[str]) -> str:
-    """Describe sources in words: the first key, and the number of further keys."""
+    """Describe sources for a message: the first key, and the number of further keys."""
     first, *others = dict.fromkeys(keys) or [""]
     return f"{first} and {len(others)} more" if others else first
 
 
 def split_opened(batch: list[Slot], token: bytes, handed: int) -> tuple[list[Slot], list[Slot]]:
-    """Split a paused call's batch into finished slots and remaining slots.
+    """Split the batch of a paused call into finished slots and remaining slots.
 
     Args:
-        token, handed: token and handed slots of the task with which the next part begins; this task
-            is the first of the remaining slots.
+        token: token of the task with which the call continues: the first remaining slot.
+        handed: number of slots of this task's output that were already passed on.
     """
     index = next(index for index, slot in enumerate(batch) if slot.token == token)
     return batch[:index], [batch[index]._replace(handed=handed), *batch[index + 1 :]]

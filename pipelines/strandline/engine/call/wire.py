@@ -1,8 +1,8 @@
-"""The format in which tasks and receipts cross between processes: plain lists.
+"""Converts tasks and receipts to plain lists, the format for transport between processes.
 
-Ray's serializer calls back into Python for every tuple and for every object of our classes. With
-batches of small tasks, that costs more than moving the data. Pure; the classes define the meaning
-of their fields.
+Ray's serializer calls back into Python for every tuple and for every object of our classes. For
+batches of small tasks, these calls cost more than moving the data. The code is pure; the classes
+define the meaning of their fields.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from strandline.plan.receipt import (
 from strandline.plan.task import Lineage, Origin, Task
 
 SMALL_BYTES = 1 << 17
-# Tasks that are read together. A call often takes few tasks of a huge block; without pages, the
-# worker would read the whole block.
+# Number of tasks that are read together. A call often takes few tasks of a huge block. Without
+# pages, the worker would read the whole block.
 PAGE_TASKS = 64
 
 
 def pack_table(table: pa.Table) -> bytes | None:
-    """Return a table as bytes, or None if it is large or might not survive unchanged.
+    """Return a table as bytes, or None if the table is large or might not survive unchanged.
 
-    Chunks would be merged, and a user's extension types would come back as their storage types.
+    A table may change because chunks would be merged, and because a user's extension types would
+    become their storage types.
     """
     if not table.num_columns or not table.num_rows or table.nbytes > SMALL_BYTES:
         return None
@@ -55,7 +56,7 @@ def pack_table(table: pa.Table) -> bytes | None:
 
 
 def unpack_table(packed: bytes) -> pa.Table:
-    """Return the inverse of `pack_table`."""
+    """Return the table from the result of `pack_table`."""
     with pa.ipc.open_stream(packed) as stream:
         return stream.read_all()
 
@@ -78,7 +79,7 @@ def pack_tasks(
     """Return tasks as [data, meta, source, token, key, origin, encoding of the data].
 
     Args:
-        dumps: pickles payloads that may not cross as they are.
+        dumps: pickles payloads that are not safe to send unchanged.
         is_local: whether the tasks stay in this process and only need protection from changes.
 
     Raises:
@@ -103,7 +104,7 @@ def _pack(tasks: Iterable[Task], pack: Callable[[Any, Any], tuple[Any, Any, int]
 
 
 def pack_sharing(tasks: Iterable[Task], dumps: Dumps) -> list[Plain]:
-    """Pack tasks that stay in this process like `pack_tasks`, without copying large parts.
+    """Pack tasks that stay in this process, like `pack_tasks`, but do not copy large parts.
 
     Arrays share their bytes and become read-only, as they would after a transport.
 
@@ -137,8 +138,8 @@ def _pack_away(data: Any, meta: Any, seen: set[int], dumps: Dumps) -> tuple[Any,
     if not (is_safe(data) and is_safe(meta)):
         return *dump((data, meta), dumps), _PICKLED
     packed = pack_table(data) if isinstance(data, pa.Table) else None
-    # Tasks of a result are pickled together: an object shared by two tasks would arrive as one
-    # object.
+    # Separate the data: all tasks of a result are pickled together, so an object that two tasks
+    # share would arrive as a shared object.
     if packed is None:
         return separate(data, seen), separate(meta, seen), _AS_IT_IS
     return packed, separate(meta, seen), _TABLE
@@ -159,10 +160,10 @@ def _pack_sharing(data: Any, meta: Any, dumps: Dumps) -> tuple[Any, Any, int]:  
 
 
 def pack_pages(packed: list[Plain]) -> list[Any]:
-    """Group packed tasks into pages, so that some can be read without the others.
+    """Group packed tasks into pages, so that a page can be read without the others.
 
-    Many tasks become [tasks per page, page, page, ...], where a page has its bytes and their large
-    parts. Few tasks stay as they are.
+    Many tasks become [tasks per page, page, page, ...], where a page has the pickled tasks and
+    their large buffers. Few tasks are returned unchanged.
     """
     if len(packed) <= PAGE_TASKS:
         return packed
@@ -172,12 +173,17 @@ def pack_pages(packed: list[Plain]) -> list[Any]:
 
 def _pack_page(packed: list[Plain]) -> Plain:
     body, buffers = dump(packed, pickle.dumps)
-    # Keep the bytes out of the pickle, so that loading the block does not load the pages.
+    # Keep the page's bytes out of the block's pickle, so that loading the block does not load its
+    # pages.
     return [pickle.PickleBuffer(body), buffers]
 
 
 def pick_tasks(picks: Iterable[Sequence[int]], blocks: Sequence[list[Any]]) -> Iterator[Plain]:
-    """Yield the packed tasks that `pack_batch` has picked, reading only their pages."""
+    """Yield the packed tasks of a batch, loading only the pages that contain them.
+
+    Args:
+        picks, blocks: the result of `pack_batch`.
+    """
     pages: dict[tuple[int, int], list[Plain]] = {}
     for number, position, *_ in picks:
         block = blocks[number]
@@ -195,10 +201,10 @@ def _is_paged(block: list[Any]) -> bool:
 
 
 def pack_batch(batch: Iterable[Slot]) -> tuple[list[list[int]], list[Any]]:
-    """Return the position of each task of a batch among the blocks, and the blocks.
+    """Return the positions of a batch's tasks in blocks, and the blocks.
 
-    A shared block is listed once. A position has two numbers; a third number counts the slots
-    already handed on, if there are any.
+    A shared block is listed once. A position is the index of the block and the index in the block.
+    If slots of the task were already passed on, their number follows.
     """
     own: list[Any] = []
     blocks: list[Any] = [own]
@@ -206,7 +212,7 @@ def pack_batch(batch: Iterable[Slot]) -> tuple[list[list[int]], list[Any]]:
     picks = []
     for slot in batch:
         before = [slot.handed] if slot.handed else []
-        if isinstance(slot.block, list):  # a root task, whose data the driver holds itself
+        if isinstance(slot.block, list):  # a root task, whose data is in the driver
             picks.append([0, len(own), *before])
             own.append(slot.block[slot.position])
             continue
@@ -235,7 +241,7 @@ def pack_receipt(receipt: Receipt) -> Plain:
 
 
 def unpack_receipt(packed: Plain) -> Receipt:
-    """Return the inverse of `pack_receipt`; further items of the list are ignored.
+    """Return the receipt from the result of `pack_receipt`. Further items of the list are ignored.
 
     Events are unpacked on first access.
     """
@@ -255,7 +261,7 @@ def unpack_receipt(packed: Plain) -> Receipt:
 
 
 class PackedEvents(Sequence[Event]):
-    """Events in packed form. The driver passes most of them on without reading any.
+    """Packed events. The driver forwards most events without unpacking them.
 
     Attributes:
         packed: see `pack_events`.
@@ -298,7 +304,7 @@ def pack_events(events: Sequence[Event]) -> bytes:
 
 
 def unpack_events(packed: bytes) -> list[Event]:
-    """Return the inverse of `pack_events`."""
+    """Return the events from the result of `pack_events`."""
     # The unpacker returns tuples, so most events need no further conversion.
     return [
         _unpack_event(event) if event[3] or event[4] else _new_tuple(Event, event)
@@ -319,7 +325,7 @@ def _unpack_effort(packed: Sequence[Any]) -> Effort:
 
 
 def _unpack_left(packed: Sequence[Any]) -> Left:
-    # A piece begins with the name of its stage, an output with its token.
+    # A packed piece begins with the name of its stage, a packed output with its token.
     if isinstance(packed[0], str):
         return Piece(*packed)
     output = Output(*packed)
@@ -327,5 +333,5 @@ def _unpack_left(packed: Sequence[Any]) -> Left:
 
 
 _NO_EVENTS = pack_events(())
-# The constructor of the class takes twice as long.
+# Calling the constructor of the class takes twice as long.
 _new_tuple = tuple.__new__

@@ -1,4 +1,4 @@
 """Parts that all engines share: queue bounds, admission, and the choice of the next worker.
 
-The package must not depend on Ray or on the way a call is made.
+The package must not depend on Ray or on how a call is made.
 """

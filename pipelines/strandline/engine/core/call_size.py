@@ -1,9 +1,9 @@
-"""Size of a call in tasks: several batches per call if tasks are quick and small. Pure.
+"""Chooses how many tasks a call gets: several batches per call if tasks are quick and small.
 
 Sending a call costs the driver about a millisecond, regardless of its size. If a batch takes far
-less than that, the driver and not the stage would set the pace. But calls must not outrun the
-stages below: tasks that were started and are queued there are lost if the driver dies. The module
-must not depend on the way calls are sent.
+less time, the driver would set the pace instead of the stage. But calls must not run far ahead of
+later stages: tasks that were started and wait in their queues are lost if the driver dies. The code
+is pure. The module must not depend on how calls are sent.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ from typing import NamedTuple
 
 from strandline.plan.receipt import Output, Receipt, StageCounts
 
-# Target duration of a call: long compared with the millisecond that sending a call costs.
+# Target duration of a call, which is long compared with the millisecond that sending a call costs.
 CALL_SECONDS = 0.02
-# A sync to disk takes as long for many outputs as for a single output.
+# Target duration for sinks, because a sync to disk takes as long for many outputs as for one
+# output.
 SINK_SECONDS = 0.25
-# Share of a core above which a driver counts as busy, and the interval of the measurement.
+# Share of a core above which a driver counts as busy, and the interval between measurements in
+# seconds.
 BUSY = 0.6
 LOAD_SECONDS = 0.5
 MOST_STRETCH = 64.0
-CALL_SECONDS_OF_BUSY = 1.0  # also the work that a lost worker can cost
+CALL_SECONDS_OF_BUSY = 1.0  # also the maximum work that is lost with a worker
 CALL_BYTES = 1_000_000
 CALL_TASKS = 256
 ROUNDS = 2
-_WEIGHT = 0.25  # weight of the last call
-# Limits for tasks that wait to fill a file: unfinished tasks are lost if the driver dies.
+_WEIGHT = 0.25  # weight of the last call in the average
+# Limits for tasks that wait until they fill a file, because unfinished tasks are lost if the driver
+# dies.
 MOST_SECONDS = 300.0
 MOST_TASKS = 10_000
 
@@ -36,7 +39,7 @@ class TaskCost:
     """Cost of a task of one stage, averaged over recent calls.
 
     Attributes:
-        seconds: time that the stage works on a task; None before the first call.
+        seconds: time that the stage needs for a task; None before the first call.
         bytes_made: bytes produced per input task.
         bytes_out: bytes per output task.
     """
@@ -51,7 +54,7 @@ class TaskCost:
         """Record a finished call.
 
         Args:
-            size: bytes of everything the call produced.
+            size: total bytes that the call produced.
         """
         if not counts.tasks_in:
             return
@@ -61,10 +64,10 @@ class TaskCost:
         self.bytes_made += weight * (size / counts.tasks_in - self.bytes_made)
 
     def note_part(self, tasks_out: int, size: int) -> None:
-        """Record the output of a call that may still be running.
+        """Record part of the output of a call that may still be running.
 
         Args:
-            size: bytes of these tasks.
+            size: total bytes of these tasks.
         """
         if tasks_out:
             weight = _WEIGHT if self._has_made else 1.0
@@ -75,12 +78,12 @@ class TaskCost:
 class DriverLoad:
     """Load of the driver, and the factor by which calls grow because of the load.
 
-    If many workers take short calls, the driver sets the pace, and larger calls let the driver keep
-    up. Larger calls also lose more work when a worker dies, so calls grow only if the driver is
-    busy.
+    If many workers take short calls, the driver becomes the bottleneck, and larger calls help the
+    driver to keep up. Larger calls also lose more work when a worker dies, so calls grow only if
+    the driver is busy.
 
     Attributes:
-        stretch: growth factor; 1 if calls have their minimum length.
+        stretch: growth factor; 1 if calls have their minimum duration.
     """
 
     def __init__(self) -> None:
@@ -103,12 +106,12 @@ class DriverLoad:
         busy = (driven - self._driven) / elapsed
         if busy > BUSY:
             self.stretch = min(MOST_STRETCH, self.stretch * 2)
-        elif busy < BUSY / 3:  # twice as many calls would stay below the limit
+        elif busy < BUSY / 3:  # even with twice as many calls, the load would stay below the limit
             self.stretch = max(1.0, self.stretch / 2)
         self._since, self._driven = now, driven
 
     def bound_seconds(self, seconds: float) -> float:
-        """Return the time limit of a call, from the limit that applies to an idle driver."""
+        """Return the time limit of a call, given the limit for an idle driver."""
         return max(seconds, min(CALL_SECONDS_OF_BUSY, seconds * self.stretch))
 
 
@@ -117,10 +120,11 @@ class StageLoad(NamedTuple):
 
     Attributes:
         call: maximum tasks per call by cost; see `bound_call`.
-        batch: tasks of the stage's own batch or group.
+        batch: number of tasks in the stage's own batch or group.
         workers: number of workers that take calls.
         ratio: output tasks per input task.
-        pace: tasks processed in `CALL_SECONDS`, for a stage with longer calls; 0 means `call`.
+        pace: number of tasks processed in `CALL_SECONDS`, for a stage with longer calls. 0 means
+            the same as `call`.
     """
 
     call: int
@@ -131,23 +135,23 @@ class StageLoad(NamedTuple):
 
 
 def level_calls(stages: Sequence[StageLoad]) -> list[int]:
-    """Return each stage's maximum tasks per call: no more than the stages below process soon.
+    """Return each stage's maximum tasks per call, limited by what later stages process soon.
 
-    A round is one call in every worker of a stage. A round of any stage makes as many tasks as the
-    slowest stage below takes in `ROUNDS` rounds. The work queued for the slowest stage is therefore
-    a few of its calls, however quick and small the tasks of earlier stages are.
+    A round is one call in every worker of a stage. In a round, a stage makes at most as many tasks
+    as the slowest later stage takes in `ROUNDS` rounds. Therefore, only a few calls of work wait
+    for the slowest stage, even if the tasks of earlier stages are quick and small.
 
     Returns:
         For each stage a whole number of its batches: at least one, and otherwise at most `call`.
     """
     sizes = []
-    room = math.inf  # tasks that all stages below take in one round, as output tasks of this stage
+    room = math.inf  # output tasks of this stage that all later stages take in one round
     for call, batch, workers, ratio, pace in reversed(stages):
         room = room / ratio if ratio else math.inf
         most = max(batch, min(call, int(min(ROUNDS * room / workers, CALL_TASKS))))
         sizes.append(max(batch, most // batch * batch))
-        # A sink's long calls gather waiting tasks, so earlier stages need not send that many at
-        # once.
+        # Use the pace of a stage with long calls, such as a sink: its queue collects tasks between
+        # calls, so earlier stages need not send all tasks of a call together.
         room = min(room, float(max(pace or call, batch) * workers))
     return sizes[::-1]
 
@@ -155,15 +159,16 @@ def level_calls(stages: Sequence[StageLoad]) -> list[int]:
 def size_call(most: int, batch: int, waiting: int, workers: int, stretch: float = 1.0) -> int:
     """Return the number of tasks of the next call: a whole number of batches.
 
-    A call gets no more than one worker's share of the waiting tasks, so that no worker is
-    overloaded while others are idle.
+    A call gets at most one worker's share of the waiting tasks, so that no worker is overloaded
+    while others are idle.
 
     Args:
         most: maximum tasks of the call; see `level_calls`.
-        batch: tasks of the stage's own batch.
-        waiting: waiting tasks.
+        batch: number of tasks in the stage's own batch.
+        waiting: number of waiting tasks.
         workers: number of workers that take calls.
-        stretch: shares per call, if the driver is too busy to give each worker its own.
+        stretch: number of shares per call. More than 1 if the driver is too busy to send a call to
+            every worker.
     """
     share = math.ceil(waiting / max(1, workers) * stretch)
     return max(batch, min(most, share // batch * batch))
@@ -173,8 +178,8 @@ def bound_call(cost: TaskCost, bytes_in: float, batch: int, seconds: float = CAL
     """Return the maximum tasks of a call: limited by `CALL_BYTES` and `seconds`, at least a batch.
 
     Args:
-        bytes_in: size of an input task.
-        batch: tasks of the stage's own batch.
+        bytes_in: bytes of an input task.
+        batch: number of tasks in the stage's own batch.
         seconds: time that the call may take.
     """
     if cost.seconds is None or batch >= CALL_TASKS:
@@ -187,10 +192,10 @@ def bound_call(cost: TaskCost, bytes_in: float, batch: int, seconds: float = CAL
 
 
 class FileFilling:
-    """Estimate of the tasks that fill a file, based on earlier calls of the sink.
+    """Estimates how many tasks fill a file, based on earlier calls of the sink.
 
     Args:
-        target: bytes of a file.
+        target: target size of a file in bytes.
     """
 
     def __init__(self, target: int) -> None:
@@ -213,7 +218,7 @@ class FileFilling:
         """Return the number of tasks that fill a file.
 
         Args:
-            bytes_in: size of a task in memory; used until a file has been written.
+            bytes_in: bytes of a task in memory; used until a file has been written.
         """
         size = bytes_in if self._written is None else self._written
         return max(1, min(MOST_TASKS, math.ceil(self._target / max(1.0, size))))
@@ -223,7 +228,7 @@ class FileFilling:
 
         Args:
             waiting: number of waiting tasks.
-            bytes_in: size of a task in memory; see `count_tasks`.
+            bytes_in: bytes of a task in memory; see `count_tasks`.
             now: seconds from any fixed point.
             may_grow: whether more tasks may arrive.
         """
@@ -235,5 +240,5 @@ class FileFilling:
         return may_grow and not is_full and now - since < MOST_SECONDS
 
     def begin(self) -> None:
-        """Record that the waiting tasks were handed out."""
+        """Record that the waiting tasks were sent to a worker."""
         self._since = None

@@ -1,4 +1,4 @@
-"""Draws a listing on a separate thread, slightly ahead, so that a slow listing blocks nothing.
+"""Reads a listing on a separate thread, slightly ahead, so that a slow listing blocks nothing.
 
 The module must not depend on what happens to a source later.
 """
@@ -17,14 +17,15 @@ _WAIT = 2.0
 
 
 class ListingThread:
-    """Hands over drawn sources, in full batches if the listing is fast.
+    """Passes on listed sources, in full batches if the listing is fast.
 
     Args:
         now: returns seconds from any fixed point.
 
     Attributes:
-        listed, passed: sources handed over or skipped, and the skipped sources alone.
-        is_ended: whether all sources were handed over.
+        listed: number of sources that were returned or skipped.
+        passed: number of sources that were skipped.
+        is_ended: whether all sources were returned or skipped.
     """
 
     def __init__(self, listing: Listing, now: Callable[[], float]) -> None:
@@ -53,9 +54,9 @@ class ListingThread:
         return self._listing.gaps
 
     def take(self, limit: float = 0.0, most: int = ADMIT_BATCH) -> Admitted | None:
-        """Return the next batch, or None if no batch is due yet.
+        """Return the next batch, or None if no batch is ready yet.
 
-        An empty batch means that the listing ended or that sources were skipped.
+        An empty batch means that the listing ended, or that sources were skipped.
 
         Args:
             limit: seconds to wait for a batch.
@@ -75,7 +76,7 @@ class ListingThread:
             return self._hand_over(most) if self._is_due() else None
 
     def close(self) -> None:
-        """Stop reading the listing. If it hangs, abandon it after `_WAIT` seconds."""
+        """Stop reading the listing. If it hangs, abandon the thread after `_WAIT` seconds."""
         with self._change:
             self._is_closed = True
             self._change.notify_all()
@@ -110,7 +111,7 @@ class ListingThread:
         except BaseException as raised:  # noqa: BLE001 - whoever takes the next batch raises it
             error = raised
         finally:
-            self._listing.close()  # on this thread, which may own its open resources
+            self._listing.close()  # on this thread, which may own open resources of the listing
             with self._change:
                 self._error = error
                 self._is_over = True

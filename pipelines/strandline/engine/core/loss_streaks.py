@@ -1,6 +1,6 @@
-"""Causes of consecutive losses in a pool, without a success between them. Pure.
+"""Counts consecutive losses of workers in a pool, by cause, without a success in between.
 
-The module must not depend on workers or on the consequences of many losses.
+The code is pure. The module must not depend on workers or on the consequences of many losses.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class Loss(NamedTuple):
     """A worker that was lost since the last success of its stage.
 
     Attributes:
-        sources: sources of which one may be to blame; empty if the worker was idle or its sources
+        sources: sources, any of which may be to blame; empty if the worker was idle or its sources
             are unknown.
-        turns: for a worker out of reach, how often its work was lost this way; otherwise 0.
+        turns: for an unreachable worker, how often its work was lost this way; otherwise 0.
         node: the worker's node.
         sure_at: driver time from which the loss is certainly not due to a lost node.
     """
@@ -31,8 +31,9 @@ class Loss(NamedTuple):
 class ChainStreak:
     """Losses of one pool since its last success, for each stage of its chain.
 
-    A worker that dies in a call through several stages may have died in any of these stages. A call
-    limited to one stage blames that stage alone. Successes work the same way.
+    If a worker dies in a call through several stages, any of these stages may be to blame. A call
+    that is limited to one stage blames only that stage. A success clears the losses of all stages
+    of the call.
     """
 
     def __init__(self, stages: int = 1) -> None:
@@ -41,16 +42,16 @@ class ChainStreak:
 
     @property
     def causes(self) -> int:
-        """Causes of losses in the stage with most; losses over one source share a cause."""
+        """Number of causes in the stage with the most. Losses over one source share a cause."""
         return max(self._causes)
 
     @property
     def culprit(self) -> int | None:
-        """The number of the stage with the most causes, or None if several stages tie."""
+        """Index of the stage with the most causes, or None if several stages tie."""
         return self._causes.index(self.causes) if self._causes.count(self.causes) == 1 else None
 
     def count_sure(self, now: float) -> int:
-        """Count causes like `causes`, without losses that a lost node may explain."""
+        """Count causes like `causes`, but ignore losses that a lost node may explain."""
         sure = ([loss for loss in losses if loss.sure_at <= now] for losses in self._losses)
         return max(map(_count_causes, sure))
 
@@ -65,14 +66,15 @@ class ChainStreak:
 
         Args:
             times: how often the same work was lost this way. The first loss is attributed to the
-                node and is no cause. Workers lost with the same node have similar counts, so equal
-                counts share one cause.
+                node
+                and is not counted. Workers lost with the same node have the same count, so losses
+                with equal counts share one cause.
         """
         if times > 1:
             self._add(entry, Loss(frozenset(), times, node, sure_at))
 
     def forgive(self, nodes: Collection[str]) -> None:
-        """Remove the losses of workers whose nodes turned out to be gone."""
+        """Remove the losses of workers whose nodes turned out to be dead."""
         for link, losses in enumerate(self._losses):
             self._losses[link] = [loss for loss in losses if loss.node not in nodes]
             self._causes[link] = _count_causes(self._losses[link])
@@ -94,7 +96,7 @@ class ChainStreak:
 
 
 def _count_causes(losses: Iterable[Loss]) -> int:
-    """Return the number of causes in a row; several losses over one source share a cause."""
+    """Count the causes of consecutive losses. Losses over the same source share a cause."""
     culprits: set[bytes] = set()
     exposed: list[frozenset[bytes]] = []
     turns: set[int] = set()
@@ -107,7 +109,8 @@ def _count_causes(losses: Iterable[Loss]) -> int:
             causes += 1
             exposed += [loss.sources] if loss.sources else []
         elif not loss.sources <= culprits:
-            # A group lost together with this source was most likely lost because of this source.
+            # If a group of sources with this source was lost earlier, this source most likely
+            # caused that loss too.
             unexplained = [group for group in exposed if not loss.sources <= group]
             causes += 1 - (len(exposed) - len(unexplained))
             exposed = unexplained

@@ -1,7 +1,7 @@
-"""Names for listed sources that no ledger can store, so that they fail individually. Pure.
+"""Replaces names of listed sources that no ledger can store, so that only these sources fail.
 
-One odd source must not stop the others. The module must not depend on the stage that listed the
-source.
+The other sources must not be affected. The code is pure. The module must not depend on the stage
+that listed the source.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from strandline_api.texts import is_unicode, repair
 
 
 def identify(source: Source, ordinal: int) -> ListedSource:
-    """Return the source as the ledger records it, with characters that it cannot store escaped."""
+    """Return the source as the ledger records it. Characters that can't be stored are escaped."""
     # A user's stage may have set any object here.
     key: object = source.key
     version: object = source.version
@@ -25,7 +25,7 @@ def identify(source: Source, ordinal: int) -> ListedSource:
 
 
 def explain_odd(source: Source) -> str | None:
-    """Explain why a source can't be processed. Return None if it can."""
+    """Explain why a source can't be processed, or return None if it can."""
     known: dict[str, object] = {"key": source.key, "version": source.version}
     for name, value in known.items():
         if not isinstance(value, str):

@@ -1,4 +1,7 @@
-"""Limits on queues and calls per worker, and the choice of the worker for a call. Pure."""
+"""Limits queues and calls per worker, and chooses the worker for a call.
+
+The code is pure.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +15,28 @@ from strandline.plan.receipt import StageCounts
 
 QUEUE_FACTOR = 2
 CALLS_PER_WORKER = 2
-FIRST_CALL = 1  # setting up is number 0
-TELLING_SECONDS = 1.0  # seconds of work; less does not show which stage is slow
-DEATHS_PER_TASK = 3  # workers lost over a task before its source fails
-DEATHS_PER_POOL = 4  # workers lost in a row before the attempt ends
-HEAVY = 0.4  # share of all work above which a stage stands out
+FIRST_CALL = 1  # number 0 is the setup
+TELLING_SECONDS = 1.0  # seconds of work from which the slowest stage can be determined
+DEATHS_PER_TASK = 3  # number of workers that a task may end before its source fails
+DEATHS_PER_POOL = 4  # number of consecutive worker losses that end the attempt
+HEAVY = 0.4  # share of all work from which a stage sets the pace
 
 
 class PoolBrokenError(StrandlineError):
-    """A stage's workers died repeatedly, without a success in between."""
+    """Raised if a stage's workers died repeatedly, without a success in between."""
 
 
 class PoolState(NamedTuple):
-    """One stage's workers at one moment.
+    """The state of one stage's workers at some moment.
 
     Attributes:
-        workers: all workers, including those in setup.
-        ready: workers that are set up and take calls.
-        draining: workers that take no new calls and end after their current calls.
-        started, lost, recycled: workers since the attempt began; a recycled worker reached a limit
-            of age or memory and was replaced between two calls.
-        deaths: causes of losses in a row, without a success in between; several losses over one
-            source share a cause. The attempt ends at a limit set by the engine.
+        workers: number of all workers, including those in setup.
+        ready: number of workers that are set up and take calls.
+        draining: number of workers that take no new calls and end after their current calls.
+        started, lost, recycled: numbers of workers since the attempt began. A recycled worker
+            reached a limit of age or memory, and was replaced between two calls.
+        deaths: number of causes of consecutive losses, without a success in between. Losses over
+            the same source share a cause. The attempt ends at a limit set by the engine.
         seconds: total time that workers have been ready, including workers that are gone.
         under_way: total seconds so far of unfinished calls.
         oldest: seconds so far of the oldest unfinished call; 0 if there is no call.
@@ -57,18 +60,17 @@ Chosen = TypeVar("Chosen", bound=Hashable)
 
 
 class FreeWorkers(Generic[Chosen]):
-    """Workers of a stage that can take a call, indexed once for many calls.
+    """Workers of a stage that can take a call, in an index that serves many calls.
 
     With hundreds of workers, a scan per call would cost more than sending the call.
 
     Args:
-        workers: the node, the number of calls, and the worker itself, of each worker that takes
-            calls.
+        workers: node, number of calls, and object of each worker that takes calls.
     """
 
     def __init__(self, workers: Iterable[tuple[str, int, Chosen]]) -> None:
-        # By calls, then by node, in order. A dict as the set of workers keeps order and deletes
-        # quickly.
+        # Index by number of calls, then by node. Workers are the keys of a dict, which keeps their
+        # order and deletes quickly.
         self._levels: list[dict[str, dict[Chosen, None]]] = [{} for _ in range(CALLS_PER_WORKER)]
         for node, calls, worker in workers:
             if calls < CALLS_PER_WORKER:
@@ -80,18 +82,19 @@ class FreeWorkers(Generic[Chosen]):
 
     @property
     def is_spread(self) -> bool:
-        """Return whether the free workers are on several nodes."""
+        """Return whether the free workers are on more than one node."""
         return len({node for level in self._levels for node in level}) > 1
 
     def take(self, most: int, near: Mapping[str, int]) -> Chosen:
-        """Return the worker for a call: an idle worker if possible, near most of its input.
+        """Choose the worker for a call: an idle worker if possible, near most of its input.
 
         There must be a free worker; see `has`.
 
         Args:
             most: only workers with fewer calls qualify.
-            near: bytes of the input by node; if several workers are equally near, the worker with
-                fewer calls wins.
+            near: bytes of the input by node. If several workers are equally near, the worker with
+                the
+                fewest calls wins.
         """
         levels = range(1, most) if not self._levels[0] else range(1)
         ranked = (
@@ -109,7 +112,7 @@ class FreeWorkers(Generic[Chosen]):
 
 
 def bound_queue(call: int, workers: int) -> int:
-    """Return the number of slots that may wait for a stage before the stage above is held back.
+    """Return how many slots may wait for a stage before the previous stage is paused.
 
     Args:
         call: maximum slots of one call.
@@ -119,24 +122,24 @@ def bound_queue(call: int, workers: int) -> int:
 
 
 def bound_calls(stage: StagePlan, waiting: int, starting: int, taken: int = 0) -> int:
-    """Return the number of calls that a worker may have: one while little is waiting.
+    """Return the number of calls that a worker may have. The number is 1 if few slots wait.
 
     Args:
-        waiting: waiting slots.
-        starting: workers that are not ready yet.
-        taken: slots that all workers together take with one call, if nothing follows the waiting
-            slots.
+        waiting: number of waiting slots.
+        starting: number of workers that are not ready yet.
+        taken: number of slots that all workers together take with one call each, if no slots will
+            follow the waiting slots.
     """
     batch = stage.group or stage.batch_size
-    # With more calls per worker, the first ready worker would take work that another could start at
-    # once, and the last calls would wait behind a slow call while other workers are idle.
+    # With more calls per worker, the first ready worker would take work that other workers could
+    # start immediately. The last calls would wait behind a slow call while other workers are idle.
     return 1 if waiting <= max(starting * batch, taken) else CALLS_PER_WORKER
 
 
 def find_heaviest(counts: Mapping[str, StageCounts]) -> str | None:
     """Return the stage with most of the work, or None if no stage stands out.
 
-    If one process does everything, that stage sets the pace.
+    If all stages run in one process, this stage sets the pace.
 
     Args:
         counts: counts of each stage, by name.

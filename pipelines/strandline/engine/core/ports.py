@@ -1,6 +1,6 @@
-"""The engine port and its inputs: the listing to draw from and the control of a run.
+"""The engine port and its inputs: the listing to read, and the control of a run.
 
-Protocols and plain data only, so that tests can replace every part.
+The module contains only protocols and plain data, so that tests can replace every part.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Admitted = list[tuple[ListedSource, Source]]
 
 
 class WorkCost(NamedTuple):
-    """Work of an attempt.
+    """The amount of work in an attempt.
 
     Attributes:
         worked: seconds of all calls.
-        lost: work that has to be repeated.
+        lost: seconds of work that must be repeated, by reason.
     """
 
     worked: float = 0.0
@@ -45,19 +45,19 @@ NO_WORK = WorkCost()
 
 
 class Ending(NamedTuple):
-    """Results of an engine that has stopped.
+    """The results of an engine that has stopped.
 
     Attributes:
         standing: counts of sources by state, confirmed by the ledger.
         counts: counts of each stage, by name, in order.
-        listed: sources listed; the whole listing if `is_listed`.
+        listed: number of sources listed so far; the whole listing if `is_listed`.
         is_listed: whether the listing reached its end.
         incidents: one sentence for each worker that was lost and replaced.
         pools: the workers of each stage, by name, in order.
         failures: the first failures of sources.
         memory_failures: stages in which a source failed because its workers were killed for memory.
         work: the work done, as far as the engine can measure it.
-        redone: finished sources of an older recipe that were to be replaced.
+        redone: number of finished sources of an older recipe that were to be replaced.
     """
 
     standing: Standing
@@ -77,7 +77,7 @@ class Incidents:
     """Incidents among the workers of a run.
 
     Attributes:
-        sentences: one for each worker that was lost and replaced.
+        sentences: one sentence for each worker that was lost and replaced.
         memory_failures: see `Ending`.
     """
 
@@ -86,21 +86,21 @@ class Incidents:
 
 
 class RunProgress(NamedTuple):
-    """Progress that an engine reports while running.
+    """Progress that an engine reports during a run.
 
     Attributes:
         list_pools: returns the workers of each stage, in order, counted at the time of the call.
         bottleneck: the stage that sets the pace, or None if unknown.
         notes: sentences for the log; the sequence only grows.
         dashboard: host and port of Ray's own dashboard; None if there is no dashboard.
-        quarantined: listed sources that are not tried any more.
-        leaving: work that remains on departing nodes, by the node's name in the notice: calls that
-            will end in time, and data that has not been copied.
+        quarantined: number of listed sources that are not tried any more.
+        leaving: amount of work that remains on departing nodes, by the node's name in the notice:
+            calls that will end in time, and data that has not been copied.
         measure_work: returns the work so far, computed at the time of the call.
         redone: see `Ending`.
         redo_reason: where redone sources start again and what has changed; empty if nothing is
             redone.
-        failed_before: sources that failed in earlier phases of the attempt.
+        failed_before: number of sources that failed in earlier phases of the attempt.
     """
 
     flow: Flow
@@ -122,12 +122,12 @@ class RunProgress(NamedTuple):
 
     @property
     def failed(self) -> int:
-        """Sources that have failed in the attempt."""
+        """Number of sources that have failed in the attempt."""
         return self.failed_before + len(self.flow.failed)
 
 
 class DepartureNotice(NamedTuple):
-    """Notice that a node is about to leave.
+    """A notice that a node is about to leave.
 
     Attributes:
         node: the node's address, or its id in Ray.
@@ -158,13 +158,15 @@ class Control:
 
     Attributes:
         must_stop: polled often; True ends the listing and drops waiting work.
-        report: called often; must be quick.
+        report: called often; must be fast.
         now: returns seconds from any fixed point.
         must_leave: polled once `must_stop` is True; True also abandons the calls of workers.
-        find_leave: called at that point for the deadlines after which calls are not awaited.
+        find_leave: called once `must_stop` is True; returns the deadlines after which the engine
+            stops waiting for calls.
         inflight: table of the work in progress on this machine's workers; None disables it.
         read_notices: polled often; returns new notices of departing nodes, each node once.
-        take_memory_kills: returns processes killed for memory on this machine since the last call.
+        take_memory_kills: returns how many processes were killed for memory on this machine since
+            the last call.
         note: receives a sentence for the log about a notable change.
         overrun: receives the reason when a call in this process exceeds its time limit; ends the
             process.
@@ -185,11 +187,11 @@ class Control:
 
 
 class ListingState(Protocol):
-    """State of a partly drawn listing."""
+    """The state of a listing, which may not have been read to its end."""
 
     @property
     def listed(self) -> int:
-        """Number of sources so far."""
+        """Number of sources that were listed so far."""
 
     @property
     def passed(self) -> int:
@@ -201,11 +203,11 @@ class ListingState(Protocol):
 
     @property
     def is_whole(self) -> bool:
-        """Return True if the ended listing named all existing sources; False is inconclusive."""
+        """Return True if the ended listing named all existing sources, or False if unknown."""
 
     @property
     def gaps(self) -> Sequence[str]:
-        """Key prefixes of files and folders that an ended listing did not look at."""
+        """Key prefixes of files and folders that an ended listing did not visit."""
 
 
 def conclude(
@@ -241,7 +243,7 @@ class Engine(Protocol):
         ledger: LedgerLocation | None,
         control: Control,
     ) -> Ending:
-        """Run every source that the ledger releases, until the end or until stopped.
+        """Run every source that the ledger releases, until all are done or a stop is requested.
 
         Args:
             ledger: the ledger's location; None tracks nothing.
@@ -256,13 +258,14 @@ class Listing:
     """Sources as a stream of batches, with their digests and positions.
 
     Args:
-        sources: the output of the source stage, drawn only on demand.
+        sources: the output of the source stage, which is read only on demand.
         is_whole: called at the end; returns whether every existing source was listed.
-        find_gaps: called at the end; returns what was not looked at, see `ListingState`.
+        find_gaps: called at the end; returns the key prefixes that were not visited, see
+            `ListingState`.
 
     Attributes:
         listed: number of sources so far.
-        passed: sources among them that are in no batch, because they were already finished.
+        passed: number of sources that are in no batch, because they were already finished.
         is_ended: whether there are no more sources.
     """
 
@@ -289,7 +292,7 @@ class Listing:
         return self._find_gaps()
 
     def draw(self, size: int = ADMIT_BATCH) -> Admitted:
-        """Return the next batch. An empty batch means that all were skipped or none are left."""
+        """Return the next batch. It is empty if all its sources were skipped or none remain."""
         # Positions in the listing count from 1.
         start = self.listed + 1
         sources = self.draw_sources(size)
@@ -303,7 +306,7 @@ class Listing:
         return drawn
 
     def draw_ready(self) -> Admitted:
-        """Return a batch like `draw`, without waiting for more than one source."""
+        """Return a batch like `draw`, but wait for at most one source."""
         return self.draw(1)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """The workers of one chain, as data: counts by state, and slow calls.
 
-The module must not depend on the code that starts and ends a worker.
+The module must not depend on the code that starts and ends workers.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from strandline.engine.flow.chains import Chain
 from strandline.engine.worker.limits import explain_overdue
 from strandline.plan.pipeline import StagePlan
 
-# Fields that count once for a whole chain are reported under its first stage; zero elsewhere.
+# Fields that count once for a whole chain. They are reported for its first stage, and are zero for
+# later stages.
 _OF_FIRST: dict[str, Any] = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
 
 
 class _CallTimes(NamedTuple):
-    """Seconds of unfinished calls: the total, the longest, and the sources of the longest call."""
+    """Times of unfinished calls: total seconds, and the seconds and sources of the longest."""
 
     total: float = 0.0
     oldest: float = 0.0
@@ -36,10 +37,10 @@ class Pool:
 
     Attributes:
         workers: ready, starting, and draining workers.
-        streak: workers lost in a row.
+        streak: consecutive losses of workers.
         costs: cost of a task, by the stage of the chain that receives it.
-        call: tasks that a call may carry; one batch until measured.
-        started, lost, recycled: workers since the attempt began.
+        call: number of tasks that a call may have; one batch until measured.
+        started, lost, recycled: numbers of workers since the attempt began.
         past: seconds that departed workers had been ready.
     """
 
@@ -55,7 +56,7 @@ class Pool:
 
     @property
     def plan(self) -> StagePlan:
-        """The resource requests of the pool's workers, as if the chain were one stage."""
+        """The plan of the chain, with the resource requests of the pool's workers."""
         return self.chain.plan
 
     @property
@@ -65,7 +66,7 @@ class Pool:
 
     @property
     def starting(self) -> int:
-        """Number of workers that will take calls once ready."""
+        """Number of workers that take calls once they are ready."""
         return sum(not worker.is_ready and not worker.is_draining for worker in self.workers)
 
     @property
@@ -82,7 +83,7 @@ class Pool:
         if self.plan.timeout is None:
             return
         for worker in self.workers:
-            # A paused call is not overdue, however long it waits for the next request.
+            # Ignore a paused call: the time until its next part is requested does not count.
             tasks = len(worker.current.batch) if worker.current and worker.is_working else 0
             limit = self.plan.limit_call(tasks)
             if tasks and limit is not None and now - worker.busy_since > limit:
@@ -94,7 +95,7 @@ class Pool:
         return max(self.staying, self.plan.min_workers)
 
     def look_apart(self, now: float) -> list[PoolState]:
-        """Return the state of each stage of the chain, with the calls in that stage."""
+        """Return the state of each stage of the chain, including the calls in that stage."""
         whole = self.look(now)
         rest = whole._replace(**_OF_FIRST)
         return [
@@ -103,7 +104,7 @@ class Pool:
         ]
 
     def _time_calls(self, now: float) -> list[_CallTimes]:
-        """Return the times of unfinished calls for each stage."""
+        """Return the times of unfinished calls for each stage of the chain."""
         times = [_CallTimes()] * len(self.chain.stages)
         for worker in self.workers:
             call = worker.current
@@ -117,7 +118,7 @@ class Pool:
         return times
 
     def list_late(self, now: float) -> Iterator[Call]:
-        """Yield slow calls of several tasks, unless they were split within `LONG_SECONDS`."""
+        """Yield slow calls of several tasks that were not split in the last `LONG_SECONDS`."""
         for worker in self.workers:
             call = worker.current
             if call and len(call.batch) > 1 and worker.is_late(now):
@@ -127,7 +128,7 @@ class Pool:
         """Yield calls queued behind a slow call, at most one for each idle worker."""
         idle = sum(worker.is_open and not worker.calls for worker in self.workers)
         late = (worker for worker in self.workers if worker.is_late(now))
-        # A paused call has begun, so its worker can't give it back.
+        # A worker can't return its first call, which has begun. The same applies to paused calls.
         waiting = (call for worker in late for call in [*worker.calls.values()][1:])
         for call in waiting:
             if idle > 0 and not call.is_paused and not call.is_asked_back:

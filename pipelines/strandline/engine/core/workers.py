@@ -1,7 +1,7 @@
 """A worker and its calls, as data.
 
-Actors and references are opaque here. The module depends neither on Ray nor on the code that
-starts, loads, and ends a worker.
+Actors and references are opaque. The module must not depend on Ray, or on the code that starts,
+loads, and ends a worker.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from strandline.engine.core.pools import FIRST_CALL
 from strandline.engine.worker.worker_page import CallPosition, WorkerAddress, WorkerPage
 from strandline.plan.receipt import StageCounts
 
-LONG_SECONDS = 5.0  # for a longer call, the current stage of the chain is shown
+LONG_SECONDS = 5.0  # for a longer call, the progress display shows the current stage
 _NOT_ASKED = CallPosition()
 
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """One actor and its calls, oldest first, keyed by the reference of their receipt.
+    """An actor and its calls, oldest first, keyed by the reference of their receipt.
 
     Attributes:
         cpu: cores that the worker reserves.
@@ -36,7 +36,7 @@ class Worker:
             current part of a call, `call_since` of the whole call.
         located: the last reported position in a slow call.
         log: see `WorkerAddress`.
-        page: memory page shared with this process; None if none is shared.
+        page: memory page shared with this process; None if no page is shared.
     """
 
     stage: int
@@ -65,21 +65,21 @@ class Worker:
 
     @property
     def link(self) -> int | None:
-        """The number of the chain's stage that the current call is in; None if unknown."""
+        """Index of the chain's stage that the current call is in; None if unknown."""
         if self.current is not None and self.page is not None:
             return self.page.read(self.current.number)
         return self.located.link if self._is_located else None
 
     @property
     def over(self) -> str:
-        """The sources of the current call, in words; empty if there is no call."""
+        """Description of the current call's sources; empty if there is no call."""
         if self.current is None:
             return ""
         known = self.located.sources if self._is_located else ""
         return known or describe_keys([slot.key for slot in self.current.batch])
 
     def measure_work(self, now: float) -> float:
-        """Return the seconds of work on the current call, without waits for services."""
+        """Return the seconds of work on the current call, excluding waits for services."""
         if self.current is None or not self.is_working:
             return 0.0
         known = self.located.waited if self._is_located else 0.0
@@ -91,7 +91,11 @@ class Worker:
         return self.current is not None and self.located.number == self.current.number
 
     def settle(self, address: WorkerAddress, here: str) -> None:
-        """Record where the worker has started; `here` is the driver's node."""
+        """Record where the worker has started.
+
+        Args:
+            here: the driver's node.
+        """
         self.node, self.log = address.node, address.log
         self.is_placed, self.is_here = True, self.node == here
         if self.is_here and self.page is None and address.page:
@@ -102,22 +106,22 @@ class Worker:
         return "" if self.page is None else self.page.ask_stacks(sleep)
 
     def let_go(self) -> None:
-        """Close the page shared with this process."""
+        """Close the memory page that the worker shares with this process."""
         if self.page is not None:
             self.page.close()
             self.page = None
 
     def is_long(self, now: float) -> bool:
-        """Return whether the current part of the call is slow."""
+        """Return whether the current part of the call has taken long."""
         return self.is_working and now - self.busy_since >= LONG_SECONDS
 
     def is_late(self, now: float) -> bool:
-        """Return whether the current call is slow, counting all of its parts."""
+        """Return whether the current call has taken long, counting all of its parts."""
         return self.is_working and now - self.call_since >= LONG_SECONDS
 
     @property
     def has_suspects(self) -> bool:
-        """Return whether the worker has a call of suspects, which must be its only call."""
+        """Return whether the worker has a call with suspects, which must be its only call."""
         return any(call.batch[0].is_suspect for call in self.calls.values())
 
     @property
@@ -127,7 +131,7 @@ class Worker:
 
     @property
     def is_working(self) -> bool:
-        """Return whether the current call is running rather than paused."""
+        """Return whether the current call is running instead of paused."""
         return self.current is not None and not self.current.is_paused
 
     @property
@@ -143,13 +147,14 @@ class Call:
     Attributes:
         number: position in the order in which the worker received its calls.
         is_shown: whether the table of work in flight lists the call as in progress.
-        opened: for a result that continues, the task with which the next part begins.
+        opened: for an incomplete result, the task with which the next part begins.
         is_paused: whether the next part was not requested yet.
-        counts, size: counts of the parts so far, and bytes of everything they produced.
+        counts, size: counts of the parts so far, and total bytes that they produced.
         size_in: number of tasks with which the call began.
         entry: stages of the chain at which the call begins and ends.
-        is_asked_back: whether the worker was requested to return the call if unstarted.
-        split_at: when the worker was last requested to return the tasks that it is not working on.
+        is_asked_back: whether the worker was requested to return the call if it has not started.
+        split_at: time when the worker was last requested to return the tasks that it is not
+            working on.
     """
 
     stage: int

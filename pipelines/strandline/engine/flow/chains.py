@@ -1,8 +1,8 @@
-"""Chains of adjacent stages that run in one worker, one after the other. Pure.
+"""Groups adjacent stages into chains, which run in one worker, one stage after the other.
 
-Tokens, events, and outputs equal those of stages in separate workers; a chain only saves the
-transport between stages. The module must not depend on the work of a stage, or on the code that
-runs a chain.
+Tokens, events, and outputs are the same as for stages in separate workers; a chain only saves the
+transport between stages. The code is pure. The module must not depend on the work of a stage, or on
+the code that runs a chain.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Chain:
     """Adjacent stages that run in one worker; often a single stage.
 
     Attributes:
-        first: the number of the chain's first stage.
+        first: index of the chain's first stage.
         stages: the stages, in order.
     """
 
@@ -30,13 +30,13 @@ class Chain:
 
     @cached_property
     def plan(self) -> StagePlan:
-        """The resource requests of the chain's workers, as if the chain were one stage."""
+        """The chain as if it were one stage, with the resource requests of its workers."""
         least = max(stage.min_workers for stage in self.stages)
         return replace(self.stages[0], name=self.name, min_workers=least)
 
     @property
     def name(self) -> str:
-        """The name of the only stage, or of the first and the last stage."""
+        """Name of the only stage, or of the first and the last stage."""
         first, last = self.stages[0].name, self.stages[-1].name
         return first if len(self.stages) == 1 else f"{first} to {last}"
 
@@ -50,7 +50,7 @@ def cut_chains(stages: Sequence[StagePlan], *, is_sink_apart: bool = False) -> l
     """Return the longest chains that the stages can form, in order.
 
     Args:
-        is_sink_apart: whether sinks need workers of their own, for example to stay on one node.
+        is_sink_apart: whether sinks need separate workers, for example to stay on one node.
     """
     chains: list[list[StagePlan]] = []
     for stage in stages:
@@ -64,7 +64,7 @@ def cut_chains(stages: Sequence[StagePlan], *, is_sink_apart: bool = False) -> l
 
 
 def list_apart(stages: Sequence[StagePlan]) -> list[Chain]:
-    """Return a chain for each single stage."""
+    """Return a separate chain for each stage."""
     return list(_number([[stage] for stage in stages]))
 
 
@@ -76,7 +76,7 @@ def _number(chains: Sequence[Sequence[StagePlan]]) -> Iterator[Chain]:
 
 
 def explain_cut(chain: Sequence[StagePlan], stage: StagePlan) -> str | None:
-    """Return the reason a stage can't share its predecessors' worker, or None if it can.
+    """Return the reason a stage can't share a worker with the stages before it, or None.
 
     Args:
         chain: the preceding stages that share a worker.
@@ -98,24 +98,23 @@ def _list_bounds(stage: StagePlan) -> tuple[object, ...]:
 
 # In order of precedence: the first rule that applies is reported.
 _CUTS: tuple[tuple[Callable[[Sequence[StagePlan], StagePlan], bool], str], ...] = (
-    # The author may have a reason to isolate, such as a model that fits into memory only a few
-    # times.
+    # The author may need isolation, for example if memory can hold a model only a few times.
     (lambda chain, stage: stage.isolate or chain[-1].isolate, "isolate"),
-    # A group's members come from several workers.
+    # The members of a group come from several workers.
     (lambda _, stage: stage.group is not None, "group"),
-    # A worker sized for the largest request would hold idle resources while other stages run.
+    # If requests differ, a worker for the largest request would waste resources in other stages.
     (lambda chain, stage: not _asks_alike(chain, stage), "resources"),
     # A stage may fill its whole request. Several stages in one worker would have to share it.
     (lambda _, stage: bool(stage.memory or stage.max_memory), "memory"),
     (lambda _, stage: bool(stage.gpu), "gpu"),
     (lambda chain, stage: stage.runtime_env != chain[0].runtime_env, "runtimeEnv"),
-    # A maximum of one stage would bind the whole chain. Minimums may differ: the highest applies.
+    # A stage's maximum would limit the whole chain. Minimums may differ: the highest applies.
     (lambda chain, stage: _list_bounds(stage) != _list_bounds(chain[0]), "workers"),
-    # Tasks for one file must be gathered from all workers first.
+    # The tasks for a shared file must be collected from all workers first.
     (lambda _, stage: stage.target_bytes is not None, "targetBytes"),
-    # The timeout is checked for the whole call, so a single stage could not be timed.
+    # The timeout applies to a whole call, so the time of a single stage could not be checked.
     (lambda chain, stage: stage.timeout is not None or chain[-1].timeout is not None, "timeout"),
-    # Filters in earlier stages would leave smaller batches than the stage requests.
+    # Filters in earlier stages would make batches smaller than the stage requests.
     (lambda chain, stage: stage.batch_size not in {1, chain[0].batch_size}, "batchSize"),
     # Only the first stage of a worker can stream its output; see `ChainCall`.
     (

@@ -1,7 +1,7 @@
 """The queues between stages, as data.
 
-A flow hands out batches and accepts receipts, but runs no stage. The place where a stage runs is
-unknown here, and the item of a slot is opaque: a task in some engines, a reference in others.
+A flow hands out batches and accepts receipts, but runs no stage. The flow does not depend on where
+a stage runs, and the data of a slot is opaque: a task in some engines, a reference in others.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, Receipt, StageCounts
 
 BROKEN_AFTER = 50
-FAILURES_KEPT = 1000  # with their messages; the ledger, if used, has all failures
+FAILURES_KEPT = 1000  # number of failures to keep with messages; the ledger, if any, keeps all
 
 
 class Flow:
     """All queues of one attempt.
 
     Args:
-        chains: the stages as they share workers; by default each stage by itself.
+        chains: the stages as they share workers; by default each stage has separate workers.
 
     Attributes:
         source: the name of the source stage.
@@ -36,8 +36,8 @@ class Flow:
         failed: sources that have failed in this attempt.
         failures: explanations of the first failures.
         known_bad: sources that failed in an earlier attempt.
-        fills_files: whether tasks wait at the sink to fill a file. These tasks carry minutes of
-            work, so they are still written when the run stops.
+        fills_files: whether tasks wait at the sink until they fill a file. These tasks represent
+            minutes of work, so they are written even if the run stops.
     """
 
     def __init__(self, plan: PipelinePlan, chains: Sequence[Chain] = ()) -> None:
@@ -66,21 +66,20 @@ class Flow:
             self._put_first(stage, batch)
 
     def next_batch(self, stage: int, most: int = 0, least: int = 0) -> list[Slot]:
-        """Return the next batch of a stage, or an empty list if no batch is due.
+        """Return the next batch of a stage, or an empty list if no batch can be handed out yet.
 
-        A batch smaller than the stage's size is handed out only while earlier stages can add
-        nothing.
+        A batch smaller than the stage's size is handed out only if earlier stages can't add tasks.
 
         Args:
             most: maximum slots per call; a number above the stage's size joins several batches.
-            least: minimum of waiting slots; below the minimum, only suspects are handed out.
+            least: minimum number of waiting slots; with fewer slots, only suspects are handed out.
         """
         queue = self.queues[stage]
         self._drop_failed(queue)
         if queue.groups:
             batch = queue.take_group()
         elif queue.waiting and queue.waiting[0].is_suspect:
-            batch = [queue.waiting.popleft()]  # alone, so that only the culprit dies again
+            batch = [queue.waiting.popleft()]  # alone, so that a death shows the culprit
         elif (
             queue.waiting
             and len(queue.waiting) >= least
@@ -105,12 +104,14 @@ class Flow:
         return bool(queue.waiting) and queue.waiting[0].is_suspect
 
     def look_ahead(self, stage: int) -> tuple[int, int]:
-        """Return the number of waiting slots, and the chain's stage that the next slot enters."""
+        """Return the number of waiting slots, and the index of the stage the next one enters."""
         queue = self.queues[stage]
         return len(queue), queue.waiting[0].link if queue.waiting else 0
 
     def refuse_uniform(self, stage: int, receipt: Receipt, *, fails_source: bool = False) -> None:
-        """Reject a first task whose rows all died for one reason, before the ledger records them.
+        """Reject a task whose rows all failed for one reason before the stage has passed any row.
+
+        Call this method before the ledger records the failures.
 
         Raises:
             StageBrokenError: if no row has passed before.
@@ -128,16 +129,18 @@ class Flow:
         block: Any,  # noqa: ANN401
         opened: Slot | None = None,
     ) -> None:
-        """Accept a call's receipt: queue the emitted tasks and forget the settled ones.
+        """Accept a call's receipt: queue the emitted tasks and forget the settled tasks.
 
         Args:
-            opened: the call's task whose result continues, if there is one. This task and the tasks
-                after it stay with the worker.
+            opened: the call's task whose result is incomplete, if any. This task and the tasks
+                after
+                it stay with the worker.
 
         Raises:
             StageBrokenError: if the stage failed all of its first tasks. Sources that failed in an
                 earlier attempt do not count: they prove nothing new about the stage, and would
-                block the sources listed after them in every attempt.
+                    block
+                the sources listed after them in every attempt.
         """
         queue = self.queues[stage]
         queue.running -= len(batch)
@@ -158,11 +161,11 @@ class Flow:
             root = parent.root or parent
             slot = Slot(source, parent.key, token, origin, block, position, root=root, link=link)
             if link:
-                # Keep the suspicion: this stage or a later one may have ended the worker.
+                # Keep the suspicion: a worker may have died in this stage or in a later stage.
                 given_back.append(slot._replace(is_suspect=parent.is_suspect, deaths=parent.deaths))
             elif stage + 1 < len(self.queues):
                 self._push(stage + 1, slot)
-        # Put started work first; otherwise it would wait for all unstarted work.
+        # Put tasks that have started first; otherwise they would wait for all tasks that have not.
         if not self.is_stopped:
             self.queues[stage].waiting.extendleft(reversed(given_back))
 
@@ -172,10 +175,10 @@ class Flow:
         """Requeue the work of a lost call.
 
         Args:
-            exposed: number of sources that may have ended the worker; 0: no source did, 1: this
-                batch's source did.
-            holds: if True, retry when nothing else is left; otherwise retry first and alone.
-            most_deaths: slots with this many deaths are returned instead of queued.
+            exposed: number of sources that may have ended the worker. 0 means that no source did, 1
+                that this batch's source did.
+            holds: if True, retry when no other work is left; otherwise retry first and alone.
+            most_deaths: if a slot has this many deaths, the batch is returned instead of queued.
         """
         self.queues[stage].running -= len(batch)
         if exposed:
@@ -197,26 +200,26 @@ class Flow:
         return []
 
     def put_back(self, stage: int, batch: list[Slot]) -> None:
-        """Requeue work that no worker has at the front."""
+        """Put work that is not with a worker at the front of the queue."""
         if batch and not self.is_stopped:
             self._put_first(stage, batch)
 
     def change(self, change: Change) -> None:
-        """Apply a change to every slot that no worker has."""
+        """Apply a change to every slot that is not with a worker."""
         for queue in self.queues:
             queue.change(change)
         self.suspects.change(change)
 
     def take_apart(self, stage: int, batch: list[Slot]) -> None:
-        """Requeue a call's work task by task, because one of the tasks can't be processed."""
+        """Requeue a call's tasks to run one by one, because one of the tasks can't be processed."""
         self.queues[stage].running -= len(batch)
         if not self.is_stopped:
             self._put_first(stage, [slot._replace(is_suspect=True) for slot in batch])
 
     def withdraw(self, sources: Collection[bytes]) -> None:
-        """Drop the waiting work of sources; calls with workers continue.
+        """Drop the waiting work of sources. Calls that are with workers continue.
 
-        Each call scans all queues, so pass sources that are lost together in one call.
+        Each call of this method scans all queues, so pass all sources that are lost together.
         """
         for queue in self.queues:
             queue.withdraw(sources)
@@ -248,7 +251,7 @@ class Flow:
         self.suspects.clear()
 
     def is_idle(self) -> bool:
-        """Return whether nothing waits and nothing runs; suspects may still be held back."""
+        """Return whether nothing waits or runs. Suspects may still be held back."""
         return not any(queue.running or queue.waiting or queue.groups for queue in self.queues)
 
     def _push(self, stage: int, slot: Slot) -> None:
@@ -273,16 +276,17 @@ class Flow:
             queue.waiting.extendleft(reversed(batch))
 
     def _is_group(self, stage: int, batch: list[Slot]) -> bool:
-        """Return whether a batch is a joined group; work for a later stage of the chain is not."""
+        """Return whether a batch is a joined group, not work for a later stage of the chain."""
         is_joined = self.queues[stage].grouping is not None
         return is_joined and bool(batch) and not batch[0].link
 
     def _settle_origins(self, stage: int, batch: list[Slot], receipt: Receipt) -> None:
         """Notify the groups of later stages about slots that will never arrive.
 
-        The groups of failed sources are forgotten and must not be started again.
+        The groups of failed sources were dropped, and must not be created again.
         """
-        # Tasks that were created and settled within a chain are visible only to its worker.
+        # Use the worker's list for a chain: only the worker sees tasks that are created and settled
+        # within the chain.
         gone = receipt.gone if receipt.links else find_gone(batch, receipt.emitted)
         gone = [slot for slot in gone if slot[1] not in self.failed]
         for queue in self.queues[stage + 1 :]:
@@ -327,7 +331,7 @@ class Flow:
 
 
 def _may_follow(slot: Slot, link: int) -> bool:
-    """Return whether a slot may join a batch for this stage of the chain."""
+    """Return whether a slot may join a batch that enters the chain at this stage."""
     return slot.link == link and not slot.is_suspect
 
 
@@ -336,7 +340,7 @@ def _check_broken(
 ) -> None:
     counts = tally.counts
     is_silent = not counts.tasks_out + counts.filtered and counts.tasks_in >= BROKEN_AFTER
-    if is_silent and counts.dead + counts.dropped:  # else the corpus becomes dead letters
+    if is_silent and counts.dead + counts.dropped:  # else all data would become dead letters
         raise StageBrokenError(f"stage {tally.name!r} failed all rows of {counts.tasks_in} tasks")
     own = [failure for failure in failures if failure.stage == tally.name]
     if not own:

@@ -1,4 +1,4 @@
-"""Groups of a fan-out's children for a stage that joins groups.
+"""Collects the children of a fan-out for a stage that joins groups.
 
 A group is a range of slots of one fan-out: [0, n), [n, 2n), ... A group is released when each of
 its slots has arrived or will never arrive, so its members do not depend on the speed of workers.
@@ -16,10 +16,10 @@ Group = tuple[bytes, int]
 
 
 class Grouping(Generic[Item]):
-    """The unfinished groups of one stage.
+    """The incomplete groups of one stage.
 
     Args:
-        size: slots of a group; the last group of a fan-out may be smaller.
+        size: number of slots in a group; the last group of a fan-out may be smaller.
     """
 
     def __init__(self, size: int) -> None:
@@ -45,7 +45,7 @@ class Grouping(Generic[Item]):
         return self._fill(group, origin, owner)
 
     def vanish(self, origin: Origin, owner: bytes) -> list[Item] | None:
-        """Give up a slot that will never arrive. Return the group that this completes, or None."""
+        """Record that a slot will never arrive. Return the group that this completes, or None."""
         group = self._group_of(origin)
         self._missing_of(group, origin.of, owner)
         return self._fill(group, origin, owner)
@@ -57,7 +57,7 @@ class Grouping(Generic[Item]):
                 arrived[slot] = change(item)
 
     def drop(self, owner: bytes) -> None:
-        """Forget an owner's groups. Their items arrive again from the start, or never."""
+        """Forget an owner's groups. The caller ensures that all items or no items arrive again."""
         for group in self._owned.pop(owner, ()):
             del self._missing[group]
             self._arrived.pop(group, None)

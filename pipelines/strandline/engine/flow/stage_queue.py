@@ -1,6 +1,6 @@
 """The waiting work of one chain of stages, as data.
 
-The item of a slot is opaque here: a task in some engines, a reference in others.
+The data of a slot is opaque: a task in some engines, a reference in others.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Change = Callable[[Slot], Slot]
 
 
 class StageStanding(NamedTuple):
-    """State of one stage, for display.
+    """The state of one stage, for display.
 
     Attributes:
-        waiting, running: number of tasks; tasks with a worker count under the stage that they
-            entered at.
+        waiting, running: numbers of tasks. A task with a worker counts for the stage at which it
+            entered the chain.
     """
 
     name: str
@@ -40,10 +40,10 @@ class StageQueue:
     Attributes:
         name: the name of the chain.
         batch_size: maximum slots of a batch.
-        waiting: waiting slots; for a stage that joins groups, complete groups wait in `groups`.
-        running: number of slots with a worker.
-        counts: counts of the chain as a whole, as if it were one stage.
-        grouped: number of slots in `groups`; change `groups` only through the methods here.
+        waiting: waiting slots. For a stage that joins groups, complete groups wait in `groups`.
+        running: number of slots that are with a worker.
+        counts: counts of the whole chain, as if it were one stage.
+        grouped: number of slots in `groups`. Change `groups` only through the methods here.
         stages: the stages of the chain, in order.
     """
 

@@ -1,8 +1,8 @@
-"""Suspects: work that a worker may have died over, held back until nothing else is left. Pure.
+"""Suspects: work that may have killed a worker, held back until no other work is left.
 
 A crowd is the number of sources that were with workers when a process died. A retry runs half as
-many sources at a time, and finally each source alone, so that the culprit is found and the other
-sources finish.
+many sources at a time, and finally each source alone. This finds the culprit, and the other sources
+finish. The code is pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline.engine.call.slots import Slot
 
 
 class SuspectBatch(NamedTuple):
-    """Slots of one batch that wait for their turn; `exposed` is at least 1."""
+    """Slots of one batch that are held back. `exposed` is the crowd, at least 1."""
 
     stage: int
     batch: list[Slot]
@@ -26,7 +26,7 @@ class Suspects:
     """The batches that are held back."""
 
     def __init__(self) -> None:
-        self._held: dict[int, deque[SuspectBatch]] = {}  # by crowd, oldest first; no queue is empty
+        self._held: dict[int, deque[SuspectBatch]] = {}  # by crowd, oldest first, no empty queues
 
     def __len__(self) -> int:
         return sum(map(len, self._held.values()))
@@ -39,7 +39,7 @@ class Suspects:
         self._held.setdefault(held.exposed, deque()).append(held)
 
     def release(self, failed: Collection[bytes]) -> list[SuspectBatch]:
-        """Return the batches to try next, on their own, starting with the largest crowd.
+        """Return the batches to try next, without other work. The largest crowd comes first.
 
         Args:
             failed: failed sources, which need no retry.

@@ -18,10 +18,10 @@ from strandline.plan.receipt import Event, Failure
 
 
 class LedgerPort(Protocol):
-    """The ledger of a run, in this process or in another one."""
+    """The ledger of a run, in this process or in another process."""
 
     def admit(self, batch: Sequence[ListedSource], passed: int) -> Any:  # noqa: ANN401 - see below
-        """Return verdicts, see `LedgerWriter.admit`, or a reference to them."""
+        """Return verdicts, see `LedgerWriter.admit`, or a reference to the verdicts."""
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         """Record events and failures, in this order."""
@@ -43,11 +43,11 @@ class Admission:
     """Queues listed sources that the ledger releases.
 
     Args:
-        pack: packs the first task of a source; raises if the task can't be packed.
+        pack: packs the first task of a source; raises an error if the task can't be packed.
 
     Attributes:
-        skipped, quarantined: sources that were already finished, and sources that are not tried any
-            more.
+        skipped: number of sources that were already finished.
+        quarantined: number of sources that are not tried any more.
     """
 
     def __init__(self, listing: ListingState, ledger: LedgerPort, flow: Flow, pack: Pack) -> None:
@@ -85,19 +85,21 @@ class Admission:
 
 
 class ThreadAdmission(Admission):
-    """Draws from a listing thread as long as the first stage has room."""
+    """Reads from a listing thread as long as the first stage has capacity."""
 
     def __init__(self, listing: ListingThread, ledger: LedgerPort, flow: Flow, pack: Pack) -> None:
         super().__init__(listing, ledger, flow, pack)
         self._thread = listing
 
     def ask(self, *, is_full: bool, limit: float = 0.0, room: int = ADMIT_BATCH) -> bool:
-        """Admit the next batch, unless there is no room or no need.
+        """Admit the next batch, unless the queue is full or no batch is needed.
 
         Args:
+            is_full: whether the queue of the first stage is full.
             limit: seconds to wait for the listing.
-            room: number of sources that fit. A large room allows a large batch, because the ledger
-                waits for the disk once per batch.
+            room: number of sources that fit into the queue. If many fit, the batch is large,
+                because
+                the ledger waits for the disk once per batch.
 
         Returns:
             True if the listing has no source yet.
@@ -111,5 +113,5 @@ class ThreadAdmission(Admission):
         return False
 
     def close(self) -> None:
-        """Stop drawing."""
+        """Stop reading the listing."""
         self._thread.close()

@@ -1,6 +1,6 @@
-"""The loop of a run: turns of the transport, reports, and the end. All engines use this loop.
+"""The loop of a run: runs the transport's turns, reports progress, and ends the run.
 
-The module must not depend on the process in which a stage works.
+All engines use this loop. The module must not depend on the process in which a stage works.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class EngineLoop:
         if self._transport.has_calls():
             return False
         if self._flow.is_stopped:
-            # Further results of a stopped run are not queued, except to fill a file.
+            # Wait only for tasks that fill a file: a stopped run does not queue any other results.
             return not (self._flow.fills_files and self._transport.can_write())
         is_over = self._state.listing.is_ended and self._flow.is_idle()
         return is_over and not self._flow.suspects and not self._transport.holds_work()
@@ -63,9 +63,9 @@ class EngineLoop:
         )
 
     def _end(self) -> Ending:
-        if self._flow.is_stopped:  # the next attempt repeats the work of unfinished sources
+        if self._flow.is_stopped:  # the next attempt repeats the unfinished sources
             self._transport.lose_rest()
-        self._report()  # include the last turn
+        self._report()  # includes the last turn
         state, transport = self._state, self._transport
         died, failed = transport.has_losses(), len(self._flow.failed)
         standing = state.ledger.conclude(state.listing, failed, anything_died=died)

@@ -1,7 +1,7 @@
-"""Consequences of a lost worker: queue its work again, and record the sources under suspicion.
+"""Handles lost workers: requeues their work, and records which sources are suspects.
 
 A task that ends three workers fails its source, and a chain whose workers keep dying ends the
-attempt. The module must not depend on the start of workers or on the detection of their death.
+attempt. The module must not depend on how workers start, or on how their deaths are detected.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from strandline_api.outcome.causes import Cause
 
 
 class Fate(NamedTuple):
-    """The verdict on a lost worker.
+    """The decision about a lost worker.
 
     Attributes:
         why: reason, for people.
         cause: cause of the loss.
-        exposed: number of sources, one of which may have ended the worker; 0 if none did.
-        suspects: the exposed sources that count for the pool's losses in a row.
+        exposed: number of sources, any of which may have ended the worker; 0 if no source did.
+        suspects: the exposed sources that count for consecutive losses of the pool.
         innocent: numbers of calls that cannot have ended the worker.
         is_of_node: whether the node may be to blame.
     """
@@ -47,14 +47,14 @@ class Fate(NamedTuple):
 
 
 class WorkerLosses:
-    """Removes lost workers.
+    """Removes lost workers and handles their work.
 
     Args:
         incidents: receives a sentence for each lost worker.
 
     Attributes:
         anything_died: whether a worker or data was lost in this attempt.
-        work: seconds of work, and the lost part of it.
+        work: measures the seconds of work, including the lost part.
     """
 
     def __init__(
@@ -75,13 +75,15 @@ class WorkerLosses:
         self.work = WorkMeter()
 
     def fail_setup(self, worker: Worker, error: Exception) -> None:
-        """Remove a worker whose setup failed; another worker may try, once per chain.
+        """Remove a worker whose setup failed. Another worker may try, once per chain.
 
         Raises:
-            Exception: on the second failure of the chain, marked as permanent if both were the
-                same, or on an error that every worker would have.
+            Exception: the setup error, if this is the second failure of the chain, or if every
+                worker
+                would fail in the same way. The error is marked as lasting if both failures were
+                equal and no worker of the chain has ever been ready.
         """
-        if self._control.must_stop():  # a stop may have ended a program that the setup started
+        if self._control.must_stop():  # the stop may have ended a program that the setup started
             self._pools.remove(worker)
             return
         if not may_be_of_node(error):
@@ -90,7 +92,8 @@ class WorkerLosses:
         has_worked = pool.past > 0 or any(peer.is_ready for peer in pool.workers)
         first = self._unprepared.get(worker.stage)
         if first is not None:
-            # If the chain never worked and failed twice alike, another attempt would fail too.
+            # If the chain never worked and failed twice in the same way, another attempt would fail
+            # too.
             error.is_lasting = error.is_lasting and first == text and not has_worked
             raise error
         self._unprepared[worker.stage] = text
@@ -119,10 +122,10 @@ class WorkerLosses:
         queued = sum(len(call.batch) for call in calls)
         sentence = describe_loss(where, fate.cause, over, queued, seconds, fate.why)
         self._incidents.sentences.append(sentence)
-        return calls[::-1]  # so that the oldest ends up first in the queue
+        return calls[::-1]  # newest first, so that the oldest ends up at the front of the queue
 
     def _requeue(self, call: Call, batch: list[Slot], fate: Fate) -> None:
-        """Requeue a lost call's work. Accuse tasks that ended too many workers."""
+        """Requeue a lost call's work. Fail the sources of tasks that ended too many workers."""
         exposed = 0 if call.number in fate.innocent else fate.exposed
         is_memory = fate.cause is Cause.OOM_KILLED
         poisoned = self._flow.requeue(
@@ -146,7 +149,7 @@ class WorkerLosses:
         self._ledger.forward((), failures)
 
     def _break(self, stage: int, why: str, cause: Cause) -> NoReturn:
-        """End the attempt, because a pool lost too many workers in a row."""
+        """End the attempt, because a pool lost too many workers without a success in between."""
         pool = self._pools[stage]
         culprit = pool.streak.culprit
         name = pool.plan.name if culprit is None else self._name(stage, culprit)
@@ -157,5 +160,5 @@ class WorkerLosses:
 
 
 def may_be_of_node(error: Exception) -> TypeGuard[StageSetupError]:
-    """Return whether the setup may succeed elsewhere or later; a missing package never does."""
+    """Return whether the setup may succeed elsewhere or later. A missing package rules this out."""
     return isinstance(error, StageSetupError) and not isinstance(error, PackageMissingError)

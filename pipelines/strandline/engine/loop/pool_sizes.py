@@ -1,6 +1,6 @@
-"""Sizes of calls and queues for the pools of a run, derived from the cost of earlier tasks.
+"""Sizes calls and queues of all pools of a run, based on the cost of earlier tasks.
 
-The module must not depend on the kind of worker, or on the transport of calls.
+The module must not depend on the kind of worker, or on how calls are sent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from strandline.plan.receipt import StageCounts
 
 
 class WorkerCount(NamedTuple):
-    """Workers of a stage.
+    """Worker counts of a stage.
 
     Attributes:
         starting, staying, takers: see `Pool`.
@@ -61,8 +61,8 @@ class SizedPools:
         """Return how many calls a worker of a stage may have now; see `pools.bound_calls`.
 
         Args:
-            waiting: waiting slots.
-            link: in a chain, the number of the stage that the next waiting slot enters.
+            waiting: number of waiting slots.
+            link: in a chain, the index of the stage that the next waiting slot enters.
             is_all: whether no slots will follow the waiting slots.
         """
         pool, workers = self[stage], self._count(stage)
@@ -70,9 +70,10 @@ class SizedPools:
         return bound_calls(pool.plan, waiting, workers.starting, taken)
 
     def level(self, counts: Sequence[StageCounts]) -> None:
-        """Set the call size of each stage from the cost and the outcome of earlier tasks.
+        """Set the call size of each stage from the cost and the output of earlier tasks.
 
-        Runs before the calls of a turn, and discards the counts that are cached per turn.
+        Call this method before the calls of a turn. The method discards counts that are cached per
+        turn.
         """
         for stage in range(len(self)):
             self.forget(stage)
@@ -95,27 +96,27 @@ class SizedPools:
         """Return the number of slots of a stage's next call.
 
         Args:
-            waiting: waiting slots.
-            link: in a chain, the number of the stage that the next waiting slot enters.
+            waiting: number of waiting slots.
+            link: in a chain, the index of the stage that the next waiting slot enters.
         """
         pool = self[stage]
         batch = pool.plan.batch_size
         if pool.plan.timeout is not None:
-            return batch  # all tasks of a call share its time limit
+            return batch  # all tasks of a call share the time limit of the call
         workers = self._count(stage).staying
         most = self._bound_call(pool, link)
         return size_call(most, batch, waiting, workers, self._load.stretch)
 
     def _bound_call(self, pool: Pool, link: int) -> int:
-        """Return the maximum slots of a call, by their cost."""
+        """Return the maximum slots of a call, based on their cost."""
         if not link:
             return pool.call
-        # A worker returned these slots because there were more than a call's worth.
+        # A worker has returned these slots, because they were more work than one call should have.
         seconds = SPILL_SECONDS_OF_SINKS if pool.chain.writes else SPILL_SECONDS
         return bound_call(pool.costs[link], pool.cost.bytes_out, pool.plan.batch_size, seconds)
 
     def make_room(self, stage: int, tasks: int) -> int:
-        """Enlarge a stage's queue to hold at least `tasks` tasks for a call. Return `tasks`."""
+        """Enlarge a stage's calls and queue to at least `tasks` tasks. Return `tasks`."""
         self[stage].call = max(self[stage].call, tasks)
         return tasks
 
@@ -135,21 +136,21 @@ class SizedPools:
         return self._counts[stage]
 
     def find_bytes_in(self, stage: int) -> float:
-        """Return the bytes of a task that enters a stage; 0 if unknown."""
+        """Return the size in bytes of a task that enters a stage; 0 if unknown."""
         return self[stage - 1].cost.bytes_out if stage else 0.0
 
     def has_room_below(self, stage: int, queues: Sequence[StageQueue]) -> bool:
-        """Return whether the next stage has room for the output of a stage."""
+        """Return whether the queue of the next stage can take more output of a stage."""
         below = stage + 1
         return below == len(self) or len(queues[below]) < self.bound_queue(below)
 
     def fill(
         self, filling: FileFilling, waiting: int, now: float, *, may_grow: bool
     ) -> tuple[int, int]:
-        """Return the slots that fill a file of the sink, and the minimum that must be waiting.
+        """Return how many slots fill a file of the sink, and how many slots must be waiting.
 
         Args:
-            waiting: slots that wait for the sink.
+            waiting: number of slots that wait for the sink.
             now: seconds from any fixed point.
             may_grow: whether more slots may arrive.
         """

@@ -1,6 +1,6 @@
-"""A transport with pools of workers in other processes: decides when a worker gets which call.
+"""A transport with pools of workers in other processes. Decides which worker gets a call, and when.
 
-The module must not depend on the way a worker starts, communicates, or dies.
+The module must not depend on how a worker starts, communicates, or dies.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from strandline.engine.loop.transport import RunState, Transport
 from strandline.engine.preemption.fitting import is_hopeless
 from strandline.plan.receipt import Receipt
 
-POLL_SECONDS = 0.5  # for a result
-LISTING_SECONDS = 0.05  # while the listing is slow
+POLL_SECONDS = 0.5  # seconds to wait for a result
+LISTING_SECONDS = 0.05  # seconds to wait for a slow listing
 
 
 class PooledTransport(Transport):
-    """Sends calls to pools of workers, the deepest stage first, and collects the results."""
+    """Sends calls to pools of workers, the last stage first, and collects the results."""
 
     def __init__(
         self, state: RunState, admission: ThreadAdmission, pools: PooledCalls, losses: WorkerLosses
@@ -49,7 +49,7 @@ class PooledTransport(Transport):
         self._pools.stop()
 
     def must_leave(self) -> bool:
-        """See `Transport.must_leave`; a file that can still be written keeps the run alive."""
+        """See `Transport.must_leave`. The run continues if a file can still be written."""
         if self._control.must_leave():
             return True
         self._pools.leave_late(self._control.find_leave())
@@ -70,7 +70,7 @@ class PooledTransport(Transport):
 
     def has_losses(self) -> bool:
         """See `Transport.has_losses`."""
-        # An abandoned call may have reported its children but not itself.
+        # An abandoned call may have reported its children, but not its own end.
         return self._losses.anything_died or bool(self._pools.calls or self._pools.paused)
 
     def list_pools(self) -> Sequence[PoolState]:
@@ -100,30 +100,30 @@ class PooledTransport(Transport):
         return not is_hopeless(self._pools.list_workers(), self._pools.find_cost, leave, now)
 
     def _admit(self) -> bool:
-        """Admit sources while there is room. Return True if the listing has no source yet."""
+        """Admit sources while they fit. Return True if the listing has no source yet."""
         room = self._pools.bound_queue(0) - len(self._flow.queues[0])
         limit = LISTING_SECONDS if self._flow.is_idle() else 0.0
         return self._admission.ask(is_full=room <= 0, limit=limit, room=room)
 
     def _dispatch(self) -> None:
         queues = self._flow.queues
-        # Deep stages first, so that tasks leave memory before new tasks enter.
+        # Dispatch the last stage first, so that tasks leave memory before new tasks enter.
         for stage in reversed(range(len(self._pools))):
             while self._proceed(stage):
-                pass  # resume started calls before starting more
+                pass  # resume paused calls before starting new calls
             if len(queues[stage]):
                 self._pools.start_wanted(stage, len(queues[stage]))
             while self._pools.has_room_below(stage, queues) and self._submit(stage):
                 pass
 
     def _proceed(self, stage: int) -> bool:
-        """Resume a paused call. Return False if there is none, or if the next stage has no room."""
+        """Resume a paused call. Return False if none is paused, or the next queue is full."""
         has_room = self._pools.has_room_below(stage, self._flow.queues)
         may_proceed = has_room and not self._flow.is_stopped
         return may_proceed and self._pools.proceed(stage, self._flow.failed)
 
     def _submit(self, stage: int) -> bool:
-        """Send one call of a stage. Return False if no call is due or no worker is free."""
+        """Send one call of a stage. Return False if no batch or no worker is available."""
         waiting, link = self._flow.look_ahead(stage)
         most = self._bound_calls(stage, waiting, link)
         if not self._pools.has_room(stage, most):
@@ -160,6 +160,6 @@ class PooledTransport(Transport):
         self._state.complete(call.stage, batch, receipt, block, call.opened)
 
     def _requeue(self, call: Call) -> None:
-        """Requeue a call's work, without suspicion."""
+        """Requeue a call's work without marking its tasks as suspects."""
         batch = self._losses.keep_current(call)
         self._flow.requeue(call.stage, batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)

@@ -1,7 +1,7 @@
 """Calls that are with the workers of a run: the worker of each call, and the paused calls.
 
-Each engine starts, queries, and kills workers in its own way; the driver decides what a loss means.
-The module must not depend on the transport of results.
+Each engine starts, queries, and kills workers in its own way. The driver decides how to handle a
+loss. The module must not depend on how results are sent.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class PooledCalls(SizedPools, ABC):
         super().level(counts)
 
     def read_driven(self) -> float:
-        """Return the seconds of a core that the driver's loop has used."""
+        """Return the CPU seconds that the driver's loop has used."""
         return time.thread_time()
 
     def add(self, worker: Worker) -> None:
@@ -83,7 +83,7 @@ class PooledCalls(SizedPools, ABC):
         self.forget(worker.stage)
 
     def enter(self, key: Any, call: Call) -> None:  # noqa: ANN401 - any key
-        """Record that a worker was handed a call."""
+        """Record that a call was sent to a worker."""
         worker = call.worker
         if not worker.calls:
             worker.busy_since = worker.call_since = self._now()
@@ -93,9 +93,9 @@ class PooledCalls(SizedPools, ABC):
         self._show(call)
 
     def make_call(self, worker: Worker, batch: list[Slot]) -> Call:
-        """Create the next call of a worker, still without a key."""
+        """Create the next call of a worker. The call has no key yet."""
         number, worker.next_number = worker.next_number, worker.next_number + 1
-        # Run a suspect stage by stage, so that a death shows which stage is to blame.
+        # Run a suspect stage by stage, so that a worker's death shows which stage is to blame.
         entry = batch[0].link, batch[0].is_suspect
         return Call(worker.stage, worker, batch, None, number, size_in=len(batch), entry=entry)
 
@@ -121,7 +121,8 @@ class PooledCalls(SizedPools, ABC):
         receipt = unpack_receipt(packed)
         call.counts.add(receipt.counts)
         call.size += size
-        # Update before the call ends, or the next stage would get calls sized for small tasks.
+        # Update the cost before the call ends; otherwise the next stage would get calls that are
+        # sized for small tasks.
         self[call.stage].cost.note_part(receipt.counts.tasks_out, size)
         if opened is not None:
             return self._pause(key, OpenTask(*opened)), receipt
@@ -134,7 +135,7 @@ class PooledCalls(SizedPools, ABC):
         """Request the next part of a stage's paused call. Return False if no call is paused.
 
         Args:
-            failed: failed sources, for which no further output is made.
+            failed: failed sources, whose tasks produce no further output.
         """
         key = next((key for key, call in self.paused.items() if call.stage == stage), None)
         if key is None:
@@ -161,8 +162,8 @@ class PooledCalls(SizedPools, ABC):
         Args:
             packed, size: see `take_part`.
             kept_tokens: tokens of the tasks that the call keeps.
-            idle_tokens: tokens of unstarted tasks; None if all tasks that are not kept are
-                unstarted.
+            idle_tokens: tokens of tasks that have not started. None means all tasks that the call
+                does not keep.
         """
         call, receipt = self.calls[key], unpack_receipt(packed)
         away = [slot for slot in call.batch if slot.token not in kept_tokens]
@@ -179,20 +180,20 @@ class PooledCalls(SizedPools, ABC):
     def relieve(self, queues: Sequence[StageQueue]) -> None:
         """Reclaim work that waits behind a slow task.
 
-        Reclaims the waiting tasks of the same call, and later calls of the same worker if another
-        worker is idle.
+        The reclaimed work is the waiting tasks of the same call, and, if another worker is idle,
+        later calls of the same worker.
         """
         for pool, queue in zip(self._pools, queues, strict=True):
             for call in pool.list_late(self._now()):
                 call.split_at = self._now()
                 self._ask_split(call)
-            if not len(queue):  # queued tasks are for the idle worker
+            if not len(queue):  # otherwise the idle worker takes queued tasks
                 for call in pool.list_stuck(self._now()):
                     call.is_asked_back = True
                     self._ask_back(call)
 
     def leave_late(self, leave: Leave) -> None:
-        """Abandon calls that do not end in time, in stages that support it.
+        """Abandon calls that will not end in time, if their stages support it.
 
         Args:
             leave: deadlines of calls.
@@ -201,22 +202,22 @@ class PooledCalls(SizedPools, ABC):
             self.leave_if_late(worker, leave)
 
     def leave_if_late(self, worker: Worker, leave: Leave) -> None:
-        """Abandon a worker's calls if the current call is late and its stages support it."""
+        """Abandon a worker's calls if the current call is late and a stage supports it."""
         can_leave = any(stage.stage.stops_early for stage in self[worker.stage].chain.stages)
         if can_leave and is_late(worker, self.find_cost, leave, self._now()):
             worker.is_leaving = True
             self._ask_leave(worker)
 
     def has_room(self, stage: int, most: int) -> bool:
-        """Return whether a free worker has fewer calls than `most`."""
+        """Return whether some free worker has fewer than `most` calls."""
         return self._find_free(stage).has(most)
 
     def can_write(self, queue: StageQueue) -> bool:
-        """Return whether work waits for the sink and a worker can take it."""
+        """Return whether work waits for the sink and some worker can take it."""
         return len(queue) > 0 and self.has_room(len(self) - 1, 1)
 
     def drain(self, worker: Worker) -> None:
-        """Give a worker no new calls, and end the worker once its calls are done."""
+        """Stop sending calls to a worker, and end the worker once its calls are done."""
         worker.is_draining = True
         self.forget(worker.stage)
         self._end_drained(worker)
@@ -226,7 +227,7 @@ class PooledCalls(SizedPools, ABC):
         self._pools[worker.stage].lost += 1
         self._end(worker)
         calls = list(worker.calls.values())
-        # A copy, because `drop_call` removes entries.
+        # Iterate over a copy, because `drop_call` removes entries.
         for receipt in list(worker.calls):
             self.drop_call(receipt)
         return calls
@@ -235,7 +236,7 @@ class PooledCalls(SizedPools, ABC):
         """Forget a call that has ended."""
         call = (self.paused if reference in self.paused else self.calls).pop(reference)
         worker = call.worker
-        if worker.current is call:  # another current call keeps its times
+        if worker.current is call:  # otherwise, the current call keeps its start times
             worker.busy_since = worker.call_since = self._now()
         del worker.calls[reference]
         self.forget(call.stage)
@@ -244,7 +245,7 @@ class PooledCalls(SizedPools, ABC):
         self._end_drained(worker)
 
     def find_cost(self, worker: Worker, link: int) -> float | None:
-        """Return the seconds per task that enters at a stage of the chain, or None if unknown."""
+        """Return the seconds for a task that enters the chain at a stage, or None if unknown."""
         return self[worker.stage].costs[link].seconds
 
     def list_calls(self) -> list[Call]:
@@ -264,7 +265,7 @@ class PooledCalls(SizedPools, ABC):
         return [overdue for pool in self._pools for overdue in pool.list_overdue(now)]
 
     def has(self, worker: Worker) -> bool:
-        """Return False if the worker was removed."""
+        """Return whether the worker still belongs to its pool."""
         return worker in self._pools[worker.stage].workers
 
     def list_workers(self) -> Iterator[Worker]:
@@ -277,7 +278,7 @@ class PooledCalls(SizedPools, ABC):
         return [state for pool in self._pools for state in pool.look_apart(now)]
 
     def sum_busy(self) -> float:
-        """Return the seconds of work on running calls."""
+        """Return the total seconds of work on running calls."""
         now = self._now()
         return sum(each.measure_work(now) for each in self.list_workers())
 
@@ -287,7 +288,7 @@ class PooledCalls(SizedPools, ABC):
         return [pool.look(now) for pool in self._pools]
 
     def _pause(self, reference: Any, opened: OpenTask) -> Call:  # noqa: ANN401 - a reference
-        """Pause a call until its next part. Return the finished part, with its finished tasks."""
+        """Pause a call until its next part. Return the finished part, with the finished tasks."""
         call, key = self.calls.pop(reference), object()
         over, rest = split_opened(call.batch, *opened)
         part = replace(call, batch=over, opened=rest[0])
@@ -328,20 +329,20 @@ class PooledCalls(SizedPools, ABC):
 
     def stop(self) -> None:
         """End every worker."""
-        # A copy, because `_end` removes workers.
+        # Iterate over a copy, because `_end` removes workers.
         for worker in list(self.list_workers()):
             self._end(worker)
 
     def start_wanted(self, stage: int, waiting: int) -> None:
-        """Start workers for waiting slots, in pools that size themselves.
+        """Start workers for waiting slots, in pools that choose their own size.
 
         Args:
-            stage: number of the stage.
-            waiting: waiting slots.
+            stage: index of the stage.
+            waiting: number of waiting slots.
         """
 
     def submit(self, stage: int, batch: list[Slot], most: int) -> None:
-        """Hand a batch to the most suitable worker with fewer than `most` calls.
+        """Send a batch to the most suitable worker with fewer than `most` calls.
 
         There must be a free worker; see `has_room`.
         """
@@ -350,7 +351,7 @@ class PooledCalls(SizedPools, ABC):
         self.enter(self._send(call), call)
 
     def _locate(self, free: FreeWorkers[Worker], batch: list[Slot]) -> Mapping[str, int]:  # noqa: ARG002
-        """Return the bytes of a batch's input by node, if locality matters."""
+        """Return the bytes of a batch's input by node; empty if locality does not matter."""
         return _NOWHERE
 
     @abstractmethod
@@ -362,30 +363,30 @@ class PooledCalls(SizedPools, ABC):
         """Request the next part of a call. Return the call's new key.
 
         Args:
-            left: the token of the current task if its output is no longer wanted; otherwise None.
+            left: the token of the current task if its output is no longer needed; otherwise None.
         """
 
     @abstractmethod
     def _ask_back(self, call: Call) -> None:
-        """Request an unstarted call back from its worker."""
+        """Request that a worker return a call that has not started."""
 
     @abstractmethod
     def _ask_split(self, call: Call) -> None:
-        """Request all tasks of a running call that the current task does not need."""
+        """Request that a worker return all tasks of a running call except the current task."""
 
     @abstractmethod
     def _ask_leave(self, worker: Worker) -> None:
-        """Request that a worker abandon its calls, which are then returned."""
+        """Request that a worker abandon its calls and return them."""
 
     @abstractmethod
     def _kill(self, worker: Worker) -> None:
-        """End a worker at once and stop waiting for it."""
+        """Kill a worker immediately, and stop waiting for its results."""
 
     def _show(self, call: Call) -> None:
-        """Keep the table of work in flight up to date.
+        """Add a call to the table of work in flight.
 
-        Every call with a worker counts as being processed: the worker continues with its next call
-        before the result of the previous call has arrived.
+        Every call that is with a worker counts as being processed: the worker continues with its
+        next call before the result of the previous call has arrived.
         """
         if call.worker.is_here and self._inflight:
             self._inflight.queue(call.sources)
@@ -394,7 +395,7 @@ class PooledCalls(SizedPools, ABC):
 
 
 def _rename(calls: dict[Any, Call], key: Any, new: Any) -> None:  # noqa: ANN401 - any keys
-    """Give a call another key in the same position, so that the current call stays first."""
+    """Change the key of a call, but not its position, so that the current call stays first."""
     renamed = {new if known is key else known: call for known, call in calls.items()}
     calls.clear()
     calls.update(renamed)

@@ -25,7 +25,7 @@ def enter_roots(flow: Flow, verdicts: Iterable[int], batch: Admitted, pack: Pack
 
     Args:
         verdicts: see `LedgerWriter.admit`.
-        pack: packs a task; raises if the task can't be packed.
+        pack: packs a task; raises an error if the task can't be packed.
     """
     failures = []
     for verdict, (listed, source) in zip(verdicts, batch, strict=True):
@@ -51,7 +51,7 @@ def make_root(listed: ListedSource, source: Source) -> Task:
 
 def _pack_root(stage: str, listed: ListedSource, source: Source, pack: Pack) -> Slot | Failure:
     task = make_root(listed, source)
-    assert task.lineage is not None  # a root is made with its lineage
+    assert task.lineage is not None  # `root` is created with a lineage
     token, problem = task.lineage.token, explain_odd(source)
     if problem is None:
         block, why = pack_alone(task, pack)

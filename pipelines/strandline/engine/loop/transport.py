@@ -50,7 +50,7 @@ class RunState:
         return self.filling if stage + 1 == len(self.flow.queues) else None
 
     def release_suspects(self) -> None:
-        """Queue the next suspects if no other work is left."""
+        """Queue the next suspects if there is no other work."""
         if self.listing.is_ended and self.flow.suspects and self.flow.is_idle():
             self.flow.release_suspects()
 
@@ -73,7 +73,7 @@ class RunState:
 
 
 class Transport(ABC):
-    """Carries calls to stages and returns their results.
+    """Sends calls to stages and returns their results.
 
     Attributes:
         dashboard: see `RunProgress`.
@@ -88,15 +88,15 @@ class Transport(ABC):
 
     @abstractmethod
     def turn(self) -> None:
-        """Admit sources, hand over calls, and take results, once."""
+        """Do one turn: admit sources, send calls, and take results."""
 
     @abstractmethod
     def close(self) -> None:
-        """End the workers of this run, and close the listing if a thread draws from it."""
+        """End the workers of this run. Also close the listing if a thread reads it."""
 
     @abstractmethod
     def must_leave(self) -> bool:
-        """Abandon late calls of a stopped run; return True if the run should end now."""
+        """Abandon late calls of a stopped run. Return True if the run should end now."""
 
     @abstractmethod
     def list_pools(self) -> Sequence[PoolState]:
@@ -123,7 +123,7 @@ class Transport(ABC):
         return find_heaviest(self._flow.counts)
 
     def count_leaving(self) -> Mapping[str, int]:
-        """Return calls and data on nodes that are about to leave; see `RunProgress`."""
+        """Return the number of calls and data blocks on departing nodes; see `RunProgress`."""
         return _NOTHING
 
     def measure_work(self) -> WorkCost:

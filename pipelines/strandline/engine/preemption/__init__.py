@@ -1,4 +1,4 @@
-"""Consequences of departing nodes: what a death is blamed on, and which sources start again. Pure.
+"""Handles departing nodes: decides what a worker's death is blamed on, and which sources restart.
 
-The package must not depend on Ray, or on the detection of deaths and notices.
+The code is pure. The package must not depend on Ray, or on how deaths and notices are detected.
 """

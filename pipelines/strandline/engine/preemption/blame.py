@@ -1,6 +1,7 @@
-"""Worker deaths blamed on tasks, until their nodes turn out to be the cause. Pure.
+"""Records which tasks are blamed for worker deaths, until a node turns out to be the cause.
 
-Tasks are opaque tokens here. The caller decides what happens to a task with too many deaths.
+The code is pure. Tasks are opaque tokens. The caller decides what happens to a task with too many
+deaths.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from typing import NamedTuple
 
 
 class WorkerDeath(NamedTuple):
-    """A worker's death over a task: its node, and when a lost node is ruled out as the cause."""
+    """A worker's death that a task is blamed for.
+
+    Attributes:
+        node: the worker's node.
+        sure_at: time from which a lost node is ruled out as the cause.
+    """
 
     node: str
     sure_at: float
@@ -25,7 +31,7 @@ class Blame:
         self._out_of_reach: dict[str, Counter[bytes]] = {}
 
     def note(self, tasks: Iterable[bytes], death: WorkerDeath) -> None:
-        """Blame tasks for a worker that died over them."""
+        """Blame tasks for the death of a worker that was processing them."""
         for task in tasks:
             self._deaths.setdefault(task, []).append(death)
 
@@ -44,14 +50,14 @@ class Blame:
         return max((death.sure_at for death in deaths), default=0.0)
 
     def note_out_of_reach(self, tasks: Iterable[bytes], node: str) -> int:
-        """Record tasks that went out of reach with a worker. Return the highest count of a task."""
+        """Record tasks whose worker became unreachable. Return the highest count of any task."""
         listed = list(tasks)
         self._out_of_reach.setdefault(node, Counter()).update(listed)
         seen = self._out_of_reach.values()
         return max((sum(counts[task] for counts in seen) for task in listed), default=0)
 
     def forgive(self, nodes: Iterable[str]) -> None:
-        """Remove the records of nodes that turned out to be gone."""
+        """Remove the records of nodes that turned out to be dead."""
         gone = set(nodes)
         for node in gone:
             self._out_of_reach.pop(node, None)

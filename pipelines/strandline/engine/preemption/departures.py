@@ -1,7 +1,7 @@
-"""Nodes with a notice to leave, and the data that must be moved off them first. Pure.
+"""Tracks nodes that are about to leave, and moves data off them first.
 
-Needed data that exists only on departing nodes is copied to another node, and waiting tasks are
-switched to the copy. `DataPort` hides how data is found and copied.
+Data that is still needed and exists only on departing nodes is copied to another node. Waiting
+tasks then use the copy. `DataPort` hides how data is found and copied. The code is pure.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ COPIES = 64  # maximum number of simultaneous copies
 
 
 class DataPort(Protocol):
-    """Finds and copies the data of calls; blocks are opaque, and can be keys."""
+    """Finds and copies the data of calls. Blocks are opaque and hashable."""
 
     def find_homes(self, blocks: Sequence[Any]) -> Mapping[Any, Collection[str]]:
-        """Return the nodes that hold each block; no node if the data is inside the reference."""
+        """Return the nodes that hold each block; no nodes if the reference itself has the data."""
 
     def copy(self, block: Any, avoid: Collection[str]) -> Any | None:  # noqa: ANN401 - a reference
         """Begin a copy on another node. Return None if there is no other node."""
 
     def is_made(self, copy: Any) -> bool | None:  # noqa: ANN401 - a reference
-        """Return whether a copy is complete, or None if it can't be made."""
+        """Return whether a copy is complete, or None if the copy has failed."""
 
 
 class Departures:
-    """Accepted notices, by the node's name in each."""
+    """Accepted notices, by the node's name in the notice."""
 
     def __init__(self, marks: LostNodes) -> None:
         self._marks = marks
@@ -72,9 +72,10 @@ class Departures:
         return sentences
 
     def settle(self, pending: Mapping[str, int], now: float) -> dict[str, int]:
-        """Return the work left on nodes, by node id; a node is clear only after a short delay.
+        """Return the work left on each leaving node, by node id.
 
-        The location of a result becomes known a moment after the result exists.
+        A node without work is reported as busy for a short delay, because the location of a result
+        becomes known only a moment after the result exists.
         """
         settled = dict(pending)
         for node in self._marks.leaving:
@@ -88,7 +89,7 @@ class Departures:
         """Return the work left on nodes, by the names in the notices.
 
         Args:
-            pending: the same counts, by node id.
+            pending: the work left on nodes, by node id.
         """
         return {
             name: sum(pending.get(node, 0) for node in nodes if node not in self._marks.gone)
@@ -121,7 +122,7 @@ class Evacuation:
         }
         made = {block: self._port.is_made(copy) for block, copy in self._copies.items()}
         moved = {block: copy for block, copy in self._copies.items() if made[block]}
-        # A failed copy was lost with another node; try again.
+        # Forget failed copies, which were lost with another node, so that they are made again.
         self._copies = {
             block: copy
             for block, copy in self._copies.items()
@@ -138,12 +139,13 @@ class Evacuation:
         blocks: dict[Any, None] = {}
 
         def note(slot: Slot) -> Slot:
-            if isinstance(slot.block, Hashable):  # any other block is held by the driver
+            if isinstance(slot.block, Hashable):  # the driver holds all other blocks
                 blocks[slot.block] = None
             return slot
 
         self._flow.change(note)
-        # A call that is lost with its node is repeated, so its blocks are needed too.
+        # Include calls that are with workers: if their node is lost, they are repeated and need
+        # their blocks again.
         for call in self._list_calls():
             for slot in call.batch:
                 note(slot)

@@ -1,6 +1,6 @@
-"""Which calls can finish before a driver or a node leaves, by the times of earlier tasks. Pure.
+"""Predicts which calls can finish before a driver or a node leaves, based on earlier tasks.
 
-The caller decides what happens to other calls.
+The code is pure. The caller decides what happens to other calls.
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ from typing import NamedTuple
 from strandline.engine.core.ports import Leave
 from strandline.engine.core.workers import Call, Worker
 
-# A call may take this multiple of its estimate; after that its end is considered unknown.
+# Once a call has taken this multiple of its estimate, its end is considered unknown.
 _PATIENT = 2.0
 
-# Seconds per task that enters at a stage of the worker's chain; None before the first result.
+# Returns the seconds for a task that enters the worker's chain at a stage; None before the first
+# result.
 FindCost = Callable[[Worker, int], float | None]
 
 
 class CallEnd(NamedTuple):
-    """A call and its estimated end, by the driver's clock; None if unknown."""
+    """A call and its estimated end, by the driver's clock. The end is None if unknown."""
 
     call: Call
     at: float | None
 
 
 def predict_ends(worker: Worker, find_cost: FindCost, now: float) -> list[CallEnd]:
-    """Return when the calls of a worker end if it gets no further requests, oldest call first."""
+    """Predict when a worker's calls end if it gets no further requests, oldest call first."""
     ends: list[CallEnd] = []
     at: float | None = None
     for call in worker.calls.values():
-        if call.is_paused:  # nothing of a paused call is being computed
+        if call.is_paused:  # a worker does not compute paused calls
             continue
         seconds = _measure(call, find_cost(worker, call.entry[0]))
         if not ends:
@@ -44,22 +45,22 @@ def predict_ends(worker: Worker, find_cost: FindCost, now: float) -> list[CallEn
 
 
 def fits(end: CallEnd, leave: Leave, now: float) -> bool:
-    """Return whether a call should be awaited."""
-    # Without an estimate, the call may be the first of its stage: only allow a short wait.
+    """Return whether the engine should wait for a call."""
+    # Wait only briefly for a call without an estimate, which may be the first call of its stage.
     if end.at is None:
         return now < min(leave.prompt_at, leave.latest_at)
     return now < leave.latest_at and end.at <= leave.latest_at
 
 
 def fits_next(worker: Worker, leaves_at: float, now: float) -> bool:
-    """Return whether the next part of each paused call would be done by then."""
+    """Return whether the next part of each paused call would be done by `leaves_at`."""
     paused = [call for call in worker.calls.values() if call.is_paused]
     parts = [_measure(call, None) or 0.0 for call in paused]
     return now + sum(parts) <= leaves_at
 
 
 def is_late(worker: Worker, find_cost: FindCost, leave: Leave, now: float) -> bool:
-    """Return whether a worker should be requested to abandon a call that may not end in time.
+    """Return whether a worker should abandon its current call, which may not end in time.
 
     The caller checks whether the stages of the worker can abandon a call.
     """
@@ -70,9 +71,9 @@ def is_late(worker: Worker, find_cost: FindCost, leave: Leave, now: float) -> bo
 
 
 def is_hopeless(workers: Iterable[Worker], find_cost: FindCost, leave: Leave, now: float) -> bool:
-    """Return whether workers have calls, none of which should be awaited."""
+    """Return whether there are running calls, but the engine should wait for none of them."""
     busy = [worker for worker in workers if predict_ends(worker, find_cost, now)]
-    # A worker that abandons its call may still return finished results.
+    # Wait for a worker that abandons its call, because it may still return finished results.
     if any(worker.is_leaving for worker in busy) and now < leave.latest_at:
         return False
     ends = [end for worker in busy for end in predict_ends(worker, find_cost, now)]
@@ -80,7 +81,7 @@ def is_hopeless(workers: Iterable[Worker], find_cost: FindCost, leave: Leave, no
 
 
 def _measure(call: Call, cost: float | None) -> float | None:
-    """Return the seconds that a call, or its current part, takes."""
-    if call.counts.calls:  # the call has returned parts: assume the average
+    """Return the estimated seconds of a call, or of its current part. Return None if unknown."""
+    if call.counts.calls:  # use the average of the parts that the call has returned
         return call.counts.seconds / call.counts.calls
     return None if cost is None else cost * len(call.batch)

@@ -1,7 +1,8 @@
-"""Explains the death of a worker's process from Ray's message and the end of its log. Pure.
+"""Explains the death of a worker's process from Ray's message and the end of the worker's log.
 
 Ray reports the exit code of a process that exits by itself. Only the log shows the signal that
-killed a process and the current line. The module does not decide what is to blame.
+killed a process, and the line that was running. The code is pure. The module does not decide what
+is to blame.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ _EXIT = re.compile(r"exits with an exit code (\d+)\.(.*SIGTERM)?")
 _SIGNAL = re.compile(r"\*\*\* (SIG[A-Z0-9]+) received")
 _FATAL = re.compile(r"^Fatal Python error: (.+)$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in (\S+)$', re.MULTILINE)
-# The start of a crash dump, or lines that Ray itself writes into each log.
+# Matches the start of a crash dump, and lines that Ray itself writes into each log.
 _DUMP = re.compile(r"^(\[[^\]]*\] logging\.cc|\*\*\* SIG|PC: @|Fatal Python error)", re.MULTILINE)
-# The start of each thread in a dump, and the folder of our code that calls a stage.
+# Matches the first line of each thread in a dump. `_CALLER` is the folder of our code that calls a
+# stage.
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x.*\(most recent call first\):$", re.MULTILINE)
 _CALLER = "/strandline/engine/call/stage/"
 FRAMES = 4  # maximum stack lines shown
@@ -29,11 +31,11 @@ _MARK = re.compile(r"^:(job_id|actor_name|task_name):")
 
 
 def explain_death(sentence: str, log: str | None) -> str:
-    """Explain in words what a process died of, with its last output.
+    """Describe why a process died, with its last output.
 
     Args:
         sentence: Ray's whole message.
-        log: the end of the log; None if it can't be read from here.
+        log: the end of the log; None if the log can't be read from here.
     """
     words = _find_cause(sentence, log or "")
     if log is None:
@@ -59,8 +61,8 @@ def find_death_cause(sentence: str, log: str) -> Cause:
 def judge_end(code: int | None) -> Cause:
     """Return the cause of a worker's end from its exit code.
 
-    A negative code is a signal; None means unknown. Positive codes are a stage's own numbers,
-    unrelated to the contract's exit codes.
+    A negative code is a signal, and None means unknown. Positive codes come from the stage, and are
+    unrelated to Strandline's own exit codes.
     """
     if code is None:
         return Cause.KILLED
@@ -72,14 +74,16 @@ def explain_hang(words: str, stacks: str) -> str:
     """Explain why a hanging worker is removed, and where its stage hangs.
 
     Args:
-        stacks: the stacks of its threads, as the interpreter writes them; empty if unknown.
+        words: the reason for the removal.
+        stacks: the stacks of the worker's threads, as the interpreter writes them; empty if
+            unknown.
     """
     lines = next(filter(None, map(_list_lines, _THREAD.split(stacks)[1:])), ())
     return f"{words}, in {', called from '.join(lines)}" if lines else words
 
 
 def _list_lines(stack: str) -> list[str]:
-    """Return the lines of a stage in a thread's stack, innermost first."""
+    """Return the lines of the stage's code in a thread's stack, innermost first."""
     frames = _FRAME.findall(stack)
     ours = [number for number, (path, _, _) in enumerate(frames) if _CALLER in path]
     return [_name_line(*frame) for frame in frames[: ours[0]][:FRAMES]] if ours else []
@@ -102,7 +106,7 @@ def _find_cause(sentence: str, log: str) -> str:
 
 
 def _find_line(log: str) -> str:
-    """Return the innermost Python line of a crash dump."""
+    """Return the innermost line of Python code in a crash dump."""
     frame = _FRAME.search(log)
     if frame is None:
         return ""

@@ -1,7 +1,8 @@
-"""Seconds of work, and the share that is repeated because a worker or data was lost. Pure.
+"""Measures the seconds of work, and the share that is repeated because workers or data were lost.
 
-The time of tasks is recorded per source as long as the source has open tasks. A source that starts
-again repeats all of this time. The module must not depend on the reason of a loss.
+The time of tasks is recorded per source as long as the source has open tasks. If the source starts
+again, all of this time is repeated. The code is pure. The module must not depend on the reason for
+a loss.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _NAMES = {Cause.OOM_KILLED: "memory", Cause.TIMEOUT: "timeout", Cause.KILLED: "k
 
 
 def name_loss(cause: Cause, *, is_of_node: bool) -> str:
-    """Return the name under which the loss of a worker is counted."""
+    """Return the name under which the lost work of a worker is counted."""
     return NODE if is_of_node else _NAMES.get(cause, "kill")
 
 
@@ -31,10 +32,10 @@ def describe_loss(stage: str, cause: Cause, over: str, tasks: int, seconds: floa
     """Describe the loss of a worker.
 
     Args:
-        over: the sources that the worker was processing, in words; empty if none.
+        over: description of the sources that the worker was processing; empty if there were none.
         tasks: number of requeued tasks.
         seconds: lost seconds of work.
-        why: the reason of the loss, in words.
+        why: description of the reason for the loss.
     """
     again = f" ({seconds:.0f} s of work)" if seconds >= 1 else ""
     during = f" while processing {over}" if over else ""
@@ -55,7 +56,7 @@ def make_broken(stage: str, deaths: int, why: str, cause: Cause) -> PoolBrokenEr
 
 
 class WorkMeter:
-    """Counts the work of one attempt.
+    """Measures the work of one attempt.
 
     Attributes:
         worked: seconds of all calls, including lost calls. Waits for services are not work.
@@ -65,7 +66,7 @@ class WorkMeter:
         self.worked = 0.0
         self._lost: defaultdict[str, float] = defaultdict(float)
         self._spent: dict[bytes, float] = {}
-        self._left: dict[bytes, int] = {}  # open tasks of a source; by default only its root
+        self._left: dict[bytes, int] = {}  # open tasks by source; by default 1, the root
         self._recent: list[tuple[str, str, float]] = []
 
     def note(
@@ -75,9 +76,9 @@ class WorkMeter:
 
         Args:
             batch: tasks that the call or part has finished.
-            dropped: number of its tasks that no longer count, because their sources start again.
+            dropped: number of other tasks that no longer count, because their sources start again.
             receipt: the receipt of the call or part.
-            opened: the task whose result continues.
+            opened: the task whose result is incomplete, or None.
         """
         seconds = max(0.0, receipt.counts.seconds - receipt.counts.waited)
         self.worked += seconds
@@ -107,7 +108,7 @@ class WorkMeter:
             self._recent.append((node, name, seconds))
 
     def lose_sources(self, sources: Collection[bytes], name: str = NODE) -> None:
-        """Count the work of sources that start again as lost."""
+        """Count the work on sources that start again as lost."""
         self._lost[name] += sum(self._spent.get(source, 0.0) for source in sources)
         self._forget(sources)
 
@@ -117,7 +118,7 @@ class WorkMeter:
         self.lose_sources(list(self._spent), STOP)
 
     def forgive(self, nodes: Collection[str]) -> None:
-        """Attribute recent losses to nodes that turned out to be gone."""
+        """Attribute recent losses to their nodes if the nodes turned out to be dead."""
         for node, name, seconds in self._recent:
             if node in nodes:
                 self._lost[name] -= seconds

@@ -1,7 +1,8 @@
-"""Which nodes are gone or leaving, and when a node is certain to have stayed. Pure.
+"""Tracks which nodes are dead or leaving, and when a node has certainly survived.
 
-The death of a worker is often noticed before the death of its node. By the time a death counts as
-certain, the fate of the node is known too. The module must not depend on the way nodes are queried.
+The death of a worker is often noticed before the death of its node. Therefore, a worker's death is
+only certain after enough time for the node's death to become known. The code is pure. The module
+must not depend on how nodes are queried.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-# A Ray node that is shut down deregisters at once. After a kill, five refused health checks must
-# pass before Ray declares the node dead.
+# A Ray node that is shut down deregisters immediately. After a kill, five health checks must fail
+# before Ray declares the node dead.
 DEATH_SECONDS = 20.0
-# On a silent machine, each of the five checks waits for its timeout.
+# If a machine does not respond at all, each of the five checks waits for its timeout.
 SILENCE_SECONDS = 90.0
-# A node that exists this long after its announced departure was not taken away after all.
+# A node that still exists this long after its announced departure has not left after all.
 STAY_SECONDS = 120.0
 
 
 @dataclass(slots=True)
 class LostNodes:
-    """Known facts about nodes, by node id.
+    """Dead and leaving nodes, by node id.
 
     Attributes:
         here: the driver's own node, which exists as long as the driver runs.
@@ -39,7 +40,7 @@ class LostNodes:
         return fresh
 
     def expire(self, now: float) -> None:
-        """Trust nodes again that exist long after their announced departure."""
+        """Stop treating nodes as leaving if they exist long after their announced departure."""
         self.leaving = {
             node: goes_at
             for node, goes_at in self.leaving.items()
@@ -54,6 +55,6 @@ class LostNodes:
         """Return the time from which a lost node is ruled out as the cause of a worker's death.
 
         Args:
-            seconds: time after which a node's death is known.
+            seconds: time until a node's death is known.
         """
         return now if node in ("", self.here) else now + seconds

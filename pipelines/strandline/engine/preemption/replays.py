@@ -1,6 +1,7 @@
-"""Sources that restart from the root because their data was lost, up to a limit. Pure.
+"""Restarts sources from the root if their data was lost, up to a limit.
 
-The module must not depend on the reason of a loss, or on the code that processes the queued work.
+The code is pure. The module must not depend on the reason for a loss, or on the code that processes
+the queued work.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.flow.flow import Flow
 from strandline.plan.receipt import Event, Receipt
 
-REPLAYS_PER_SOURCE = 3  # reset when a node is lost
+REPLAYS_PER_SOURCE = 3  # the count is reset when a node is lost
 
 
 class Replays:
-    """Sources waiting for a restart."""
+    """Sources that wait for a restart."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
@@ -35,10 +36,12 @@ class Replays:
         Returns:
             The events for the ledger, and the slots of sources that have restarted too often.
         """
-        # If data is lost without the loss of a node, the source might otherwise restart forever.
+        # Limit restarts: otherwise a source whose data is lost without a lost node could restart
+        # forever.
         spent = [slot for slot in slots if self._counts[slot.source] >= REPLAYS_PER_SOURCE]
         over = {slot.source for slot in spent}
-        # Tasks handed on by the previous pass are gone with their children, and are all made again.
+        # Reset `handed`: the tasks that were passed on before are dropped, and are all produced
+        # again.
         roots = {
             slot.source: (slot.root or slot)._replace(handed=0)
             for slot in slots
@@ -47,14 +50,15 @@ class Replays:
         self._counts.update(roots.keys())
         self._roots |= roots
         if roots:
-            # Otherwise tasks of the previous pass would run beside tasks of the new pass.
+            # Drop the waiting tasks of the previous try, so that they do not run beside the new
+            # try.
             self._flow.withdraw(roots.keys())
         return [
             Event(source, (root.token,), (root.token,)) for source, root in roots.items()
         ], spent
 
     def forgive(self) -> None:
-        """Reset the counts: a node was lost together with data, which is no source's fault."""
+        """Reset the counts: a lost node took data with it, which is not a source's fault."""
         self._counts.clear()
 
     def keep_current(self, batch: Iterable[Slot]) -> list[Slot]:
@@ -73,11 +77,12 @@ class Replays:
         )
 
     def release(self, busy: Collection[bytes]) -> None:
-        """Queue the roots of restarting sources that no worker has any more.
+        """Queue the roots of restarting sources, except sources that are still with a worker.
 
         Args:
             busy: sources that are with workers.
         """
-        # A late result of the previous pass would be mistaken for a result of the new pass.
+        # Wait for busy sources: a late result of the previous try would be mistaken for a result of
+        # the new try.
         for source in [root for root in self._roots if root not in busy]:
             self._flow.enter([self._roots.pop(source)])

@@ -1,1 +1,1 @@
-"""The engine for one machine: forked workers, without a cluster."""
+"""The engine for one machine, with forked workers and without a cluster."""

@@ -1,4 +1,7 @@
-"""Resource requests of workers that only Ray can serve. Pure, and quick to load."""
+"""Finds resource requests of workers that only Ray can serve.
+
+The code is pure, and the module loads quickly.
+"""
 
 from __future__ import annotations
 

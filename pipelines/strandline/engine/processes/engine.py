@@ -1,6 +1,6 @@
 """The engine for one machine: the same flow as on Ray, with forked workers.
 
-Ray remains necessary for GPUs, reserved memory, environments, more than one core per worker, and
+Ray is still necessary for GPUs, reserved memory, environments, workers with more than one core, and
 more than one node.
 """
 
@@ -51,7 +51,8 @@ class ProcessEngine:
 
     Attributes:
         outputs: location of the sinks' outputs.
-        workers: maximum workers of each chain; None means as many as this process may use cores.
+        workers: maximum workers of each chain; None means the number of cores that this process
+            may use.
         dumps: pickles stages and their data for another process.
         session: the ledger session of this process; None tracks nothing.
     """
@@ -88,7 +89,7 @@ class ProcessEngine:
         )
         terms = write_terms(chains, self.outputs, site, _NODE, self.dumps)
         server = ForkServer(terms)  # loads stages while sources are listed
-        # The affinity counts usable cores, `cpu_count` all cores of the machine.
+        # The affinity has only the cores that this process may use; `cpu_count` counts all cores.
         most = self.workers or len(os.sched_getaffinity(0))
         report = FirstTimes(control.note)
         return ForkedPools(chains, server, terms, most, control.inflight, control.now, report)
@@ -106,7 +107,7 @@ def list_refused(plan: PipelinePlan) -> Iterator[Problem]:
 
 
 class ForkedTransport(PooledTransport):
-    """Forked workers, each with a socket for messages."""
+    """A transport to forked workers, each with a socket for messages."""
 
     _pools: ForkedPools
     _losses: ForkLosses
@@ -120,7 +121,7 @@ class ForkedTransport(PooledTransport):
         """See `Transport.turn`."""
         try:
             super().turn()
-        except ForkServerLostError:  # a signal sent to all processes may have arrived first
+        except ForkServerLostError:  # a stop signal may have reached the fork server first
             if not self._control.must_stop():
                 raise
             self._flow.stop()
@@ -132,7 +133,7 @@ class ForkedTransport(PooledTransport):
 
     def can_write(self) -> bool:
         """See `Transport.can_write`."""
-        return len(self._flow.queues[-1]) > 0 and not self._is_lost  # a worker would be started
+        return len(self._flow.queues[-1]) > 0 and not self._is_lost  # else a worker can start
 
     def _collect(self, limit: float) -> None:
         for word in self._pools.listen(limit):
@@ -166,7 +167,7 @@ class ForkedTransport(PooledTransport):
             self._complete(call, receipt, packed)
 
     def _take_split(self, worker: Worker, content: Plain, size: int) -> None:
-        """Accept the finished part of a split call, and queue the rest again."""
+        """Accept the finished part of a split call, and requeue the returned tasks."""
         number, packed, answer, *tokens = content
         call, receipt, back = self._pools.take_split((worker, number), answer, size, *tokens)
         self._complete(call, receipt, packed)

@@ -1,6 +1,6 @@
-"""The driver's side of the fork server: requests workers, and learns how they ended.
+"""The driver's side of the fork server: requests workers, and reads how they ended.
 
-Messages to a worker are opaque here, and the caller decides about the consequences of its end.
+Messages to a worker are opaque, and the caller decides how to handle the end of a worker.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from strandline.plan.errors import StrandlineError
 from strandline.storage.outputs.disk.own_handles import keep_own
 from strandline_api.outcome.causes import Cause
 
-_END_SECONDS = 10.0  # seconds for news of an end
+_END_SECONDS = 10.0  # seconds to wait for the report of a worker's end
 
 
 class ForkServerLostError(StrandlineError):
-    """The process that starts workers died during the run; committed work is kept."""
+    """Raised if the process that starts workers died during the run. Committed work is kept."""
 
     cause = Cause.KILLED
 
@@ -37,9 +37,9 @@ class ForkServerLostError(StrandlineError):
 class Fork:
     """A worker's process.
 
-    A thread sends the messages, because the driver must not wait for a worker that reads nothing
-    while its stage holds the interpreter. Reads do not block either: a worker may be stopped in the
-    middle of a message.
+    A thread sends the messages, because the driver must not wait for a worker that does not read
+    while its stage holds the interpreter. Reads do not block either, because a worker may be
+    stopped in the middle of a message.
 
     Attributes:
         line: socket to the worker.
@@ -58,34 +58,34 @@ class Fork:
         threading.Thread(target=self._send_all, name="sender", daemon=True).start()
 
     def send(self, content: Any) -> None:  # noqa: ANN401 - plain lists and bytes
-        """Send a message after all previous messages."""
+        """Queue a message to be sent after all previous messages."""
         self._waiting.put(content)
 
     def read(self) -> Message | None:
-        """Return the next message, or None if the whole message has not arrived.
+        """Return the next message, or None if no complete message has arrived.
 
         Raises:
             EOFError, OSError: if no further message can arrive.
         """
         message = self._reader.read(socket.MSG_DONTWAIT)
         if message is None and self.exit_code is not None:
-            raise EOFError  # its children may keep the other side open
+            raise EOFError  # the worker has ended, but its children may keep the socket open
         return message
 
     def kill(self) -> None:
-        """End the worker at once. Without a process id, closing the connection ends it."""
+        """Kill the worker. If its process id is unknown, closing the connection ends it."""
         with suppress(OSError):
             self.line.shutdown(socket.SHUT_RDWR)
         if self.pid is not None and self.exit_code is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
-        # `None` ends the thread that sends.
+        # End the sending thread, which stops on `None`.
         self._waiting.put(None)
 
     def _send_all(self) -> None:
         with self.line:
             while (content := self._waiting.get()) is not None:
-                with suppress(OSError):  # a dead worker is detected elsewhere
+                with suppress(OSError):  # the end of a worker is detected elsewhere
                     send(self.line, content)
 
 
@@ -98,16 +98,19 @@ class ForkServer:
         self._begun: deque[Fork] = deque()
         self._forks: dict[int, Fork] = {}
         self._words = bytearray()
-        with suppress(OSError):  # the program has died, which the next read shows
-            send(self._control, sys.path)  # the path of stages, which a driver may learn late
+        with suppress(OSError):  # if the program has died, the next read raises the error
+            send(self._control, sys.path)  # the driver may have extended the path after the start
             send(self._control, terms)
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when there is news."""
+        """Return the descriptor that becomes readable when a report arrives."""
         return self._control.fileno()
 
     def fork(self, chain: int) -> Fork:
-        """Request a new worker of a chain, by the number of the chain, without waiting for it.
+        """Request a new worker of a chain, without waiting for the worker.
+
+        Args:
+            chain: index of the chain.
 
         Raises:
             ForkServerLostError: if the process has died.
@@ -126,7 +129,7 @@ class ForkServer:
         return fork
 
     def read_words(self) -> None:
-        """Read which workers have begun and which have ended, as far as there is news.
+        """Read the reports that have arrived: which workers have started, and which have ended.
 
         Raises:
             ForkServerLostError: if the process has died.
@@ -134,18 +137,18 @@ class ForkServer:
         try:
             part = self._control.recv(65536, socket.MSG_DONTWAIT)
         except BlockingIOError:
-            return  # a wait for the end of a worker has read the news
+            return  # `await_end` has already read the reports
         if not part:
             raise _explain_loss()
         self._words += part
-        # News may arrive in parts, so keep an incomplete word for the next read.
+        # The last report may be incomplete, so keep its bytes for the next read.
         whole = len(self._words) // WORD.size * WORD.size
         for pid, code in WORD.iter_unpack(self._words[:whole]):
             self._note(pid, code)
         del self._words[:whole]
 
     def await_end(self, fork: Fork) -> int | None:
-        """Return how an unreachable worker ended, or None if unknown."""
+        """Wait for an unreachable worker to end. Return its exit code, or None if unknown."""
         while fork.exit_code is None:
             ready, _, _ = select.select([self._control], [], [], _END_SECONDS)
             if not ready:
@@ -154,12 +157,12 @@ class ForkServer:
         return fork.exit_code
 
     def stop(self) -> None:
-        """End the process, and all workers with it."""
+        """End the process and all of its workers."""
         self._program.end()
 
     def _note(self, pid: int, code: int) -> None:
         if code == BEGUN:
-            fork = self._begun.popleft()  # in the order of the requests
+            fork = self._begun.popleft()  # reports of starts arrive in the order of the requests
             fork.pid = fork.page.process = pid
             self._forks[pid] = fork
         else:
@@ -171,7 +174,7 @@ def _explain_loss() -> ForkServerLostError:
 
 
 def explain_end(code: int | None) -> str:
-    """Explain in words what a worker's process died of."""
+    """Describe how a worker's process ended."""
     if code is None:
         return "its process can't be reached"
     if code >= 0:

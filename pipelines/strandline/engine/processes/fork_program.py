@@ -1,8 +1,8 @@
 """Starts the process that forks workers, possibly before the driver has planned their work.
 
-The process needs as long to load its modules as the driver for all other preparations, so a driver
-that may fork starts it first. For the same reason this module loads nothing expensive. Messages to
-a worker are opaque here.
+Loading the modules takes the process as long as the driver needs for all other preparations.
+Therefore, a driver that may fork starts the process first, and this module imports nothing that is
+slow to load. Messages to a worker are opaque.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from contextvars import ContextVar
 from strandline.engine.call.forked_process import ChildProcess, ForkedProcess
 from strandline.storage.outputs.disk.own_handles import keep_own
 
-# Search for modules in the paths of this process, even if a program changed them. Loading takes
-# seconds on a busy machine; meanwhile a signal from the kernel ends an unwanted program.
+# Search for modules in the paths of this process, even if a program has changed them. Loading takes
+# seconds on a busy machine. Meanwhile, if the driver closes the socket, a SIGIO signal ends the
+# program.
 _PROGRAM = """
 import fcntl, json, os, signal, socket, sys
 control = socket.socket(fileno=os.dup(int(sys.argv[1])))
@@ -44,11 +45,11 @@ signal.signal(signal.SIGIO, signal.SIG_DFL)
 control.close()
 main(int(sys.argv[1]), int(sys.argv[3]))
 """
-_END_SECONDS = 10.0  # for the program to end without a signal
+_END_SECONDS = 10.0  # seconds to wait for the program to end without a signal
 
 
 class ForkProgram:
-    """A process that waits for instructions to fork workers, and ends with this process.
+    """A process that waits for requests to fork workers, and ends with this process.
 
     Args:
         is_fork: fork this process, which shares its loaded modules. This process must run no thread
@@ -68,14 +69,15 @@ class ForkProgram:
             self.process = start(theirs.fileno())
 
     def is_as_new(self) -> bool:
-        """Return whether a program started now would be the same."""
-        # The user's code may set variables while loading, and workers must get these variables.
+        """Return whether the program still runs, and would be the same if it were started now."""
+        # Compare the environment: the user's code may set variables, and workers must get these
+        # variables.
         return self.process.poll() is None and self._environment == dict(os.environ)
 
     def end(self) -> None:
-        """End the process, and all workers with it."""
-        with suppress(OSError):  # the program has died
-            self.control.shutdown(socket.SHUT_RDWR)  # a child of this process may keep it open
+        """End the process and all of its workers."""
+        with suppress(OSError):  # the program has already died
+            self.control.shutdown(socket.SHUT_RDWR)  # a child of this process may have a copy
         self.control.close()
         try:
             self.process.wait(_END_SECONDS)
@@ -133,7 +135,7 @@ def start_ahead(*, is_fork: bool = False) -> None:
 
 
 def take_program() -> ForkProgram:
-    """Return the program that was started ahead, or a new one."""
+    """Return the program that was started ahead, or start a new program."""
     ahead = _AHEAD.get()
     if ahead is not None and ahead.is_as_new():
         _AHEAD.set(None)
@@ -144,7 +146,7 @@ def take_program() -> ForkProgram:
 
 @contextmanager
 def ending_ahead() -> Iterator[None]:
-    """End an unused program that was started ahead, after the block."""
+    """End a program that was started ahead but not used, once the block has ended."""
     try:
         yield
     finally:

@@ -1,8 +1,8 @@
-"""A program that loads the stages' modules once, and forks workers that have them loaded.
+"""A program that loads the stages' modules once, and forks workers that inherit the modules.
 
-The program runs no thread and holds no resource of the driver, so forks are safe. It ends with its
-driver, and ends all workers and the processes that their stages started. Messages to a worker are
-opaque here.
+The program runs no threads and holds no resource of the driver, so forks are safe. The program ends
+with its driver, and then ends all workers and the processes that their stages started. Messages to
+a worker are opaque.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from strandline.engine.worker.worker_page import WorkerPage
 from strandline.plan.errors import StrandlineError
 from strandline.storage.outputs.disk.own_handles import keep_own
 
-# A process, and how it ended: its exit code, or a negative signal number.
+# A report: process id, and exit code or negative signal number.
 WORD = struct.Struct("!ii")
-BEGUN = 1 << 16  # instead of an exit code: the process was forked
-LOOK_SECONDS = 5.0  # between searches for daemons
+BEGUN = 1 << 16  # in place of an exit code, reports that the process was forked
+LOOK_SECONDS = 5.0  # seconds between searches for daemons
 
 
 def main(control: int, parent: int) -> None:
@@ -45,17 +45,17 @@ def main(control: int, parent: int) -> None:
 
     Args:
         control: the descriptor of a socket. The driver first sends the module search path and the
-            terms. For each worker, the driver then sends one byte, the number of the chain, with
-            the descriptors of the worker's socket and page.
+            terms. For each worker, the driver then sends one byte, the index of the chain, with the
+            descriptors of the worker's socket and page.
         parent: id of the driver's process.
     """
     termination = WorkerTermination()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the driver handles a terminal's interrupt
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the driver handles Ctrl-C from the terminal
     signal.signal(signal.SIGTERM, termination.note)
     adopt_orphans()
-    with suppress(OSError):  # the driver may have none
-        os.dup2(2, 1)  # stages may print, but standard output is reserved for the command
-    pa.array([])  # Arrow imports pandas with its first array, which is slow
+    with suppress(OSError):  # standard error may be closed
+        os.dup2(2, 1)  # stages may print, but only the command may write to standard output
+    pa.array([])  # Arrow's first array imports pandas, which is slow
     with socket.socket(fileno=keep_own(control)) as driver, suppress(OSError, EOFError):
         sys.path[:] = receive(driver).content
         terms: WorkerTerms = receive(driver).content
@@ -63,10 +63,10 @@ def main(control: int, parent: int) -> None:
 
 
 def _watch_end(parent: int) -> list[int]:
-    """Return a descriptor that becomes readable once the driver is dead.
+    """Return descriptors that become readable once the driver is dead.
 
-    The driver's socket does not show its death while a child of the driver has a copy of the
-    socket. The list is empty on a kernel without such descriptors.
+    The driver's socket is not enough: its end is not visible while a child of the driver has a copy
+    of the socket. The list is empty if the kernel does not support such descriptors.
 
     Raises:
         EOFError: if the driver is dead.
@@ -74,7 +74,7 @@ def _watch_end(parent: int) -> list[int]:
     end = []
     with suppress(OSError):
         end = [os.pidfd_open(parent)]
-    # The driver may have died before the descriptor was opened.
+    # Check again, because the driver may have died before the descriptor was opened.
     if os.getppid() != parent:
         raise EOFError
     return end
@@ -94,15 +94,15 @@ class _Forker:
         self._end = end
         self._loaded = [_load(chain) for chain in terms.chains]
         self._children: set[int] = set()
-        self._daemons: set[int] = set()  # left by workers, and possibly still in use
+        self._daemons: set[int] = set()  # processes that workers left behind, possibly still in use
         self._pid = os.getpid()
-        # The interpreter writes to this socket when a child ends, so that a single wait covers
-        # both.
+        # The interpreter writes to this socket when a child ends, so that the server can wait for
+        # requests and for the end of children at the same time.
         self._endings, self._bell = socket.socketpair()
         self._bell.settimeout(0)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
-        # Garbage collection in a worker would otherwise copy all loaded memory.
+        # Collect garbage before forking: a collection in a worker would copy all loaded memory.
         gc.collect()
         gc.freeze()
 
@@ -125,7 +125,7 @@ class _Forker:
             end_children(list_children)
 
     def _take(self) -> bool:
-        """Fork the requested worker. Return False if the driver has gone."""
+        """Fork the requested worker. Return False if the driver has closed the socket."""
         word, descriptors, _, _ = socket.recv_fds(self._driver, 1, 2)
         if not word:
             return False
@@ -133,7 +133,7 @@ class _Forker:
         if not child:
             self._become_worker(word[0], *descriptors)
         self._children.add(child)
-        # The child has copies of these descriptors.
+        # Close these descriptors, of which the child has copies.
         for descriptor in descriptors:
             os.close(descriptor)
         self._driver.sendall(WORD.pack(child, BEGUN))
@@ -160,9 +160,9 @@ class _Forker:
         }
 
     def _find_daemons(self) -> set[int]:
-        """Return daemons: orphans that left the session of a worker while the worker was alive.
+        """Return daemons: orphans that left a worker's session while the worker was alive.
 
-        Daemons may serve all workers of this machine, so they end with the run.
+        Daemons may serve all workers of this machine, so they run until the run ends.
         """
         return set(self._find_orphans())
 
@@ -193,7 +193,7 @@ class _Forker:
             shared = WorkerPage(keep_own(page))
             work(line, self._terms, chain, load, self._termination.is_received, shared)
             code = 0
-        except OSError:  # the driver has gone
+        except OSError:  # the driver is dead
             code = 0
         except BaseException:  # noqa: BLE001 - whatever it is, this process ends here
             traceback.print_exc()
@@ -205,7 +205,10 @@ class _Forker:
 
 
 def _renew_randomness() -> None:
-    """Reseed NumPy's global generator, whose state a fork copies. Python reseeds its own."""
+    """Reseed NumPy's global generator: forked workers would share its state.
+
+    Python reseeds its own generators.
+    """
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
 

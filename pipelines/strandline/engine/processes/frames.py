@@ -1,8 +1,8 @@
 """Messages between a driver and its forked workers: pickled, with large parts sent separately.
 
-Large parts are sent as they lie in memory, and arrive read-only, as from any other process. A
-reader takes what has arrived, so that a driver need not wait for the rest of a message from a
-worker that was stopped or killed. The module must not depend on the meaning of a message.
+Large parts are sent directly from memory, and arrive read-only, as from any other process. A reader
+can take what has arrived, so the driver need not wait for the rest of a message from a worker that
+was stopped or killed. The module must not depend on the meaning of a message.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 _COUNT = struct.Struct("!I")
 _SIZE = struct.Struct("!Q")
-_CHUNK = 1 << 20  # bytes of a read
+_CHUNK = 1 << 20  # maximum bytes per read
 
 
 class Message(NamedTuple):
-    """A received message: its content, and its size in bytes on the way."""
+    """A received message: its content, and its size in bytes as sent."""
 
     content: Any
     size: int
@@ -29,7 +29,7 @@ def send(line: socket.socket, content: Any) -> None:  # noqa: ANN401 - plain lis
     """Send a message.
 
     Raises:
-        OSError: if the other side has gone.
+        OSError: if the other side has closed the socket.
     """
     buffers: list[pickle.PickleBuffer] = []
     # Protocol 5 leaves large buffers out of the pickle, so no copy is made.
@@ -45,10 +45,10 @@ def receive(line: socket.socket) -> Message:
     """Wait for the next message on a socket that has no `MessageReader`.
 
     Raises:
-        EOFError, OSError: if the other side has gone.
+        EOFError, OSError: if the other side has closed the socket.
     """
     message = MessageReader(line).read()
-    assert message is not None  # a blocking read waits for a whole message
+    assert message is not None  # a blocking read waits for the whole message
     return message
 
 
@@ -68,7 +68,7 @@ class MessageReader:
                 message has arrived.
 
         Raises:
-            EOFError, OSError: if the other side has gone.
+            EOFError, OSError: if the other side has closed the socket.
         """
         self._flags = flags
         try:
@@ -88,7 +88,7 @@ class MessageReader:
             yield Message(content, sum(map(len, parts)))
 
     def _take(self, size: int) -> Generator[None, None, bytes]:
-        """Return the next bytes, and yield whenever they have not arrived."""
+        """Return the next `size` bytes. Yield whenever more bytes have not arrived yet."""
         chunks = []
         while size:
             try:

@@ -1,6 +1,6 @@
-"""The death of a forked worker: finds the tasks that may be to blame.
+"""Handles the death of a forked worker: finds the tasks that may be to blame.
 
-The module must not depend on the way workers start or receive calls.
+The module must not depend on how workers start or receive calls.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class ForkLosses(WorkerLosses):
         """Remove a lost worker and requeue its work.
 
         Args:
-            why: the reason of the loss, in words.
+            why: description of the reason for the loss.
             cause: the cause of the loss.
 
         Raises:
-            PoolBrokenError: if the pool has lost too many workers in a row.
+            PoolBrokenError: if the pool has lost too many workers without a success in between.
         """
         if cause is Cause.KILLED and self._control.take_memory_kills():
             cause = Cause.OOM_KILLED
@@ -42,7 +42,8 @@ class ForkLosses(WorkerLosses):
             return Fate(why, cause, 0, set())
         suspects = set(current.sources)
         is_memory = cause is Cause.OOM_KILLED
-        # Any worker may be the one that grew: the kernel kills the largest process.
+        # After a memory kill, suspect all workers: the kernel kills the largest process, and
+        # another process may have grown.
         exposed = len(self._pools.list_sources() if is_memory else suspects)
         # Calls are processed in order, so later calls can't be to blame.
         others = frozenset(call.number for call in worker.calls.values() if call is not current)

@@ -34,7 +34,7 @@ class Word(NamedTuple):
     Attributes:
         kind: kind of the message; None if the worker has died.
         content: content of the message.
-        size: bytes of the message on the way.
+        size: bytes of the message as sent.
     """
 
     worker: Worker
@@ -73,7 +73,7 @@ class ForkedPools(PooledCalls):
         most = max(self._most, pool.plan.min_workers)
         bound = min(most, pool.plan.max_workers or most)
         idle = sum(not worker.calls and not worker.is_draining for worker in pool.workers)
-        # Round up: a part of a batch needs a call too.
+        # Round up: an incomplete batch needs a call too.
         calls = -(-waiting // (pool.plan.group or pool.plan.batch_size))
         for _ in range(min(bound - len(pool.workers), calls - idle)):
             self._start_worker(stage)
@@ -87,7 +87,8 @@ class ForkedPools(PooledCalls):
     def bound_calls(self, stage: int, waiting: int, link: int = 0, *, is_all: bool = False) -> int:
         """See `SizedPools.bound_calls`."""
         seconds = self[stage].costs[link].seconds
-        # A second call would wait behind a slow call while another worker is idle.
+        # Give a worker only one slow call, so that a second call does not wait while another worker
+        # is idle.
         if seconds is None or seconds > CALL_SECONDS:
             return 1
         return super().bound_calls(stage, waiting, link, is_all=is_all)
@@ -111,7 +112,7 @@ class ForkedPools(PooledCalls):
                 return
 
     def _read_ready(self, limit: float) -> Iterator[Word]:
-        """Yield complete messages; only a part of a large message may have arrived."""
+        """Yield complete messages. A large message may be incomplete, and is yielded later."""
         workers = {worker.actor.line: worker for worker in self.list_workers()}
         lines: list[Any] = [*workers, self._server]
         ready: set[Any] = set(wait(lines, limit))
@@ -125,7 +126,7 @@ class ForkedPools(PooledCalls):
                     yield word
 
     def await_end(self, worker: Worker) -> int | None:
-        """Return how a dead worker ended; see `ForkServer.await_end`."""
+        """Wait for a dead worker's exit code; see `ForkServer.await_end`."""
         return self._server.await_end(worker.actor)
 
     def stop(self) -> None:
@@ -176,7 +177,7 @@ def write_terms(
     node: str,
     dumps: Callable[..., bytes],
 ) -> WorkerTerms:
-    """Assemble the instructions for the workers of these chains.
+    """Assemble the configuration of the workers of these chains.
 
     Args:
         node: the id of this machine.

@@ -1,9 +1,9 @@
-"""SIGTERM to the processes that a driver forks: a request to stop, or the end of one worker.
+"""Handles SIGTERM in the processes that a driver forks: as a stop of the run, or of one worker.
 
-Service managers and batch systems send SIGTERM to each process of a run. The signal then is a
-request to stop that the driver handles, so workers continue until the driver ends them. A SIGTERM
-to a worker alone ends that worker, as its sender expects. The module must not depend on the work of
-a worker.
+Service managers and batch systems send SIGTERM to every process of a run. In this case, the driver
+handles the signal, and workers continue until the driver ends them. If only one worker receives
+SIGTERM, that worker ends, as the sender expects. The module must not depend on the work of a
+worker.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import signal
 import threading
 from types import FrameType
 
-_WAIT_SECONDS = 0.5  # by then, the other processes have received it too
+_WAIT_SECONDS = 0.5  # seconds until the other processes must have received the signal
 
 
 class WorkerTermination:
     """State shared by the process that forks workers and by its workers."""
 
     def __init__(self) -> None:
-        # Anonymous shared memory, which forked workers inherit.
+        # Use anonymous shared memory, which forked workers inherit.
         self._shared = mmap.mmap(-1, 1)
         self._is_alone = self._is_here = False
 
@@ -41,7 +41,7 @@ class WorkerTermination:
     def _receive(self, number: int, _frame: FrameType | None) -> None:
         self._is_here = True
         if self._is_alone:
-            # With the default action, the worker ends as by an unhandled signal.
+            # Restore the default action, so that the worker ends as if the signal were unhandled.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         timer = threading.Timer(_WAIT_SECONDS, self._judge, [number])
@@ -52,7 +52,7 @@ class WorkerTermination:
         if not self._shared[0]:
             self._is_alone = True
             main = threading.main_thread().ident  # only the main thread may change signal handlers
-            assert main is not None  # a main thread runs
+            assert main is not None  # the main thread is alive
             signal.pthread_kill(main, number)
 
     def _restore(self) -> None:

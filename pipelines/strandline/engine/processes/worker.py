@@ -1,8 +1,8 @@
 """A forked worker of one chain of stages: sets up the stages, and processes calls in order.
 
-A separate thread reads calls ahead, so that a driver that sends a large call and a worker that
-sends a large result never wait for each other. The module must not depend on queues, other workers,
-or the process that forked it.
+A separate thread reads calls ahead. Otherwise, a driver that sends a large call and a worker that
+sends a large result would wait for each other. The module must not depend on queues, other workers,
+or the process that forked the worker.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ READY, ANSWER, ERROR, RETURNED, SPLIT = 0, 1, 2, 3, 4
 
 
 class WorkerTerms(NamedTuple):
-    """Instructions for all workers of a run.
+    """Configuration of all workers of a run.
 
     Attributes:
         chains: the stages of each chain.
@@ -64,7 +64,8 @@ class CallRequest(NamedTuple):
     """A call: its number, the stages at which it begins and ends, and its packed tasks.
 
     Attributes:
-        handed: by token, the number of slots that tasks have already handed on; zeros are omitted.
+        handed: by token, how many slots of a task's output were already passed on; zeros are
+            omitted.
     """
 
     number: int
@@ -77,20 +78,20 @@ class NextPartRequest(NamedTuple):
     """A request for the next part of a result.
 
     Attributes:
-        left: the token of the current task if its output is no longer wanted; otherwise None.
+        left: the token of the current task if its output is no longer needed; otherwise None.
     """
 
     left: bytes | None
 
 
 class GiveBack(NamedTuple):
-    """A request to return the call with a number, unless it has begun."""
+    """A request to return the call with a number, unless the call has begun."""
 
     number: int
 
 
 class Split(NamedTuple):
-    """A request to return everything in a running call that its current task does not need."""
+    """A request to return all tasks of a running call that its current unit does not need."""
 
     number: int
 
@@ -100,13 +101,13 @@ class LeaveWork(NamedTuple):
 
 
 def load_chain(stages: Sequence[PackedStage]) -> list[StagePlan]:
-    """Load the stages of a chain with their modules.
+    """Load the stages of a chain, and thereby import their modules.
 
     Raises:
         StageSetupError: if a stage can't be imported here.
     """
     plans = [load_stage(stage, pickle.loads) for stage in stages]
-    # Only the first stage may stream its output, because a replay begins with the first stage's
+    # Let only the first stage stream its output, because a replay begins with the first stage's
     # tasks.
     return [plans[0], *(replace(plan, streams=False) for plan in plans[1:])]
 
@@ -119,11 +120,11 @@ def work(
     is_stopping: Callable[[], bool],
     page: WorkerPage,
 ) -> None:
-    """Process calls until the driver has gone, or a stage can't continue.
+    """Process calls until the driver closes the socket, or a stage can't continue.
 
     Args:
         line: socket to the driver.
-        chain: number of the chain.
+        chain: index of the chain.
         load: returns the stages of the chain.
         is_stopping: see `FailureDoubt`.
         page: the page shared with the driver.
@@ -171,8 +172,8 @@ def _answer(worker: ChainWorker, requests: _Requests, doubt: FailureDoubt) -> No
 def _splitting(worker: ChainWorker, doubt: FailureDoubt, number: int) -> Iterator[Plain | None]:
     """Provide the finished part of a call without its current unit, or None if it can't be split.
 
-    Later parts of the call follow after the block. The part ends with the tokens of the tasks that
-    the call keeps, and of the tasks that were returned.
+    Later parts of the call are sent after the block. Two lists follow the part: the tokens of the
+    tasks that the call keeps, and the tokens of the tasks that were returned.
     """
     if number != worker.number:
         yield None
@@ -191,7 +192,7 @@ def _splitting(worker: ChainWorker, doubt: FailureDoubt, number: int) -> Iterato
 
 
 class _Requests:
-    """Requests of the driver, read ahead; the process ends with its driver.
+    """Requests of the driver, which a thread reads ahead. If the driver ends, the process ends.
 
     Args:
         splitting: see `_splitting`.
@@ -221,7 +222,7 @@ class _Requests:
 
     def send(self, kind: int, content: Any) -> None:  # noqa: ANN401 - plain lists and bytes
         """Send a message to the driver, from any thread."""
-        # A lock, because parts of results and returned calls come from different threads.
+        # Lock: parts of results and returned calls are sent from different threads.
         with self._turn:
             send(self._line, (kind, content))
 
@@ -230,10 +231,10 @@ class _Requests:
             while True:
                 self._enter(receive(self._line).content)
         except (EOFError, OSError):
-            os._exit(0)  # no driver is left to receive results
+            os._exit(0)  # the driver is gone, so results are useless
         finally:
             traceback.print_exc()
-            os._exit(1)  # or the driver would wait for a worker that no longer reads
+            os._exit(1)  # otherwise the driver would wait for a worker that no longer reads
 
     def _enter(self, content: Any) -> None:  # noqa: ANN401 - any request
         if isinstance(content, NextPartRequest):
@@ -252,7 +253,7 @@ class _Requests:
                 self._change.notify()
 
     def _give_back(self, number: int) -> None:
-        """Return a waiting call to the driver, from this thread: a stage may block the other."""
+        """Return a waiting call to the driver. A stage may block the main thread meanwhile."""
         with self._change:
             call = next((call for call in self._calls if call.number == number), None)
             if call is not None:

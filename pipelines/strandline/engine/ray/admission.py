@@ -1,4 +1,4 @@
-"""Admission with a ledger in another process: at most one batch is pending at a time.
+"""Admits sources through a ledger in another process, with at most one pending batch.
 
 The loop does not wait for the response.
 """
@@ -43,11 +43,11 @@ class ActorAdmission(ThreadAdmission):
 
     @property
     def is_promising(self) -> bool:
-        """Return whether a response is pending and all earlier sources were released."""
+        """Return whether a response is pending, and all earlier sources were released."""
         return self.asked is not None and not (self.skipped or self.quarantined)
 
     def ask(self, *, is_full: bool, limit: float = 0.0, room: int = ADMIT_BATCH) -> bool:
-        """See `ThreadAdmission.ask`; nothing is requested while a response is pending."""
+        """See `ThreadAdmission.ask`. While a response is pending, send no request."""
         return super().ask(is_full=is_full or self.asked is not None, limit=limit, room=room)
 
     def enter(self, batch: Admitted) -> None:

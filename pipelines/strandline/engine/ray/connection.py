@@ -1,13 +1,14 @@
-"""Connections to Ray: a local Ray that this process starts, an existing cluster, or the caller's.
+"""Connects to Ray: to a local Ray of this process, an existing cluster, or the caller's Ray.
 
-Ray reports the death of a driver's own node late and without a reason. If the module has started
-the local node, it therefore watches the node's process itself.
+Ray reports the death of a driver's own node late, and without a reason. Therefore, if this process
+has started the local node, the module watches the process of the node itself.
 """
 
 from __future__ import annotations
 
-# Import before Ray forks processes. This module has a lock that Python acquires before a fork and
-# releases after it. An import during a fork would only release the lock and print a traceback.
+# Import before Ray forks processes. Python acquires a lock of this module before a fork, and
+# releases the lock after the fork. An import during a fork would only release the lock and print a
+# traceback.
 import concurrent.futures.thread  # noqa: F401
 import logging
 import os
@@ -39,9 +40,9 @@ from strandline.storage.outputs.disk.temporary import owned_folder
 from strandline_api.outcome.exit_codes import ExitCode
 
 _USAGE = "RAY_USAGE_STATS_ENABLED"
-_ANSWER_SECONDS = 2.0  # seconds for an answer of the cluster
-_MOST_BYTES = 107  # maximum length of a socket's name in the kernel
-# Modules that workers import in advance, while the driver is preparing.
+_ANSWER_SECONDS = 2.0  # seconds to wait for a response of the cluster
+_MOST_BYTES = 107  # maximum length of a socket path in the kernel
+# Lists the modules that workers import in advance, while the driver is preparing.
 _MODULES = "RAY_preload_python_modules"
 _HERE = __name__.rpartition(".")[0]
 _NEEDED = (f"{_HERE}.worker", f"{_HERE}.ledger_actor")
@@ -53,19 +54,19 @@ def unwrap(error: RayTaskError) -> Exception:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of Ray's message about a loss; the rest is about Ray's logs."""
+    """Return the first line of Ray's message about a loss. The other lines are about Ray's logs."""
     text = str(error).strip() or type(error).__name__
     return text.partition("\n")[0]
 
 
 class ClusterRefusedError(StrandlineError):
-    """An existing Ray rejects the connection; the message states what to set."""
+    """Raised if an existing Ray rejects the connection. The message states what to set."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
 
 class ClusterLostError(StrandlineError):
-    """The local Ray died during the run; committed work is kept."""
+    """Raised if the local Ray died during the run. Committed work is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,8 @@ class Connection:
 
     Attributes:
         cpus: number of free CPUs.
-        raylet: the process of the local node if we have started it; otherwise None.
-        dashboard: host and port of Ray's own dashboard; None if the cluster has none.
+        raylet: the process of the local node if this process has started the node; otherwise None.
+        dashboard: host and port of Ray's own dashboard; None if the cluster has no dashboard.
         capacity: resources of our own local Ray, by kind; None if others may add nodes.
     """
 
@@ -95,7 +96,7 @@ class Connection:
             raise ClusterLostError(msg)
 
     def is_stopping(self, must_stop: Callable[[], bool]) -> bool:
-        """Return whether our own local Ray may have received a request to stop as well."""
+        """Return whether our own local Ray may have received the same request to stop."""
         return self.raylet is not None and must_stop()
 
 
@@ -106,11 +107,12 @@ def connected(
     """Connect to Ray for the duration of a run.
 
     Args:
-        address: address of an existing cluster, such as `auto` or `ray://head:10001`; None starts a
-            local Ray, unless this process is connected already.
+        address: address of an existing cluster, such as `auto` or `ray://head:10001`. None starts a
+            local Ray, unless this process is already connected.
         workers: CPUs of the local Ray; None means as many as this process may use.
         modules: modules that processes of a local Ray import at their start. A module must be the
-            same wherever it is imported.
+            same
+            in every process.
 
     Raises:
         ConnectionError: if there is no cluster at the address.
@@ -124,7 +126,7 @@ def connected(
     elif ray.is_initialized():
         yield Connection(_count_cpus())
     elif address:
-        # Ray must not send usage statistics unless the user allows that.
+        # Do not send usage statistics unless the user allows that.
         os.environ.setdefault(_USAGE, "0")
         found = _enter(address)
         try:
@@ -145,11 +147,12 @@ class _SharedRay:
         self._cpus = 0
 
     def enter(self, cpus: int, modules: Iterable[str]) -> Connection:
-        """Return the connection. Start a new Ray if there is none, or if it does not match."""
+        """Return the connection. Start a new Ray if no Ray runs, or if the CPUs differ."""
         known = self._connection
         if known is None or cpus != self._cpus or not known.is_alive():
             self.close()
-            # Otherwise the workers of every run would load the stages of one run.
+            # Preload only modules of the engine; otherwise the workers of every run would load the
+            # stages of one run.
             of_all = [name for name in modules if name.startswith(_HERE)]
             known = self._ray.enter_context(_started(cpus, of_all))
             self._connection, self._cpus = known, cpus
@@ -166,7 +169,7 @@ _SHARED: ContextVar[_SharedRay | None] = ContextVar("shared", default=None)
 
 @contextmanager
 def sharing_local() -> Iterator[None]:
-    """Share a local Ray between the runs of the block: one started ahead, or the first run's."""
+    """Share a local Ray between the runs of the block. The first run starts it if necessary."""
     shared = _SHARED.get() or _SharedRay()
     _SHARED.set(shared)
     try:
@@ -177,9 +180,9 @@ def sharing_local() -> Iterator[None]:
 
 
 def start_ahead(workers: int | None, meanwhile: Callable[[], object]) -> None:
-    """Start the local Ray for the next `sharing_local`; its processes load Python in parallel.
+    """Start the local Ray for the next `sharing_local`. Its processes load Python in parallel.
 
-    If that fails, the run that needs Ray tries again and reports the reason.
+    If the start fails, the run that needs Ray tries again and reports the reason.
 
     Args:
         workers: see `connected`.
@@ -228,10 +231,10 @@ def _enter(address: str) -> Any:  # noqa: ANN401 - Ray's context
 
 
 def _wants_token(address: str) -> bool:
-    """Return whether a responding cluster requires another token. Ray itself would retry for 20 s.
+    """Return whether a responding cluster rejects the token. Ray would retry for 20 s.
 
     Raises:
-        ClusterRefusedError: if there is no token to present.
+        ClusterRefusedError: if no token is set.
     """
     try:
         _take_token(address)
@@ -250,10 +253,10 @@ def _wants_token(address: str) -> bool:
 
 
 def _take_token(address: str) -> None:
-    """Prepare the token as Ray does on entering a cluster. Ray's client expects this.
+    """Prepare the token as Ray does when it connects, because Ray's client expects this.
 
     Raises:
-        ClusterRefusedError: if a token is required and missing; Ray's client would end this
+        ClusterRefusedError: if a token is required and missing. Ray's client would end this
             process.
     """
     from ray._private.authentication import authentication_token_setup as ray_tokens  # noqa: PLC0415
@@ -283,7 +286,7 @@ def _describe_token(address: str) -> str:
 
 
 def _check_length(folder: Path) -> None:
-    # Ray creates a folder per session below, named by the microsecond and this process.
+    # Ray creates a subfolder per session, named after the current microsecond and this process.
     session = f"session_2026-11-23_09-30-00_123456_{os.getpid()}"
     excess = len(os.fsencode(folder / session / "sockets" / "plasma_store")) - _MOST_BYTES
     if excess > 0:
@@ -297,8 +300,8 @@ def _check_length(folder: Path) -> None:
 
 
 def _silence_raylet() -> None:
-    # Ray prints half a page for each lost worker, which the driver reports in a line itself. Ray
-    # has no public switch for this. If the private switch disappears, Ray prints again.
+    # Silence Ray, which prints half a page for each lost worker; the driver reports the loss in one
+    # line. Ray has no public switch for this. If the private switch disappears, Ray prints again.
     worker = getattr(getattr(ray, "_private", None), "worker", None)
     if worker is not None:
         vars(worker)["_worker_logs_enabled"] = False
@@ -313,8 +316,9 @@ def find_capacity(workers: int | None, *, is_whole: bool) -> Mapping[str, float]
 
     Args:
         workers: CPUs of the local Ray; None means as many as this process may use.
-        is_whole: whether more than the CPUs is needed. The result is None if Ray can't report other
-            resources before its start.
+        is_whole: True to return all resources, False to return only the CPUs. With True, the result
+            is
+            None if Ray can't report other resources before its start.
     """
     if ray.is_initialized() and _SHARED.get() is None:
         return None

@@ -31,7 +31,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 class StoppedWithRayError(StrandlineError):
-    """Ray ended because of the same stop request as the run, which all processes received."""
+    """Raised if Ray ended because the stop request of the run reached all processes."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.INTERRUPTED
 
@@ -46,7 +46,7 @@ class RayEngine:
     Attributes:
         outputs: location of the sinks' outputs.
         address: address of an existing cluster; None starts a local Ray.
-        workers: CPUs of the local Ray; None means all of the machine's.
+        workers: CPUs of the local Ray; None means all CPUs that this process may use.
         wait: seconds that a stage with work may wait for its first worker; None means no limit.
     """
 
@@ -77,8 +77,9 @@ class RayEngine:
         control: Control,
         connection: Connection,
     ) -> Ending:
-        """Run a plan on Ray. All actors of the run are stopped in any case."""
-        # A sink that writes to a folder of this node must not keep all other stages on the node.
+        """Run a plan on Ray. On return or error, all actors of the run are stopped."""
+        # Separate a sink that must run on this node; otherwise its whole chain would run on this
+        # node.
         is_sink_apart = self.outputs.is_on_driver and connection.capacity is None
         chains = cut_chains(plan.stages, is_sink_apart=is_sink_apart)
         flow, drawn = Flow(plan, chains), ListingThread(listing, control.now)
@@ -108,10 +109,10 @@ class RayEngine:
 
 
 def list_modules(plan: PipelinePlan) -> list[str]:
-    """Return our own modules that workers of a plan will need, for Ray to import ahead.
+    """Return our own modules that the workers of a plan will need, so that Ray preloads them.
 
-    User modules are excluded: their content depends on the folder in which Python searches, which
-    Ray's processes do not have at their start.
+    User modules are excluded: their content depends on the module search path, which Ray's
+    processes do not have at their start.
     """
     own = [type(stage.stage).__module__ for stage in plan.stages if not stage.is_foreign]
     return list(dict.fromkeys([worker.__name__, ledger_actor.__name__, *own]))

@@ -1,7 +1,7 @@
 """The ledger's writer in an actor on the driver's node, and the driver's proxy for it.
 
 Messages are numbered, and the driver does not wait for them. The call of `watch` ends only with an
-error, so the driver notices at once if the ledger fails or its process dies.
+error, so the driver notices immediately if the ledger fails or its process dies.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from strandline.plan.receipt import Event, Failure
 
 PENDING_CALLS = 1000
 LOOK_SECONDS = 1.0
-SILENT_LOOKS = 2  # checks without a response before a stopped run gives up
+SILENT_LOOKS = 2  # number of checks without a response before a stopped run gives up
 # Maximum bytes of a message, unless the events of a single call are larger.
 MESSAGE_BYTES = 1 << 20
-# Events are gathered for this long: a message costs both ends as much as a hundred events.
+# Collect events for this long, because a message costs both sides as much as a hundred events.
 GATHER_SECONDS = 0.05
 
 
 class LedgerLostError(StrandlineError):
-    """The ledger's process died; committed work is kept."""
+    """Raised if the ledger's process died. Committed work is kept."""
 
 
 class LedgerActor:
     """Hosts the ledger's writer. A lock serializes calls and the watch, which run on two threads.
 
-    After an error in a call that nothing waits for, no more work is done: the counts may be
-    incomplete.
+    After an error in a call whose result is not awaited, the actor does no more work, because the
+    counts may be incomplete.
     """
 
     def __init__(self, location: LedgerLocation) -> None:
@@ -54,7 +54,8 @@ class LedgerActor:
         self._failed = threading.Event()
         self._error: Exception | None = None
         self._steps = 0
-        # Keep the session open as long as this process lives; the engine ends the actor by a kill.
+        # Keep the session open as long as this process lives. The engine ends the actor with a
+        # kill.
         self._opened = ExitStack()
         self._session = LedgerSession(location.path, location.attempt, location.uid)
         writer = opened_writer(self._session, location, time.monotonic)
@@ -68,7 +69,7 @@ class LedgerActor:
             return self._writer.admit(batch, passed)
 
     def apply(self, number: int, packed: list[bytes], failures: list[Plain]) -> None:
-        """See `LedgerWriter.apply`; `watch` raises the errors."""
+        """See `LedgerWriter.apply`. `watch` raises the errors."""
 
         def note_progress() -> None:
             events = [event for part in packed for event in unpack_events(part)]
@@ -78,7 +79,7 @@ class LedgerActor:
         self._do(note_progress)
 
     def renew_lease(self, time: float) -> None:
-        """Renew the lease, even during a long call of the writer; `watch` raises the errors."""
+        """Renew the lease, even during a long call of the writer. `watch` raises the errors."""
         try:
             self._session.renew(time)
         except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
@@ -95,30 +96,30 @@ class LedgerActor:
             return self._writer.drain(number, anything_died=anything_died)
 
     def count_finished(self) -> int:
-        """Return the number of durable sources so far."""
+        """Return the number of durably finished sources so far."""
         return self._writer.finished
 
     def count_steps(self) -> int:
-        """Return the writer's number of steps so far, which also grows during long calls."""
+        """Return how many steps the writer has done. The number also grows during long calls."""
         return self._steps
 
     def watch(self) -> None:
-        """Commit groups that are due, and raise errors of other calls; never return."""
+        """Commit groups when their time has come, and raise errors of other calls. Never return."""
         while not self._failed.wait(GROUP_SECONDS):
             self._do(self._writer.commit_due)
-        assert self._error is not None  # set before the event
+        assert self._error is not None  # stored before the event is set
         raise self._error
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """Lock the writer for a call. First raise an error of an earlier call, if there is one."""
+        """Lock the writer for a call. If an earlier call failed, raise its error instead."""
         with self._lock:
             if self._error is not None:
                 raise self._error
             yield
 
     def _do(self, note_progress: Callable[[], None]) -> None:
-        """Run a step of the writer that nothing waits for; `watch` raises the errors."""
+        """Run a step of the writer whose result is not awaited. `watch` raises the errors."""
         # Hold the lock until the error is stored; otherwise the next holder would miss the error.
         with self._lock:
             if self._error is not None:
@@ -137,7 +138,7 @@ class LedgerActor:
 
 
 class RayLedger:
-    """The driver's end: numbers messages and sends them without waiting.
+    """The driver's proxy for the ledger: numbers messages and sends them without waiting.
 
     Args:
         location: the ledger's location; None tracks nothing.
@@ -160,7 +161,7 @@ class RayLedger:
         self._check_alive = check_alive
         self._now = now
         self._steps = 0
-        self._events: deque[bytes] = deque()  # each item has the events of a call
+        self._events: deque[bytes] = deque()  # each item has the packed events of one call
         self._failures: list[Failure] = []
         self._due = 0.0
         self._sent = 0
@@ -170,9 +171,9 @@ class RayLedger:
         self.watch: Any = None
         if location is None:
             return
-        # The ledger lies on the driver's disk, so the actor must run on this node.
+        # The ledger is on the driver's disk, so the actor must run on this node.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        # Methods of the other groups respond even during a long call of the writer.
+        # Use concurrency groups: their methods respond even during a long call of the writer.
         actor_class = ray.remote(num_cpus=0, concurrency_groups={"watch": 1, "life": 1})(
             LedgerActor
         )
@@ -193,21 +194,21 @@ class RayLedger:
         return self.finished
 
     def ask_finished(self) -> Any:  # noqa: ANN401 - an object reference
-        """Return a reference to the number of finished sources."""
+        """Request the number of finished sources. Return a reference to the response."""
         return self._aside(self._actor.count_finished)
 
     def renew_lease(self, time: float) -> None:
-        """Request a renewal of the lease without waiting; safe in any thread."""
+        """Request a renewal of the lease without waiting. Any thread may call this method."""
         if self._actor is None:
             return
-        with suppress(Exception):  # Ray may be gone, which the driver's loop detects otherwise
+        with suppress(Exception):  # if Ray is gone, the driver's loop detects that
             self._aside(self._actor.renew_lease, time)
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         """Queue events and failures for one of the next messages, in this order."""
         if self._actor is None:
             return
-        if failures:  # later events must not be counted before the failures
+        if failures:  # send failures before later events are counted
             self._due = self._now()
         elif not self._has_unsent:
             self._due = self._now() + GATHER_SECONDS
@@ -216,18 +217,18 @@ class RayLedger:
         self._failures += failures
 
     def limit_wait(self, seconds: float) -> float:
-        """Return `seconds`, or the time until `flush_due` has work if that is shorter."""
+        """Return `seconds`, or the time until `flush_due` must run if that is shorter."""
         return min(seconds, max(0.0, self._due - self._now())) if self._has_unsent else seconds
 
     def flush_due(self) -> None:
-        """Send queued events that have gathered for long enough."""
+        """Send the queued events if they were collected for long enough."""
         if self._has_unsent and self._now() >= self._due:
             self.flush()
-            # Events that the ledger has no room for wait another period.
+            # If the ledger could not take all events, the others wait another period.
             self._due = self._now() + GATHER_SECONDS
 
     def flush(self) -> None:
-        """Send queued events as far as the ledger keeps up; the rest waits for the next call."""
+        """Send queued events until too many messages are pending. A later call sends the rest."""
         while self._has_unsent and self._has_room():
             failures = [list(failure) for failure in self._failures]
             self._sent += 1
@@ -258,7 +259,7 @@ class RayLedger:
         """Wait until everything sent is counted and durable.
 
         Args:
-            total: sources listed; None if the listing did not end.
+            total: number of listed sources; None if the listing did not end.
             anything_died: whether events may be missing.
             is_whole, gaps: see `LedgerWriter.end_listing`.
 
@@ -288,16 +289,16 @@ class RayLedger:
             raise
         except StrandlineError:
             if self.is_tracked and is_reachable():
-                with suppress(Exception):  # the error that ends the run is more informative
+                with suppress(Exception):  # the error that ends the run explains more
                     self.drain(None, anything_died=True)
             raise
 
     def conclude(self, listing: ListingState, failed: int, *, anything_died: bool) -> Standing:
-        """Return the final counts of sources, from the ledger or, without a ledger, from the run.
+        """Return the final counts of sources: from the ledger, or from the run without a ledger.
 
         Args:
             listing: the state of the listing.
-            failed: number of failed sources, as far as the driver knows.
+            failed: number of failed sources, as far as the driver can count them.
             anything_died: whether events may be missing.
 
         Raises:
@@ -320,17 +321,17 @@ class RayLedger:
         return LedgerLostError("the task that watches the ledger ended unexpectedly")
 
     def wait(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
-        """Wait for a response. The ledger's progress meanwhile counts as the driver's progress.
+        """Wait for a response. Progress of the ledger counts as the driver's progress.
 
         Raises:
             LedgerLostError: if the ledger was stopped together with Ray.
         """
         silent = 0
         while not ray.wait([reference], timeout=LOOK_SECONDS)[0]:
-            self._check_alive()  # an actor of a dead Ray never responds
+            self._check_alive()  # if Ray is dead, its actors never respond
             silent = 0 if self._look_at_steps() else silent + 1
-            # After a signal to all processes, Ray needs seconds to end an actor that does nothing
-            # any more.
+            # Do not wait for Ray: after a stop signal to all processes, Ray needs seconds to end an
+            # actor that no longer responds.
             if silent == SILENT_LOOKS and self._is_stopping():
                 raise LedgerLostError(
                     "the ledger's process no longer responds; run again to continue"
@@ -361,7 +362,7 @@ class RayLedger:
             raise _lost(error) from error
 
     def _look_at_steps(self) -> bool:
-        """Record the progress of the ledger. Return False if it does not respond."""
+        """Record the progress of the ledger. Return False if the ledger does not respond."""
         asked = self._aside(self._actor.count_steps)
         if not ray.wait([asked], timeout=LOOK_SECONDS)[0]:
             return False
@@ -372,7 +373,7 @@ class RayLedger:
         return True
 
     def _aside(self, method: Any, *arguments: Any) -> Any:  # noqa: ANN401 - a method of an actor, and a reference
-        """Call a method that does not wait for earlier messages."""
+        """Call a method of the actor without waiting for earlier messages."""
         return method.options(concurrency_group="life").remote(*arguments)
 
 

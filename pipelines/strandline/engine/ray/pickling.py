@@ -1,4 +1,4 @@
-"""Ray's own pickler, for an engine that works as Ray does and starts no Ray."""
+"""Ray's own pickler, for engines that pickle as Ray does but do not start Ray."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ class RayPools(PooledCalls):
 
     Attributes:
         calls: running calls, by the reference of their receipt.
-        unplaced, preparing: workers by the reference that resolves once they have begun, and once
-            they are ready.
+        unplaced: workers by the reference that resolves once they have started.
+        preparing: workers by the reference that resolves once they are ready.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class RayPools(PooledCalls):
         self.preparing: dict[Any, Worker] = {}
 
     def start_worker(self, stage: int, cpu: float, node: str | None = None) -> None:
-        """Add a worker to a pool, without waiting for it.
+        """Add a worker to a pool, without waiting for the worker.
 
         Args:
-            stage: number of the pool.
+            stage: index of the pool.
             cpu: cores that the worker reserves.
             node: id of a node that should have capacity; another node is also accepted.
         """
@@ -85,18 +85,22 @@ class RayPools(PooledCalls):
         self.preparing[ready] = worker
 
     def take_placed(self, reference: Any, address: WorkerAddress, here: str) -> None:  # noqa: ANN401 - of Ray
-        """Record the node on which a worker has begun; `here` is the driver's node."""
+        """Record the node on which a worker has started.
+
+        Args:
+            here: the driver's node.
+        """
         worker = self.unplaced.pop(reference)
         worker.settle(address, here)
 
     def take_ready(self, reference: Any, address: WorkerAddress, here: str) -> None:  # noqa: ANN401 - of Ray
-        """Record that a worker is ready, possibly before the notice that it has begun."""
+        """Record that a worker is ready. `take_placed` may be called later for the same worker."""
         worker = self.preparing.pop(reference)
         worker.settle(address, here)
         self.settle(worker)
 
     def take_answer(self, reference: Any, packed: Plain) -> tuple[Call, Receipt]:  # noqa: ANN401
-        """Return the call that has ended, and its receipt; see `take_part`."""
+        """Accept a finished call or part. Return the call and its receipt; see `take_part`."""
         made = get_local_object_locations([self.calls[reference].data])
         return self.take_part(reference, packed, sum(map(_size_of, made.values())))
 
@@ -107,7 +111,7 @@ class RayPools(PooledCalls):
         self.drop_call(reference)
 
     def find_answered(self, worker: Worker) -> list[Any]:
-        """Return the receipts that a lost worker returned before its death."""
+        """Return the references of receipts that a lost worker had returned before its death."""
         answered = []
         for receipt in [key for key in worker.calls if key not in self.paused]:
             with suppress(GetTimeoutError, RayError):
@@ -124,7 +128,7 @@ class RayPools(PooledCalls):
         return _locate(batch) if free.is_spread else {}
 
     def _send(self, call: Call) -> Any:  # noqa: ANN401 - a reference
-        picks, blocks = pack_batch(call.batch)  # blocks that slots share are handed over once
+        picks, blocks = pack_batch(call.batch)  # passes a block that slots share only once
         call.data, receipt = call.worker.actor.run.remote(call.number, call.entry, picks, *blocks)
         return receipt
 
@@ -148,7 +152,7 @@ class RayPools(PooledCalls):
 
 
 class RayData:
-    """Data of calls, as known to Ray's bookkeeping in this process; see `DataPort`."""
+    """The data of calls, according to Ray's records in this process; see `DataPort`."""
 
     def __init__(self, here: str) -> None:
         self._here = here
@@ -160,7 +164,7 @@ class RayData:
         return {block: position.get("node_ids") or () for block, position in known.items()}
 
     def copy(self, block: Any, avoid: Collection[str]) -> Any | None:  # noqa: ANN401 - a reference
-        """Begin a copy on another node, in rotation; the driver's node is the last resort."""
+        """Begin a copy on another node. Nodes take turns. The driver's node is the last resort."""
         alive = [str(node["NodeID"]) for node in ray.nodes() if node["Alive"]]
         others = [node for node in alive if node not in avoid]
         others = [node for node in others if node != self._here] or others
@@ -170,10 +174,10 @@ class RayData:
         return _copy_block.options(scheduling_strategy=there).remote(block)
 
     def is_made(self, copy: Any) -> bool | None:  # noqa: ANN401 - a reference
-        """Return whether a copy is complete, or None if it can't be made."""
+        """Return whether a copy is complete, or None if the copy has failed."""
         if not ray.wait([copy], timeout=0, fetch_local=False)[0]:
             return False
-        # A failed copy has an error inside its reference, and no node holds any data.
+        # If a copy has failed, its reference contains the error, and no node has the data.
         return True if self.find_homes([copy])[copy] else None
 
 
@@ -183,7 +187,7 @@ def _copy_block(block: list[Any]) -> list[Any]:
 
 
 def _locate(batch: list[Slot]) -> Mapping[str, int]:
-    """Return the bytes of a batch's input by node, as known to Ray in this process."""
+    """Return the bytes of a batch's input by node, according to Ray's records in this process."""
     blocks = {id(slot.block): slot.block for slot in batch if not isinstance(slot.block, list)}
     found: Counter[str] = Counter()
     for position in get_local_object_locations(list(blocks.values())).values():

@@ -1,6 +1,6 @@
 """The transport on Ray: actors as workers, on nodes that come and go.
 
-The transport moves references and receipts, never data.
+The driver handles only references and receipts, never data.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ActorTransport(PooledTransport):
         self._ledger.flush_due()
 
     def close(self) -> None:
-        """See `Transport.close`; skipped if Ray is dead, because the actors died with it."""
+        """See `Transport.close`. If Ray is dead, do nothing, because the actors died with it."""
         if self._connection.is_alive():
             super().close()
             self._ledger.stop()
@@ -112,8 +112,8 @@ class ActorTransport(PooledTransport):
     def _scale(self) -> None:
         self._demand.look(self._flow.queues, self._admission.sources_left)
         if self._flow.is_stopped or (self._flow.is_idle() and not self._admission.is_promising):
-            # Start no workers if no work is left. But while the ledger has released every source so
-            # far, start the first workers during the ledger actor's start.
+            # Start no workers if no work is left. However, start the first workers while the
+            # ledger's actor starts, unless the ledger has skipped a source so far.
             self._scaler.bottleneck = None
         elif self._scaler.is_due(self._flow.queues):
             for worker in self._scaler.look(self._flow.queues, self._admission.sources_left):
@@ -138,7 +138,8 @@ class ActorTransport(PooledTransport):
         ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
         if not ready:
             ready, _ = ray.wait(waiting, timeout=self._ledger.limit_wait(limit))
-        # A worker that can't be set up also fails its calls. Handle its own error first.
+        # Handle the error of a failed setup first, because a failed setup also fails the worker's
+        # calls.
         receipts = [result for result in ready if result in self._pools.calls]
         for reference in ready:
             if reference not in self._pools.calls:
@@ -160,7 +161,7 @@ class ActorTransport(PooledTransport):
     def _look_around(self) -> None:
         """Check periodically: departing nodes, the local Ray, and the count of finished sources."""
         if self._marks.leaving and self._control.now() >= self._leave_due:
-            self._leave_nodes()  # calls on a leaving node have little time
+            self._leave_nodes()  # more often, because calls on a leaving node have little time
         if self._control.now() < self._look_due:
             return
         self._look_due = self._control.now() + POLL_SECONDS
@@ -180,11 +181,11 @@ class ActorTransport(PooledTransport):
         if sentences:
             for sentence in sentences:
                 self._control.note(sentence)
-            self._pools.has_gone = True  # so that replacements start at once
+            self._pools.has_gone = True  # start replacements immediately
             self._leave_nodes()
 
     def _leave_nodes(self) -> None:
-        """Finish calls that fit on departing nodes, and move everything else away."""
+        """Wait for calls that end in time on departing nodes, and move all other work away."""
         now = self._control.now()
         self._leave_due = now + LEAVE_SECONDS
         self._marks.expire(now)
@@ -193,12 +194,12 @@ class ActorTransport(PooledTransport):
             goes_at = self._marks.leaving.get(worker.node)
             if goes_at is not None:
                 pending[worker.node] += self._leave_worker(worker, goes_at, now)
-        if not self._flow.is_stopped:  # a stopped run needs no data there
+        if not self._flow.is_stopped:  # a stopped run does not need the data on these nodes
             pending += self._evacuation.look({*self._marks.leaving, *self._marks.gone})
         self._pending = self._departures.settle(pending, now)
 
     def _leave_worker(self, worker: Worker, goes_at: float, now: float) -> int:
-        """Stop sending work to a departing node's worker. Return its calls that will end."""
+        """Stop sending work to a departing node's worker. Return how many of its calls remain."""
         if not worker.is_draining:
             self._pools.drain(worker)
             for reference in self._pools.find_answered(worker):
@@ -206,31 +207,31 @@ class ActorTransport(PooledTransport):
         leave = Leave(goes_at, goes_at)
         self._pools.leave_if_late(worker, leave)
         for end in predict_ends(worker, self._pools.find_cost, now)[1:]:
-            # A call that does not fit would begin and be lost. A call that fits stays, because it
-            # may have begun.
+            # Take back a call that can't end in time: it would begin and be lost. Keep any other
+            # call, which may have begun.
             if not fits(end, leave, now):
                 self._take_back(end.call)
         ends = predict_ends(worker, self._pools.find_cost, now)
         fitting = sum(fits(end, leave, now) for end in ends)
         paused = sum(call.is_paused for call in worker.calls.values())
         if worker.calls and (now >= goes_at or (paused and not fits_next(worker, goes_at, now))):
-            # The death of the node is noticed only later, and the work would wait until then.
+            # Do not wait until the death of the node is noticed: the work would wait too.
             self._lose(worker, NodeDiedError("its node is being removed"))
             return 0
         return fitting + paused
 
     def _take_back(self, call: Call) -> None:
-        """Requeue the work of a call that has not begun."""
+        """Take back a call that has not begun, and requeue its work."""
         reference = next(key for key, each in call.worker.calls.items() if each is call)
         self._pools.skip_call(reference)
         self._requeue(call)
 
     def _learn_nodes(self) -> None:
-        """Detect dead nodes: no source is to blame for workers that were lost with a node."""
+        """Look for dead nodes, and remove the blame for workers that were lost with a node."""
         now = self._control.now()
         if self._is_ray_stopping():
-            return  # Ray would not respond
-        if now >= self._learn_due:  # a node may hold the data of thousands of tasks
+            return  # a Ray that is stopping does not respond
+        if now >= self._learn_due:  # not for each lost object: a node may hold thousands
             self._learn_due = now + LEAVE_SECONDS
             self._losses.forgive(self._marks.learn(list_nodes()[1]))
 
@@ -246,7 +247,7 @@ class ActorTransport(PooledTransport):
     def _take_receipts(self, references: list[Any]) -> None:
         try:
             answers = ray.get(references)
-        except RayError:  # a call failed: check each to find it
+        except RayError:  # some call failed, so take each result separately
             for reference in references:
                 if reference in self._pools.calls:
                     self._take_receipt(reference)
@@ -262,7 +263,7 @@ class ActorTransport(PooledTransport):
             return
         call, receipt = self._pools.take_answer(reference, packed)
         if receipt.has_failures and self._is_ray_stopping():
-            self._losses.anything_died = True  # the next attempt repeats it
+            self._losses.anything_died = True  # the next attempt repeats the work
             return
         self._pools[call.stage].streak.end(call.entry)
         self._complete(call, receipt, call.data)
@@ -277,12 +278,12 @@ class ActorTransport(PooledTransport):
         except LOSSES as error:
             self._lose(call.worker, error)
         except ObjectLostError as error:
-            # The call has already returned a part, so its worker was lost together with the result.
+            # A call that has already returned a part was lost together with its worker.
             if call.counts.calls:
                 self._lose(call.worker, NodeDiedError(first_line(error)))
                 return
             self._pools.skip_call(reference)
-            self._learn_nodes()  # lost data of a node is noticed as soon as the node
+            self._learn_nodes()  # the node may be dead too
             self._losses.lose_data(call, first_line(error))
         except RayTaskError as error:
             raise unwrap(error) from None
@@ -308,12 +309,12 @@ class ActorTransport(PooledTransport):
         if not self._pools.has(worker):
             return
         answered = self._pools.find_answered(worker)
-        for reference in answered:  # the worker finished these before it died
+        for reference in answered:  # results from before the death
             self._take_receipt(reference)
         if answered and isinstance(error, OverdueError):
-            return  # the worker is now on the next call, whose time has only begun
+            return  # the worker is already on the next call, which has just begun
         if is_of_node(error) or not worker.is_placed:
             self._scaler.avoid(worker.node)
-        # A draining worker may have ended just now, with the last of its calls.
+        # If the worker was draining, its last result has already ended it.
         if self._pools.has(worker):
             self._losses.take_out(worker, error)

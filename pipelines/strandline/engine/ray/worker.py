@@ -1,7 +1,7 @@
-"""One worker of one chain of stages: an actor that sets them up and runs calls on them.
+"""A worker of one chain of stages: an actor that sets up the stages and runs calls on them.
 
-Ray fetches the input of a call and gives each call a thread, which unpacks the input and packs the
-result. The stages run on one separate thread, in the order in which calls were sent.
+Ray fetches the input of a call and runs each call on a thread, which unpacks the input and packs
+the result. The stages run on one separate thread, in the order in which calls were sent.
 """
 
 from __future__ import annotations
@@ -51,17 +51,19 @@ from strandline.storage.outputs.ports import OutputLocation
 Picks = list[list[int]]
 
 CONTROL = "control"
-LOG_BYTES = 16_384  # of a dead worker's log
-# A finished call needs the interpreter a few times to return its result. A stage that is working on
-# the next call would keep the interpreter for 5 ms each time by default.
+LOG_BYTES = 16_384  # maximum bytes to read from a dead worker's log
+# A finished call needs the interpreter a few times to return its result. By default, a stage that
+# is working on the next call would keep the interpreter for 5 ms each time.
 _SWITCH_SECONDS = 0.0002
 
 
 class StageWorker:
-    """Runs one chain's calls, one at a time, by number; the setup has number 0.
+    """Runs one chain's calls, one at a time, in numeric order. The setup has number 0.
 
     Args:
-        stages: the packed stages of the chain; `prepare` raises if a class can't be imported here.
+        stages: the packed stages of the chain. `prepare` raises an error if a class can't be
+            imported
+            here.
         joins_below: whether a later stage, after the chain, joins groups.
     """
 
@@ -74,7 +76,8 @@ class StageWorker:
         joins_below: bool,
     ) -> None:
         sys.setswitchinterval(_SWITCH_SECONDS)
-        # Install before Ray's own handler, which raises the signal again in a different thread.
+        # Install this handler before Ray's own handler, which raises the signal again in another
+        # thread.
         faulthandler.enable(all_threads=False)
         self._page = WorkerPage.make()
         self._page.offer_stacks()
@@ -89,14 +92,14 @@ class StageWorker:
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def find_address(self) -> WorkerAddress:
-        """Return where the worker runs, before the setup."""
+        """Return the node, log, and page of the worker. The setup need not have ended."""
         return self._find_address()
 
     def prepare(self) -> WorkerAddress:
-        """Set up the stages. Return where the worker runs.
+        """Set up the stages. Return the node, log, and page of the worker.
 
         Raises:
-            StageSetupError: if a stage can't be imported here, or its `setup` raised.
+            StageSetupError: if a stage can't be imported here, or its `setup` raised an error.
             VolumeError: if a newer attempt has taken over the outputs.
         """
         address = self._find_address()
@@ -110,14 +113,14 @@ class StageWorker:
         """Process the picked tasks of the blocks. Return new tasks and the receipt.
 
         Args:
-            number: number of the call, starting at `pools.FIRST_CALL`; the previous call runs
-                first.
+            number: number of the call, starting at `pools.FIRST_CALL`. The call with the previous
+                number
+                runs first.
             entry: see `Entry`.
-            picks: picks of tasks; a third number counts the slots that a task has already handed
-                on.
+            picks: positions of the tasks; see `pack_batch`.
 
         Returns:
-            See `ChainWorker.pack_answer`; empty if the call was given back.
+            See `ChainWorker.pack_answer`. Both values are empty if the call was returned.
         """
         picked = list(pick_tasks(picks, blocks))
         tasks, unreadable = read_input(picked)
@@ -126,7 +129,7 @@ class StageWorker:
             for packed, (_, _, *before) in zip(picked, picks, strict=True)
             if before
         }
-        assert self._chain is not None  # `prepare` comes before any call
+        assert self._chain is not None  # `prepare` runs before any call
         parts = self._chain.run(number, entry, tasks, unreadable, handed)
         try:
             return self._take(number, self._loop.begin(number, partial(self._process, parts)))
@@ -139,9 +142,9 @@ class StageWorker:
 
         Args:
             number: number of the call.
-            left: the token of the current task if its output is no longer wanted; otherwise None.
+            left: the token of the current task if its output is no longer needed; otherwise None.
         """
-        assert self._chain is not None  # a paused call implies a setup
+        assert self._chain is not None  # the setup precedes any call
         if left is not None:
             self._chain.call.leave(left)
         try:
@@ -151,15 +154,15 @@ class StageWorker:
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def give_back(self, number: int) -> None:
-        """Give back a call, unless it has begun. The pending `run` returns an empty result."""
+        """Withdraw a call unless it has begun. Then the pending `run` returns an empty result."""
         self._loop.give_back(number)
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def find_work(self) -> tuple[int, str, list[str], float]:
-        """Return the current stage's number, its sources, and the reports of stages.
+        """Return the current stage's index, its sources, and the reports of stages.
 
         The reports are new since the last call of this method. The last value is the number of
-        seconds of the call in which stages waited for services.
+        seconds in which stages of the current call have waited for services.
         """
         if self._chain is None:
             return 0, "", [], 0.0
@@ -169,40 +172,41 @@ class StageWorker:
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def leave(self) -> None:
-        """Make stages abandon their work, if they can; their calls are returned."""
+        """Request that stages abandon their work, if they can. Their calls are returned."""
         if self._chain is not None:
             self._chain.leave()
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def skip(self, number: int) -> None:
-        """Skip a call that will never arrive because its input is lost."""
+        """Skip a call that will never arrive, because its input is lost."""
         self._loop.skip(number)
 
     def _find_address(self) -> WorkerAddress:
         return find_address()._replace(page=self._page.path)
 
     def _set_up(self, node: str) -> None:
-        keep_own_sockets()  # Ray detects the end of this process by its sockets
+        keep_own_sockets()  # Ray notices the end of this process when its sockets close
         plans = [load_stage(stage, cloudpickle.loads) for stage in self._stages]
-        # Only the first stage may stream its output, because a replay begins with the first stage's
+        # Let only the first stage stream its output, because a replay begins with the first stage's
         # tasks.
         plans[1:] = [replace(plan, streams=False) for plan in plans[1:]]
         outputs, site, page, dumps = self._outputs, self._site, self._page, cloudpickle.dumps
         self._chain = ChainWorker(
             plans, outputs, site, node, page, dumps, joins_below=self._joins_below
         )
-        # Loaded objects stay, so exclude them from every later garbage collection.
+        # Exclude loaded objects, which live as long as the process, from later garbage collections.
         gc.freeze()
 
     def _process(self, parts: Iterator[MadePart]) -> Iterator[MadePart]:
         for made in parts:
-            # Wait for a possible signal: it would end this process, and the work would be requeued.
+            # If there are failures, wait for a possible stop signal, which ends this process. Then
+            # the work is requeued.
             self._doubt.concerns(made.part.receipt)
             yield made
 
     def _take(self, number: int, answers: Answers[MadePart]) -> tuple[list[Any], Plain]:
         made = answers.take()
-        assert self._chain is not None  # a result implies a setup
+        assert self._chain is not None  # the setup precedes any result
         packed, receipt = self._chain.pack_answer(made)
         if made.part.opened is not None:
             self._open[number] = answers
@@ -210,11 +214,11 @@ class StageWorker:
 
 
 def find_address() -> WorkerAddress:
-    """Return where this process runs, and its log."""
+    """Return the node of this process, and the log of this process."""
     node = str(ray.get_runtime_context().get_node_id())
     try:
         return WorkerAddress(node, str(Path("/proc/self/fd/2").readlink()))
-    except OSError:  # other systems lack this file, or a stage has closed it
+    except OSError:  # another operating system, or a stage has closed standard error
         return WorkerAddress(node)
 
 
@@ -224,15 +228,15 @@ def read_end(log: str) -> str:
         with Path(log).open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
             return file.read(LOG_BYTES).decode(errors="replace")
-    except (OSError, ValueError):  # not a regular file, or removed
+    except (OSError, ValueError):  # not a regular file, or already removed
         return ""
 
 
 class LinkWatch:
-    """Finds the stage of a chain, and the sources, in which a worker spends a long call.
+    """Finds the stage of a chain, and the sources, on which a worker spends a long call.
 
     Only workers with long calls are queried, at intervals. A worker that hangs and holds the
-    interpreter does not respond; its call counts under the stage in which it began.
+    interpreter does not respond. Then the call counts for the stage at which it began.
 
     Args:
         now: returns seconds from any fixed point.
@@ -245,7 +249,7 @@ class LinkWatch:
         self._due = 0.0
 
     def look(self, workers: Iterable[Worker]) -> None:
-        """Record the responses, and query workers with long calls."""
+        """Record the responses that have arrived, and query workers with long calls."""
         self._take_answers()
         now = self._now()
         if now < self._due:
@@ -263,15 +267,15 @@ class LinkWatch:
         answered, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
         for reference in answered:
             worker, call = self._asked.pop(reference)
-            with suppress(RayError):  # the worker has died, as its call will show
+            with suppress(RayError):  # the death of the worker is handled with its call
                 link, over, sentences, waited = ray.get(reference)
                 worker.located = CallPosition(call.number, link, over, waited)
                 for sentence in sentences:
                     self._report(sentence)
 
 
-# A single class for all workers: Ray serializes every class that `remote` creates, which takes 33
-# ms in the driver.
+# Use a single class for all workers: Ray serializes every class that `remote` creates, which takes
+# 33 ms in the driver.
 _ACTOR_CLASS = ray.remote(concurrency_groups={CONTROL: 1})(StageWorker)
 
 
@@ -284,7 +288,7 @@ def start_worker(
     *,
     joins_below: bool = False,
 ) -> tuple[Any, Any, Any]:
-    """Start a worker. Return it with the references that resolve once it has begun and is ready.
+    """Start a worker. Return its actor, and the references that resolve on its start and setup.
 
     Args:
         chain: the chain of the worker.
@@ -303,7 +307,7 @@ def start_worker(
         resources=plan.custom or None,
         runtime_env=plan.runtime_env or None,
         scheduling_strategy=_choose_node(plan, outputs, node),
-        max_concurrency=CALLS_PER_WORKER + 1,  # and `prepare`
+        max_concurrency=CALLS_PER_WORKER + 1,  # plus `prepare`
         max_restarts=0,
         max_task_retries=0,
     ).remote(stages, outputs, site, joins_below=joins_below)

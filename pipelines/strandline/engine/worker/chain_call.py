@@ -1,8 +1,8 @@
-"""One call of adjacent stages in one worker: each stage works on the output of its predecessor.
+"""Runs one call of adjacent stages in one worker: each stage processes the previous stage's output.
 
-Tokens, events, and outputs equal those of separate calls; only the transport of tasks differs. A
-worker with more than a call's worth of work returns the rest, so that other workers can share it.
-The module must not depend on queues, workers, or the driver.
+Tokens, events, and outputs are the same as for separate calls; only the transport of tasks differs.
+If a call has too much work, the worker returns the rest, so that other workers can share it. The
+module must not depend on queues, workers, or the driver.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from strandline.plan.receipt import Effort, EmittedTask, Event, Failure, Receipt
 from strandline.plan.stages.stage import Shape
 from strandline.plan.task import Lineage, Origin, Task, lineage_of
 
-# After this time, a worker starts no more work that others could do. Calls of a chain with a sink
+# After this time, a worker returns work that other workers could do. Calls of a chain with a sink
 # may take longer, so that more outputs share a disk sync.
 SPILL_SECONDS = 0.1
 SPILL_SECONDS_OF_SINKS = 0.3
-SPLIT_SECONDS = 1.0  # time limit for a split to wait for the user's code
-_WEIGHT = 0.25  # weight of a stage's last call
+SPLIT_SECONDS = 1.0  # how long a split may wait for the user's code
+_WEIGHT = 0.25  # weight of a stage's last call in the average
 
 
 class CallSplit(NamedTuple):
@@ -39,7 +39,7 @@ class CallSplit(NamedTuple):
     Attributes:
         part: the finished part.
         kept_tokens: tokens of the tasks that the call keeps.
-        idle_tokens: tokens of unstarted tasks.
+        idle_tokens: tokens of tasks that have not started.
     """
 
     part: CallPart
@@ -48,16 +48,17 @@ class CallSplit(NamedTuple):
 
 
 class ChainCall:
-    """Stages set up in one worker, ready to be called as one.
+    """Stages that are set up in one worker and are called as if they were one stage.
 
     Args:
         plans: the stages, in order; only the first stage can stream its output.
         calls: the calls of these stages.
         now: returns seconds from any fixed point.
-        dumps: pickles data between stages that a stage could change.
-        note: receives the number of each stage that starts to work.
-        joins_below: whether a later stage joins groups, and therefore needs to know the filtered
-            slots.
+        dumps: pickles data between stages if a stage could change the data.
+        note: receives the index of each stage that starts to work.
+        joins_below: whether a later stage joins groups. If so, slots that were filtered in a call
+            are
+            reported.
     """
 
     def __init__(
@@ -76,10 +77,10 @@ class ChainCall:
         self._pack = partial(pack_sharing, dumps=dumps)
         self._note = note
         self._joins_below = joins_below
-        self._work: tuple[int, Sequence[Task]] = (0, ())  # one value, as two threads use it
+        self._work: tuple[int, Sequence[Task]] = (0, ())  # a single object, shared by two threads
         self._seconds: dict[int, float] = {}  # seconds per task, by stage
-        self._called: set[int] = set()  # stages that have had a call
-        # A second thread splits calls.
+        self._called: set[int] = set()  # stages that were called at least once
+        # Protects the call from a second thread, which splits calls.
         self._turn = threading.Lock()
         for call in calls:
             call.share(self._turn)
@@ -89,7 +90,7 @@ class ChainCall:
         self._draft: _ChainDraft | None = None  # set while a later stage is working
         last = len(plans) - 1
         writes = plans[last].shape is Shape.SINK
-        # The sink's number, or a number past the last stage if there is no sink.
+        # Index of the sink, or an index after the last stage if there is no sink.
         self._sink = last if writes else last + 1
         self._limit = SPILL_SECONDS_OF_SINKS if writes else SPILL_SECONDS
 
@@ -105,8 +106,10 @@ class ChainCall:
         """Process tasks, starting at one stage; see `StageCall.stream`.
 
         Args:
-            link: the number of that stage.
-            is_alone: whether to run that stage only, so that a death shows which stage is to blame.
+            link: index of the stage at which the call starts.
+            is_alone: whether to run only this stage, so that a worker's death shows which stage is
+                to
+                blame.
         """
         parts = self._stream(tasks, unreadable, handed, link, is_alone=is_alone)
         while (part := self._make_next(parts)) is not None:
@@ -157,8 +160,8 @@ class ChainCall:
     def splitting(self) -> Iterator[CallSplit | None]:
         """Split off the work that the current unit does not need. Yield None if no call is running.
 
-        Another thread enters this block while the user's code is running. The call makes no further
-        output until the block ends.
+        Another thread enters this block while the user's code is running. The call produces no
+        further output until the block ends.
         """
         if not self._turn.acquire(timeout=SPLIT_SECONDS):
             yield None
@@ -200,15 +203,15 @@ class ChainCall:
         return CallPart(draft.data, draft.close(calls=0), None)
 
     def find_work(self) -> tuple[int, str]:
-        """Return the number of the current stage, and the sources of its tasks.
+        """Return the index of the current stage, and a description of the sources of its tasks.
 
-        Safe to call from another thread.
+        Other threads may call this method.
         """
         link, tasks = self._work
         return link, describe_keys([task.key for task in tasks])
 
     def leave(self, token: bytes) -> None:
-        """Stop making further output for a task; see `StageCall.leave`."""
+        """Stop producing output for a task; see `StageCall.leave`."""
         self._calls[0].leave(token)
 
     def name_maker(self, receipt: Receipt, position: int) -> str:
@@ -217,31 +220,31 @@ class ChainCall:
         return self._plans[link - 1 if link else -1].name
 
     def _go_on(self, draft: _ChainDraft, begun: float) -> None:
-        """Process the first stage's output, the deepest stage first. Give excess work back."""
+        """Process the first stage's output, the last stage first. Return excess work."""
         while (link := self._find_next(draft)) is not None:
             left = self._limit - (self._now() - begun)
             self._run(draft, link, draft.take(link, self._size_chunk(draft, link, left)))
-            # Keep a sink's tasks, because no other worker writes the files faster. Also keep tasks
-            # that take less time than their transport.
+            # Do not return a sink's tasks, because another worker does not write files faster. Also
+            # keep tasks that take less time than their transport.
             if left <= 0 and self._is_slow(draft, link):
                 draft.give_back(below=link + 1)
 
     def _find_next(self, draft: _ChainDraft) -> int | None:
-        """Return the deepest stage with work; the sink comes last, once it has all of its tasks."""
+        """Return the last stage with work. The sink runs only when no other stage has work."""
         busy = [link for link, waiting in enumerate(draft.waiting) if waiting]
         before = [link for link in busy if link != self._sink]
         ready = before or busy
         return ready[-1] if ready else None
 
     def _is_slow(self, draft: _ChainDraft, link: int) -> bool:
-        """Return whether the tasks of a stage are known to take longer than a call may."""
+        """Return whether the waiting tasks of a stage would take longer than a call may."""
         seconds = self._seconds.get(link, 0.0)
         return link != self._sink and seconds * len(draft.waiting[link]) > self._limit
 
     def _size_chunk(self, draft: _ChainDraft, link: int, left: float) -> int | None:
         """Return the number of tasks that fit into the remaining seconds, or None for all."""
         if link == self._sink:
-            return None  # a sink that syncs many tasks together costs little more than one task
+            return None  # a sink syncs many tasks together, which costs little more than one
         least = self._plans[link].batch_size
         if link not in self._seconds:
             return least
@@ -262,12 +265,12 @@ class ChainCall:
         self._take(draft, link, self._lineages, part)
 
     def _note_seconds(self, link: int, counts: StageCounts) -> None:
-        """Record the seconds per task of a stage; the first call counts only if it is slow."""
+        """Record the seconds per task of a stage. A fast first call is not representative."""
         seconds = counts.seconds / max(1, counts.tasks_in)
         known = self._seconds.get(link)
         if known is not None:
             self._seconds[link] = known + _WEIGHT * (seconds - known)
-        # Libraries load lazily during the first call, which does not slow down later calls.
+        # Ignore the first call, during which libraries load, unless it is slow.
         elif link in self._called or counts.seconds > self._limit:
             self._seconds[link] = seconds
         self._called.add(link)
@@ -275,7 +278,7 @@ class ChainCall:
     def _hand_over(
         self, maker: str, chunk: Sequence[Task], draft: _ChainDraft
     ) -> tuple[list[Task], list[Unreadable]]:
-        """Return tasks as the next stage receives them, without shared mutable data."""
+        """Return tasks in the form that the next stage receives, without shared mutable data."""
         if all(is_unchanging(task.data) and is_unchanging(task.meta) for task in chunk):
             return list(chunk), []
         nothing = Receipt((), (), (), StageCounts())
@@ -302,7 +305,7 @@ class _ChainDraft:
     Attributes:
         waiting: tasks that wait for each stage.
         data, emitted: tasks that leave the worker.
-        units: finished units, with the number of their stage.
+        units: finished units, each with the index of its stage.
     """
 
     def __init__(self, links: int) -> None:
@@ -328,7 +331,7 @@ class _ChainDraft:
             self._leave(part.data, 0)
 
     def find_busy(self, sources: Iterable[bytes]) -> set[bytes]:
-        """Return the sources and all sources that share a counted unit with them."""
+        """Return the sources, and all sources that share a unit with them, even indirectly."""
         busy, size = set(sources), 0
         while size < len(busy):
             size = len(busy)
@@ -338,7 +341,7 @@ class _ChainDraft:
         return busy
 
     def split(self, busy: Collection[bytes]) -> _ChainDraft:
-        """Move the records of all other sources into a new draft."""
+        """Move the records of all sources except `busy` into a new draft."""
         others = self._select(lambda source: source not in busy)
         vars(self).update(vars(self._select(lambda source: source in busy)))
         return others
@@ -357,19 +360,19 @@ class _ChainDraft:
         draft.failures = [each for each in self.failures if is_chosen(each.source)]
         draft.efforts = [each for each in self.efforts if is_chosen(each[0])]
         draft.failed_sources = set(filter(is_chosen, self.failed_sources))
-        # The first unit of a call may have no source.
+        # The first unit of a call may have no source. Treat it as a unit of an empty source id.
         draft.units = [
             (link, unit) for link, unit in self.units if is_chosen(next(iter(unit.sources), b""))
         ]
         return draft
 
     def fail(self, failures: Sequence[Failure]) -> None:
-        """Record failures; no further work is done for their sources."""
+        """Record failures. The failed sources are not processed further."""
         self.failures += failures
         self.failed_sources.update(failure.source for failure in failures)
 
     def take(self, link: int, most: int | None) -> list[Task]:
-        """Take up to `most` tasks that wait for a stage, without tasks of failed sources."""
+        """Remove up to `most` tasks that wait for a stage. Drop tasks of failed sources."""
         waiting = self.waiting[link]
         if self.failed_sources:
             waiting = [
@@ -383,7 +386,7 @@ class _ChainDraft:
         """Send all waiting tasks out of the worker, each to its stage.
 
         Args:
-            below: only include tasks that wait for stages before this number; None includes all.
+            below: only include tasks that wait for stages before this index; None includes all.
         """
         for link in range(1, len(self.waiting) if below is None else below):
             self._leave(self.take(link, None), link)

@@ -1,6 +1,6 @@
 """The stages of one chain, set up in a worker's process, and the packing of their results.
 
-The module must not depend on the transport of calls or results.
+The module must not depend on how calls or results are sent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class MadePart(NamedTuple):
 
 
 class ChainWorker:
-    """Stages that are set up in this process; each call has a number.
+    """The stages of a chain, set up in this process. Each call has a number.
 
     Args:
         node: the id of this machine.
@@ -63,7 +63,7 @@ class ChainWorker:
         joins_below: bool,
     ) -> None:
         now = time.perf_counter
-        # Stages may note without end, so keep the newest only.
+        # Keep only the newest reports, because stages may report without limit.
         self._sentences: deque[str] = deque(maxlen=MOST_SENTENCES)
         self._is_leaving = threading.Event()
         hooks = StageHooks(self._sentences.append, self._is_leaving.is_set)
@@ -100,19 +100,20 @@ class ChainWorker:
     def pack_answer(self, made: MadePart) -> tuple[list[Plain], Plain]:
         """Return the packed tasks of a part, and its extended receipt.
 
-        The receipt is followed by the task that the next part begins with (token and slots handed
-        on, or None), the reason to replace this worker, and the reports of its stages.
+        Three items follow the receipt: the task with which the next part begins (token, and number
+        of slots passed on) or None; the reason to replace this worker; and the reports of its
+        stages.
         """
         packed, receipt = self.pack(made.part)
         opened = made.part.opened and list(made.part.opened)
         return packed, [*receipt, opened, made.word, self.take_sentences()]
 
     def leave(self) -> None:
-        """Request that stages abandon their work, if they can."""
+        """Request that stages abandon their work, if they support that."""
         self._is_leaving.set()
 
     def take_sentences(self) -> list[str]:
-        """Return new reports of stages, which may come from the stages' own threads."""
+        """Remove and return the new reports of stages. Other threads may add reports meanwhile."""
         return [self._sentences.popleft() for _ in range(len(self._sentences))]
 
     def _note(self, link: int) -> None:

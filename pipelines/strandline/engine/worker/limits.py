@@ -1,8 +1,9 @@
 """Limits of calls and workers: the time of a call, and the age and memory of a worker.
 
-A call that hangs in this process can only be ended with the process. A worker is checked between
-two calls, so that it is replaced before the kernel kills it during a call. The module must not
-depend on the stage of a worker, or on the code that ends and replaces workers.
+A hanging call in this process can be ended only together with the process. The age and memory of a
+worker are checked between two calls, so that the worker is replaced before the kernel kills it
+during a call. The module must not depend on the stage of a worker, or on the code that ends and
+replaces workers.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ RESERVED_SHARE = 0.9
 
 
 class WorkerLimits(NamedTuple):
-    """Limits of a worker's age and size.
+    """Limits of a worker's age and memory.
 
     Attributes:
-        seconds: maximum age after the worker became ready; None for no limit.
+        seconds: maximum age, counted from when the worker became ready; None for no limit.
         memory: maximum bytes of the worker and its children; None for no limit.
         is_reserved: whether the memory limit is derived from the stage's reservation instead of
-            set. A derived limit below the worker's base usage is ignored.
+            being
+            configured. A derived limit below the worker's base usage is ignored.
     """
 
     seconds: float | None = None
@@ -65,7 +67,8 @@ class MemoryWatch:
         if self._read_memory() <= self._limits.memory:
             return ""
         if is_first and self._limits.is_reserved:
-            # A replacement would be as large after its first call, so nothing is gained.
+            # Drop a derived limit that the worker exceeds in its first check: a replacement would
+            # exceed the limit too.
             self._limits = self._limits._replace(memory=None)
             return ""
         return "memory"
@@ -74,7 +77,7 @@ class MemoryWatch:
 def choose_limits(
     max_age: float | None, max_memory: int | None, reserved: int | None
 ) -> WorkerLimits:
-    """Return a stage's limits: the configured ones, else nine tenths of the reserved memory."""
+    """Return a stage's limits. The default memory limit is nine tenths of the reserved memory."""
     if max_memory is None and reserved is not None:
         return WorkerLimits(max_age, int(reserved * RESERVED_SHARE), is_reserved=True)
     return WorkerLimits(max_age, max_memory)
@@ -83,14 +86,14 @@ def choose_limits(
 def read_own_memory() -> int:
     """Return the private bytes of this process and its children, without shared memory.
 
-    Memory mapped from the object store belongs to Ray, and would exist without the worker too.
+    Memory mapped from the object store belongs to Ray, and exists even without the worker.
     """
     process = psutil.Process()
     return sum(map(_read_private, [process, *process.children(recursive=True)]))
 
 
 def _read_private(process: psutil.Process) -> int:
-    with suppress(psutil.Error):  # a child that has just ended
+    with suppress(psutil.Error):  # the child has ended meanwhile
         memory = process.memory_info()
         return int(memory.rss - getattr(memory, "shared", 0))
     return 0
@@ -114,11 +117,11 @@ class CallWatch:
 
     @contextmanager
     def watching(self, seconds: float | None, words: str) -> Iterator[None]:
-        """Watch the block.
+        """Watch the block, and report if it exceeds a time limit.
 
         Args:
             seconds: the block's time limit; None disables the watch.
-            words: the explanation to report on an overrun.
+            words: the explanation to report.
         """
         if seconds is None:
             yield
@@ -142,7 +145,7 @@ class CallWatch:
             self._overrun(self._wait())
 
     def _wait(self) -> str:
-        """Wait for a call to exceed its limit. Return its explanation."""
+        """Wait until a call exceeds its limit. Return the call's explanation."""
         with self._change:
             while self._due is None or self._now() < self._due:
                 self._change.wait(None if self._due is None else self._due - self._now())

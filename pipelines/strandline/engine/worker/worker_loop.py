@@ -1,9 +1,9 @@
-"""The single thread on which a worker's stage runs, and the order of its work.
+"""Runs a worker's stage on a single thread, in the order of the calls.
 
 Each call arrives on its own thread, which prepares the input and waits here for its turn. While the
 stage processes the next call, the thread of the previous call serializes the result. Fetching,
-reading, working, and answering overlap, but the user's code sees one thread and one task at a time.
-The module does not depend on Ray.
+reading, processing, and responding overlap, but the user's code runs on one thread, one task at a
+time. The module must not depend on Ray.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from queue import SimpleQueue
 from typing import Generic, NamedTuple, TypeVar, cast
 
 Answer = TypeVar("Answer")
-# Maximum parts of a result that may wait to be taken while the next part is made.
+# Maximum parts of a result that may wait to be taken before the next part is produced.
 PARTS_AHEAD = 1
 
 
 class GivenBack(Exception):  # noqa: N818 - nothing went wrong
-    """The caller withdrew a call before it began; the call will not run."""
+    """Raised to the caller of a call that was withdrawn before it began. The call does not run."""
 
 
 class _Turn(NamedTuple):
-    """Waiting work: a function that runs it, and a function that reports its withdrawal."""
+    """Waiting work: a function that runs the work, and a function that reports a withdrawal."""
 
     work: Callable[[], None]
     give_back: Callable[[], None]
@@ -44,14 +44,14 @@ class WorkerLoop:
         threading.Thread(target=self._loop, name="stage", daemon=True).start()
 
     def run(self, number: int, work: Callable[[], Answer]) -> Answer:
-        """Run work when its turn comes. Return its result or raise its error."""
+        """Run work when its turn comes. Return the result of the work, or raise its error."""
         return self.begin(number, lambda: iter((work(),))).take()
 
     def begin(self, number: int, work: Callable[[], Iterator[Answer]]) -> Answers[Answer]:
         """Schedule work, whose results the caller takes part by part.
 
-        Work with the next number waits until this work has ended, and this work waits while its
-        parts are not taken.
+        The work with the next number waits until this work has ended. This work waits until its
+        parts are taken.
         """
         answers: Answers[Answer] = Answers()
         self._enter(number, _Turn(partial(answers.make, work), answers.give_back))
@@ -62,16 +62,15 @@ class WorkerLoop:
         self._enter(number, None)
 
     def give_back(self, number: int) -> None:
-        """Withdraw unstarted work: the thread that waits for it gets `GivenBack`.
+        """Withdraw work that has not started. The thread that waits for the work gets `GivenBack`.
 
-        The number may be withdrawn before its work arrives. Work that has begun or finished is
-        unaffected.
+        A number may be withdrawn before its work arrives. Work that has started is not affected.
         """
         with self._change:
             if number < self._next:
                 return
             if number not in self._waiting:
-                self._asked_back.add(number)  # the input of the call is still on the way
+                self._asked_back.add(number)  # the work has not arrived yet
                 return
             turn, self._waiting[number] = self._waiting[number], None
         if turn is not None:
@@ -92,7 +91,7 @@ class WorkerLoop:
             turn = self._take()
             if turn is not None:
                 turn.work()
-            del turn  # release the data now instead of at the next turn
+            del turn  # release the data now, not at the next turn
 
     def _take(self) -> _Turn | None:
         with self._change:
@@ -111,11 +110,11 @@ class Answers(Generic[Answer]):
         self._room = threading.Semaphore(PARTS_AHEAD)
 
     def make(self, work: Callable[[], Iterator[Answer]]) -> None:
-        """Run the work. At most `PARTS_AHEAD` parts are made before a part is taken."""
+        """Run the work. Produce at most `PARTS_AHEAD` parts before a part is taken."""
         try:
             for answer in work():
                 self._made.put((answer, None))
-                # The taker holds the result; this loop must not keep it in memory too.
+                # Free the memory early: this loop no longer needs the result.
                 del answer
                 self._room.acquire()
         except BaseException as error:  # noqa: BLE001 - whoever waits for it raises it

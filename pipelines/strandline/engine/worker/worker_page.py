@@ -2,8 +2,8 @@
 
 A worker that hangs in C code holds the interpreter lock, and a dead worker can't respond. The
 driver can read the page in both cases. On a signal, the interpreter's own handler appends the
-stacks of all threads to the file, whatever the threads are doing. The module must not depend on the
-meaning of calls or stacks.
+stacks of all threads to the file, regardless of what the threads are doing. The module must not
+depend on the meaning of calls or stacks.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
-# The number of a call, and the number of the current stage in its chain.
+# The number of a call, and the index of the current stage in its chain.
 _WORK = struct.Struct("!qq")
-# Seconds of the call spent waiting for services, and the start of the current wait, or 0.
+# Seconds that the call has waited for services, and the start of the current wait, or 0.
 _WAIT = struct.Struct("!dd")
 _SIZE = mmap.PAGESIZE
-# Unused by the libraries that stages use.
+# A signal that the libraries of stages do not use.
 _SIGNAL = signal.SIGRTMIN + 5
 _MOST_BYTES = 1 << 16
-# A worker that can respond does so quickly, and the driver has other workers to serve.
+# Number of polls for stacks, and their interval in seconds. Keep the total short, because the
+# driver has other workers to serve.
 _LOOKS, _POLL = 50, 0.02
 
 
 class WorkerAddress(NamedTuple):
-    """Location of a worker.
+    """The location of a worker.
 
     Attributes:
         node: the id of its node.
@@ -49,9 +50,9 @@ class CallPosition(NamedTuple):
 
     Attributes:
         number: the number of the call.
-        link: the number of the current stage in its chain.
-        sources: the sources of the current tasks, in words.
-        waited: seconds of the call spent waiting for services.
+        link: the index of the current stage in its chain.
+        sources: description of the sources of the current tasks.
+        waited: seconds that the call has waited for services.
     """
 
     number: int = 0
@@ -61,7 +62,7 @@ class CallPosition(NamedTuple):
 
 
 class WorkerPage:
-    """One page, in the worker's process or in the driver.
+    """A memory page, in the worker's process or in the driver.
 
     Args:
         handle: a file descriptor, which the page closes.
@@ -97,7 +98,7 @@ class WorkerPage:
 
     @property
     def path(self) -> str:
-        """The path under which other processes of this machine find the page."""
+        """The path under which other processes of this machine can open the page."""
         return f"/proc/{os.getpid()}/fd/{self.handle}"
 
     def offer_stacks(self) -> None:
@@ -112,25 +113,30 @@ class WorkerPage:
         _WORK.pack_into(self._memory, 0, call, link)
 
     def note_wait(self, begun: float | None, now: float) -> None:
-        """Record the start of a wait for a service, or its end if `begun` is None."""
+        """Record the start of a wait for a service, or the end of the wait if `begun` is None."""
         waited, since = _WAIT.unpack_from(self._memory, _WORK.size)
         waited += now - since if since else 0.0
         _WAIT.pack_into(self._memory, _WORK.size, waited, begun or 0.0)
 
     def read_wait(self, call: int, now: float) -> float:
-        """Return the seconds that a call has waited for services, by this machine's clock."""
+        """Return how many seconds a call has waited for services.
+
+        Args:
+            now: the current time by the clock of `note_wait`, which all processes of a machine
+                share.
+        """
         waited, since = _WAIT.unpack_from(self._memory, _WORK.size)
         if _WORK.unpack_from(self._memory)[0] != call:
             return 0.0
         return float(waited + (now - since if since else 0.0))
 
     def read(self, call: int) -> int | None:
-        """Return the number of a call's current stage, or None if the call has not begun."""
+        """Return the index of a call's current stage, or None if the call has not begun."""
         number, link = _WORK.unpack_from(self._memory)
         return link if number == call else None
 
     def ask_stacks(self, sleep: Callable[[float], object]) -> str:
-        """Return the stacks of all threads of the page's worker; empty if it does not respond.
+        """Return the stacks of all threads of the worker; empty if the worker does not respond.
 
         Args:
             sleep: waits for a number of seconds.
@@ -149,7 +155,7 @@ class WorkerPage:
         os.close(self.handle)
 
     def _await_stacks(self, begun: int, sleep: Callable[[float], object]) -> str:
-        """Wait until stacks were written and the file stops growing."""
+        """Wait until stacks were written and the file has stopped growing."""
         size = begun
         for _ in range(_LOOKS):
             sleep(_POLL)

@@ -1,7 +1,7 @@
-"""Columns of a task's table after each stage, by the declarations of stages.
+"""Derives the columns of a task's table after each stage from the stages' declarations.
 
-Pure: no data is read, so a missing column is found before a run. The module must not depend on the
-content of columns.
+The code is pure and reads no data, so a missing column is found before a run. The module must not
+depend on the content of columns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Columns:
 
     Attributes:
         names: existing columns, in order.
-        is_open: other columns may exist; only the data shows them.
+        is_open: whether other columns may exist, which only the data shows.
         gone: columns that certainly do not exist, in the order of removal.
 
     Example:
@@ -34,9 +34,10 @@ class Columns:
         return replace(self, names=there, gone=_leave_out(self.gone, there))
 
     def without(self, names: Iterable[str]) -> Columns:
-        """Return the columns without some names."""
+        """Return the columns without the given names."""
         removed = tuple(names)
-        # If no other columns exist, every name that is not listed is known to be missing.
+        # If the column list is complete, `gone` is not needed: every name that is not listed is
+        # missing.
         gone = tuple(dict.fromkeys((*self.gone, *removed))) if self.is_open else ()
         return replace(self, names=_leave_out(self.names, removed), gone=gone)
 
@@ -64,7 +65,7 @@ _WORK = frozenset({"process", "process_batch", "list_sources", "write", "join"})
 
 
 class ColumnDeclaration(Protocol):
-    """The part of a stage that declares columns."""
+    """Protocol of the stage methods that declare columns."""
 
     def list_needed_columns(self) -> Iterable[str]:
         """List the columns without which a task fails."""
@@ -93,9 +94,9 @@ class MissingColumns(NamedTuple):
     """A stage that would fail because of missing columns.
 
     Attributes:
-        position: position of the stage, from 0.
-        message: the message.
-        hint: a remedy; empty without one.
+        position: index of the stage.
+        message: the message about the problem.
+        hint: a remedy; empty if unknown.
     """
 
     position: int
@@ -121,7 +122,7 @@ def trace_columns(stages: Iterable[tuple[str, ColumnDeclaration]]) -> Iterator[C
 
 
 def _declares(stage_class: type[ColumnDeclaration]) -> bool:
-    """Return whether the declarations of a class apply to its `process`.
+    """Return whether the column declarations of a class describe its own `process`.
 
     A user's subclass may override `process` without changing the inherited declarations.
     """
@@ -136,12 +137,12 @@ def _declares(stage_class: type[ColumnDeclaration]) -> bool:
 def find_missing(
     steps: Iterable[ColumnStep], makers: Mapping[str, Sequence[str]]
 ) -> MissingColumns | None:
-    """Return the first stage with a missing column.
+    """Return the first stage with a missing column, or None.
 
     Columns after that stage are unknown, so only one stage is reported.
 
     Args:
-        makers: names of the stages that add a column, by column.
+        makers: for each column, the names of stages that add it.
     """
     removers: dict[str, str] = {}
     for position, (name, needed, before, after) in enumerate(steps):
@@ -161,7 +162,7 @@ def find_missing(
         known = {*before.names, *after.names, *after.gone, *needed}
         for column in known:
             if column in after.names:
-                # A later stage has added the column again.
+                # This stage adds the column again after an earlier removal.
                 removers.pop(column, None)
             elif not before.list_missing([column]) and after.list_missing([column]):
                 removers[column] = name
@@ -169,6 +170,6 @@ def find_missing(
 
 
 def _advise(column: str, makers: Mapping[str, Sequence[str]]) -> str:
-    """Return a remedy: the stages that add the column."""
+    """Return a remedy that names the stages that add the column; empty if no stage does."""
     found = makers.get(column, ())
     return f"{' or '.join(map(repr, found))} before it adds {column!r}" if found else ""

@@ -23,7 +23,7 @@ class Source(NamedTuple):
         key: identity across runs (a path, a URL, a record's own id); unique in the listing.
         version: changes when the content does; a changed version is processed again.
         data: data of the task for the first stage; keep it small, such as a path.
-        meta: small facts that travel with the data.
+        meta: small metadata that travels with the data.
     """
 
     key: str
@@ -33,28 +33,28 @@ class Source(NamedTuple):
 
 
 class OnRemoved(StrEnum):
-    """Treatment of the output of a source that is no longer listed."""
+    """Options for the output of a source that is no longer listed."""
 
     KEEP = "Keep"
     DELETE = "Delete"
 
 
 class EndStage(Stage):
-    """The first or the last stage of a pipeline: both may declare that sources share storage.
+    """The first or the last stage of a pipeline. Both may declare that sources share storage.
 
     Attributes:
         chunked_by: name of an integer parameter that sets how many consecutive sources share
-            storage. If most sources form one group, `plan` tries other values. None without such a
-            parameter.
+            storage, or None without such a parameter. If most sources form one group, `plan` tries
+            other values of the parameter.
     """
 
     chunked_by: ClassVar[str | None] = None
 
     def partition_indices(self, source: Source) -> Iterable[str]:  # noqa: ARG002 - for subclasses
-        """Return names of the storage that a source shares with others, such as `chunk 3`.
+        """Return the names of the storage that a source shares with others, such as `chunk 3`.
 
-        By default no storage is shared. Sources with a common name are processed as one: by one
-        worker, and with one end. The method is called wherever sources are listed, without `setup`,
+        By default no storage is shared. Sources with a common name are processed by one worker, and
+        finish or fail together. The method is called wherever sources are listed, without `setup`,
         so the result must depend only on the source.
         """
         return ()
@@ -63,7 +63,7 @@ class EndStage(Stage):
         """Return a name that must be unique among all sources, such as `time 5`, or None.
 
         If two sources have the same name, listing ends with an error that names the keys of both,
-        because only a single source can be written at that position.
+        because only one source can be written at that position.
         """
         return None
 
@@ -79,8 +79,9 @@ class SourceStage(EndStage):
     Attributes:
         adding: Python names of list parameters. A new item at the end of such a list only adds
             sources, so an existing ledger accepts the change.
-        part_suffix: regular expression for the end of a key, if the source is a part of a file.
-            Files are listed whole: parts that no longer exist in a listed file are removed.
+        part_suffix: regular expression that matches the end of a key if the source is a part of a
+            file. A listing names all parts of a file, so a part that is missing from a listed file
+            counts as removed.
     """
 
     class Params(Stage.Params):
@@ -99,7 +100,7 @@ class SourceStage(EndStage):
             ),
         )
 
-    # The selection of sources, and access to them, do not affect the output of a source.
+    # Parameters that select sources or control access do not affect the output of a source.
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset(
         {"on_removed", "limit", "max_group", "storage_options"}
     )
@@ -115,7 +116,7 @@ class SourceStage(EndStage):
 
     @property
     def gap(self) -> str | None:
-        """Return why the listing is incomplete, or None for a complete listing.
+        """The reason why the listing is incomplete, or None for a complete listing.
 
         Sources that an incomplete listing omits do not count as removed, so their outputs are kept.
         """
@@ -130,27 +131,26 @@ class SourceStage(EndStage):
         return (*beyond, *(path for _, path in self._gaps))
 
     def note_gap(self, why: str, within: str = "") -> None:
-        """Record, while listing, that a part was not read, so no source in it counts as removed.
+        """Record that a file or folder was not read, so that no source in it counts as removed.
 
         Args:
-            why: reason for the run's summary, which shows the first reason.
+            why: reason for the run's summary, which shows only the first reason.
             within: common prefix of the keys of the file or folder. If empty, no missing source
                 counts as removed.
         """
-        # Assign a new tuple: the empty default belongs to the class, and all sources share the
-        # default.
+        # Assign a new tuple: all instances share the empty default of the class.
         self._gaps = (*self._gaps, (why, within))
 
     @abstractmethod
     def list_sources(self) -> Iterator[Source]:
-        """Yield all current sources. Two sources with the same key end the run.
+        """Yield all current sources. If two sources have the same key, the run ends.
 
         Raises:
             OSError: the location is unreadable; ends the run with a `ListingError`.
         """
 
     def join(self, tasks: list[Task]) -> Task:
-        """Join the tasks of a group's sources, in key order.
+        """Join the tasks of a partition group's sources, in key order.
 
         Tables are concatenated; other data becomes a list.
         """
@@ -160,11 +160,11 @@ class SourceStage(EndStage):
 
 
 class SinkStage(EndStage):
-    """The last stage: writes a task as the bytes of one file. The runtime names the file.
+    """The last stage: writes each task as the bytes of one file. The runtime names the file.
 
     Attributes:
         suffix: suffix of an output's name, such as ".parquet".
-        writes_empty: whether a table without rows is written; otherwise it leaves no file.
+        writes_empty: whether a table without rows is written; if False, no file is written.
     """
 
     suffix: str = ""
@@ -176,7 +176,7 @@ class SinkStage(EndStage):
 
         Args:
             task: a result of the previous stage.
-            file: open for writing and empty; it can't be read and has no `seek`.
+            file: an empty file, open for writing only, without `seek`.
         """
 
     def list_companions(self) -> Mapping[str, Callable[[Task, BinaryIO], None]]:
@@ -189,7 +189,7 @@ class SinkStage(EndStage):
 
 
 class SharingSink(SinkStage):
-    """A sink whose files may contain tasks of several sources.
+    """A sink that may write tasks of several sources into one file.
 
     Only tables with the same schema share a file. Functions for companions receive a single task
     with all rows.

@@ -1,7 +1,7 @@
-"""Packs: stages that are installed together, found by the entry points of Python packages.
+"""Packs: stages that are installed together, found through entry points of Python packages.
 
 A pack is data. Stages are loaded one by one, when a pipeline names them. The module must not depend
-on the work of a stage.
+on what a stage does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Dependency:
         module: top-level module, such as `PIL`.
         name: name of the distribution, such as `pillow`.
         install: argument of `pip install` that installs the package, such as `strandline[images]`.
-        needs: requirement outside of Python, such as a compiler; empty without one.
+        needs: a requirement outside Python, such as a compiler; empty if there is no such
+            requirement.
     """
 
     module: str
@@ -42,7 +43,7 @@ class Pack:
     """Stages that are installed together.
 
     Attributes:
-        stages: `module:Class` of each stage, by the name for `use:`.
+        stages: `module:Class` of each stage, keyed by the stage's name in `use:`.
         adapters: `module:function` by the package name before the colon, such as `datatrove` in
             `use: datatrove:URLFilter`. The function receives the name after the colon, and returns
             a stage class.
@@ -67,7 +68,7 @@ class InstalledPacks:
 
     Attributes:
         packs: usable packs by name.
-        problems: one sentence for each unusable pack.
+        problems: one sentence for each pack that is unusable.
     """
 
     packs: Mapping[str, Pack]
@@ -78,14 +79,14 @@ class InstalledPacks:
 def load_own_packs() -> Mapping[str, Pack]:
     """Return the packs that come with Strandline, by name.
 
-    Other distributions are not read, so this takes a tenth of the time of `load_packs`.
+    The function reads no other distributions, so it takes a tenth of the time of `load_packs`.
     """
     # Import here: the parent of a driver imports this module, but looks up no stage.
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415
 
     try:
         found = distribution(_OURS).entry_points
-    except PackageNotFoundError:  # run from sources that are not installed
+    except PackageNotFoundError:  # Strandline runs from a source tree without being installed
         return {}
     return _load([each for each in found if each.group == GROUP]).packs
 
@@ -93,8 +94,8 @@ def load_own_packs() -> Mapping[str, Pack]:
 def load_packs() -> InstalledPacks:
     """Return all installed packs, starting with the packs that come with Strandline.
 
-    Folders that were added to `sys.path` since the last call, such as those of `code.packages`, are
-    read too.
+    A new call also finds packs in folders that were added to `sys.path` since the last call, such
+    as those of `code.packages`.
     """
     return _load_all(tuple(sys.path))
 
@@ -104,7 +105,8 @@ def _load_all(_folders: tuple[str, ...]) -> InstalledPacks:
     from importlib.metadata import entry_points  # noqa: PLC0415 - as above
 
     own = load_own_packs()
-    # Our own packs are loaded already, and a second load would report taken names.
+    # Skip Strandline's own packs: they are loaded already, and would be reported as duplicate
+    # names.
     points = [each for each in entry_points(group=GROUP) if _find_distribution(each) != _OURS]
     others = _load(points, own)
     return InstalledPacks({**own, **others.packs}, others.problems)
@@ -113,7 +115,7 @@ def _load_all(_folders: tuple[str, ...]) -> InstalledPacks:
 def _load(points: Iterable[EntryPoint], taken: Mapping[str, Pack] | None = None) -> InstalledPacks:
     packs: dict[str, Pack] = {}
     problems = []
-    # Sort, so that the same pack wins on every machine.
+    # Sort, so that of two packs with the same name the same pack wins on every machine.
     for point in sorted(points):
         if point.name in packs or point.name in (taken or {}):
             owner = "another package" if point.name in packs else "Strandline"

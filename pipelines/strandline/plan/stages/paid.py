@@ -10,10 +10,10 @@ from strandline.plan.stages.stage import Stage
 
 @runtime_checkable
 class PaidStage(Protocol):
-    """A stage that sends requests to a service, and keeps the answers in a log."""
+    """A stage that sends paid requests to a service, and stores the responses in a log."""
 
     def log_to(self, folder: Path, name: str) -> Stage:
-        """Return the stage with the log that a run would use.
+        """Return a copy of the stage that uses the log of a run.
 
         Args:
             folder: folder of the pipeline on the volume.
@@ -21,4 +21,4 @@ class PaidStage(Protocol):
         """
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the cost of tokens in the currency of the prices, or None without prices."""
+        """Return the cost of the tokens in the currency of the prices, or None if unpriced."""

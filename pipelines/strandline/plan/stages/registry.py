@@ -1,4 +1,4 @@
-"""Lookup of the stage for a `use:`: a name from a pack, or `module:Class` of the user's own code.
+"""Finds the stage class for a `use:`: a name from a pack, or `module:Class` of the user's own code.
 
 If a pack has an adapter for the package before the colon, the adapter creates the class.
 """
@@ -21,11 +21,11 @@ _registered: dict[str, type[Stage]] = {}
 
 
 class UnknownStageError(ValueError):
-    """The value of `use:` is the name of no stage."""
+    """Raised if the value of `use:` does not name a stage."""
 
 
 class MissingModuleError(UnknownStageError):
-    """The value of `use:` names a missing module."""
+    """Raised if the value of `use:` names a missing module."""
 
 
 def register(name: str) -> Callable[[StageClass], StageClass]:
@@ -45,7 +45,7 @@ def register(name: str) -> Callable[[StageClass], StageClass]:
 
     def enter(stage_class: StageClass) -> StageClass:
         known = _registered.setdefault(name, stage_class)
-        # A module that is loaded again defines the same class as a new object, so compare names.
+        # A reloaded module defines the same class as a new object, so compare names.
         is_same = known.__module__ == stage_class.__module__
         if not (is_same and known.__qualname__ == stage_class.__qualname__):
             raise ValueError(_name_two(name))
@@ -59,7 +59,8 @@ def read_stages() -> tuple[dict[str, type[Stage]], list[str]]:
     """Load all named stages.
 
     Returns:
-        The classes by name, in alphabetical order, and a sentence for each unusable stage or pack.
+        The classes by name, in alphabetical order, and one sentence for each unusable stage or
+            pack.
     """
     installed = load_packs()
     stages, problems = dict(_registered), list(installed.problems)
@@ -84,7 +85,7 @@ def list_registered() -> dict[str, type[Stage]]:
 
 
 def find_name(stage_class: type[Stage]) -> str | None:
-    """Return the name of a class for `use:`, or None for a class without a name."""
+    """Return the name of a class for `use:`, or None if the class has no name."""
     named = (name for name, known in _registered.items() if known is stage_class)
     if (name := next(named, None)) is not None:
         return name
@@ -94,7 +95,7 @@ def find_name(stage_class: type[Stage]) -> str | None:
 
 
 def find_pack(use: str) -> tuple[str, Pack] | None:
-    """Return a stage's pack and the pack's name; None for a stage of the user's own code."""
+    """Return a stage's pack and the pack's name, or None if the stage is the user's own code."""
     return next(((name, pack) for name, pack in _read_packs() if use in pack.stages), None)
 
 
@@ -112,14 +113,14 @@ def find_stage(use: str) -> type[Stage]:
     try:
         return _import_stage(use)
     except UnknownStageError:
-        # Try this last: reading the entry points of all distributions takes a while.
+        # Search the installed packs last: reading the entry points of all distributions is slow.
         if (adapted := _adapt(use, load_packs().packs)) is not None:
             return adapted
         raise
 
 
 def _adapt(use: str, packs: Mapping[str, Pack]) -> type[Stage] | None:
-    """Return the class that an adapter creates for `package:Class`, or None without an adapter."""
+    """Return the class that an adapter creates for `package:Class`, or None if none matches."""
     package, _, name = use.partition(":")
     found = (pack.adapters[package] for pack in packs.values() if package in pack.adapters)
     if (target := next(found, None)) is None:
@@ -132,7 +133,7 @@ def _adapt(use: str, packs: Mapping[str, Pack]) -> type[Stage] | None:
 
 
 def _read_packs() -> Iterator[tuple[str, Pack]]:
-    """Yield Strandline's own packs, then all packs, because reading other packs takes a while."""
+    """Yield Strandline's own packs first, then all packs, because reading other packs is slow."""
     yield from load_own_packs().items()
     yield from load_packs().packs.items()
 
@@ -151,8 +152,10 @@ def _find_named(use: str) -> type[Stage]:
 def _find_target(use: str) -> str | None:
     """Return `module:Class` for a name, or None if no pack has the name.
 
+    Strandline's own packs take precedence.
+
     Raises:
-        UnknownStageError: two packs have the name. Strandline's own packs take precedence.
+        UnknownStageError: two third-party packs have the name.
     """
     if own := _list_targets(use, load_own_packs()):
         return next(iter(own.values()))
@@ -170,7 +173,7 @@ def _list_targets(use: str, packs: Mapping[str, Pack]) -> dict[str, str]:
 
 
 def _suggest(use: str) -> str:
-    """Return the message about an unknown name: a similar name, or the packs that can't be read."""
+    """Return the message about an unknown name, with a similar name or the failed packs."""
     installed = load_packs()
     if installed.problems:  # the missing stage may be in one of these packs
         return "; ".join([f"no stage is called {use!r}", *installed.problems])
@@ -198,7 +201,7 @@ def _import_stage(use: str) -> type[Stage]:
         module = importlib.import_module(module_name)
     except Exception as error:  # a user's module may raise anything on import
         msg = f"{use!r}: the module {module_name!r} can't be imported ({_word(error)})"
-        # The module itself may exist, but import a missing module.
+        # The module itself may exist but import another module that is missing.
         is_missing = isinstance(error, ModuleNotFoundError) and _is_part(error.name, module_name)
         raise (MissingModuleError if is_missing else UnknownStageError)(msg) from error
     found: object = module

@@ -1,4 +1,4 @@
-"""The stage class, from which users derive. It must not depend on the way stages are run."""
+"""The base class of all stages. The module must not depend on the way stages are run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from strandline_api.documents.validation import problems_of
 
 
 class Params(BaseModel):
-    """Parameters of a stage: the `with:` block in a file, where names are in camelCase.
+    """Parameters of a stage: the `with:` block in a manifest, where names are in camelCase.
 
     A subclass has a field for each parameter. Unknown names are rejected.
     """
@@ -41,7 +41,7 @@ class Params(BaseModel):
     def list_places(self) -> Iterable[tuple[str, str]]:
         """Return the paths and URLs that the stage opens; by default none.
 
-        Before a run, a check ensures that the packages for opening them are installed.
+        Before a run, a check ensures that the packages needed to open them are installed.
 
         Returns:
             Pairs of a parameter and its path, such as `("paths[0]", "s3://bucket/*.jsonl")`.
@@ -52,14 +52,14 @@ class Params(BaseModel):
         """Return options for the stores that a source lists; by default the environment decides.
 
         Returns:
-            Options as for `strandline.storage`, by prefix of URLs. All stages of the pipeline use
-            the options for files below the prefix.
+            Options as for `strandline.storage`, by URL prefix. All stages of the pipeline use the
+            options for files below the prefix.
         """
         return {}
 
 
 class Shape(StrEnum):
-    """Relation of a stage's results to its input."""
+    """How a stage's results relate to its input."""
 
     TASK = "1→0|1|N"
     BATCH = "N→N"
@@ -81,29 +81,31 @@ class Stage:
 
     Attributes:
         version: part of the fingerprint; increase it when the same input gives different output.
-        mixes_sources: whether the stage needs rows of several sources at once; such a stage is
-            rejected.
+        mixes_sources: whether the stage needs rows of several sources in one call. A pipeline with
+            such a stage is rejected.
         mixes_rows: whether a row's result depends on other rows of its task, so no row can fail
             alone.
         scope: `list` or `partition` if results depend on how an earlier pipeline made a file or
             grouped rows into tasks; empty otherwise.
         not_fingerprinted: Python names of parameters that do not affect the output.
-        added_params: names of parameters from later releases; default values are not part of the
-            fingerprint.
+        added_params: names of parameters that later releases added; their default values are not
+            part of the fingerprint.
         packages: modules that the stage loads during setup; a check before the run looks for them.
-        keeps_columns: whether the output has all columns of the input table or none of them; None
-            if undeclared.
+        keeps_columns: True if the output has all columns of the input table, False if the output
+            has no column of the input table, or None if undeclared.
         adds_columns: names of columns that the stage adds or replaces.
-        only_adds: whether rows stay unchanged, and rows that already have an added column fail.
+        only_adds: whether the stage only adds columns: rows stay unchanged, and a row that already
+            has an added column fails.
         params: the parameters, an instance of the class's `Params`.
         counters: sums of the numbers passed to `count`, by name.
         planned_name: name of the stage in the pipeline; empty outside of a pipeline.
         volume_folder: the pipeline's folder on the volume, set during `setup`; None if unavailable.
-        report: shows a sentence to people, in a Ray worker; None elsewhere.
+        report: shows a sentence to people; set in worker processes, None elsewhere.
         stops_early: whether `process` checks `is_stopping`, in any thread.
         is_stopping: returns True if the run stops. Save all work, then raise
             `StageInterruptedError`.
-        waiting: returns a context; time in the context is a wait for a service, not work.
+        waiting: returns a context manager; time inside counts as waiting for a service, not as
+            work.
     """
 
     class Params(Params):
@@ -132,7 +134,7 @@ class Stage:
         self.counters: dict[str, int] = {}
 
     def digest_inputs(self) -> dict[str, str]:
-        """Return digests, by name, of other data that affects the output; by default none.
+        """Return digests of other data that affects the output, by name; by default none.
 
         The digests are part of the fingerprint, and are computed when the pipeline is planned.
         """
@@ -152,7 +154,7 @@ class Stage:
         return (columns if self.keeps_columns else Columns()).having(self.list_added())
 
     def list_added(self) -> tuple[str, ...]:
-        """Return the added columns; with `only_adds`, all of them."""
+        """Return the added columns. With `only_adds`, the stage adds no other columns."""
         return self.adds_columns
 
     def find_conflict(self, before: Sequence[Stage]) -> str | None:  # noqa: ARG002 - for subclasses
@@ -160,11 +162,11 @@ class Stage:
         return None
 
     def setup_on_node(self) -> None:
-        """Prepare a node, once per attempt and before `setup` there: fetch, unpack.
+        """Prepare a node, for example by downloading files.
 
-        Store results on the node's disk: values set on `self` do not reach other workers. If a
-        worker dies in this method, the method runs again, so it must tolerate an interrupted first
-        run.
+        The method runs once per node and attempt, before `setup` runs there. Store results on the
+        node's disk: values set on `self` do not reach other workers. If a worker dies in this
+        method, the method runs again, so it must tolerate an interrupted first run.
         """
 
     def setup(self) -> None:
@@ -177,25 +179,26 @@ class Stage:
         `onError` lets other rows continue. A list may contain a `FailedRow` for each failed row.
 
         Returns:
-            One task, which is passed on; None, which filters the task; or a fan-out: a list or a
-            generator of tasks, `NoneTask`, `FailedTask`, and None, in slots that are numbered in
-            order. A generator's tasks are passed on while it yields, so few of them are in memory.
+            One task, which is passed on; None, which filters the task; or a fan-out. A fan-out is a
+            list or a generator of tasks, `NoneTask`, `FailedTask`, and None, in slots that are
+            numbered in order. A generator's tasks are passed on while it yields, so few of them are
+            in memory.
         """
         raise NotImplementedError
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
-        """Process up to `batch_size` tasks of any sources at once.
+        """Process up to `batch_size` tasks of any sources in one call.
 
         If the method raises an exception, each task is tried alone.
 
         Returns:
-            One result per task, in the order of `tasks`; another length ends the attempt with a
-            `ShapeError`.
+            One result per task, in the order of `tasks`. A different number of results ends the
+            attempt with a `ShapeError`.
         """
         raise NotImplementedError
 
     def join(self, tasks: list[Task]) -> Task:
-        """Join the tasks of a group, in slot order, to one task for `process`.
+        """Join the tasks of a group, in slot order, into one task for `process`.
 
         By default, tables are concatenated, with nulls in missing columns. Override this method for
         other payloads.
@@ -210,29 +213,30 @@ class Stage:
     @classmethod
     def fans_out(cls) -> bool:
         """Return whether `process` is a generator, or is annotated to return a list of tasks."""
-        # The annotation of the base method allows lists for every stage, so ignore the annotation.
+        # Ignore the annotation of the base method, which allows lists for every stage.
         if cls.process is Stage.process:
             return False
         return inspect.isgeneratorfunction(cls.process) or returns_many(cls.process)
 
     @classmethod
     def fans_out_in_batch(cls) -> bool:
-        """Return whether the return annotation of `process_batch` allows a list in a slot."""
+        """Return whether the annotation of `process_batch` allows a list as a task's result."""
         return returns_lists(cls.process_batch)
 
 
 class StatefulFilter(Stage):
     """A stage that gathers state about passing tasks: statistics, counts, or a sketch.
 
-    Store the state on `self`. A batch has one task, so each piece of state belongs to one task.
+    Store the state on `self`. Calls have batches of one task, so the state of a flush belongs to
+    one task.
     """
 
     @abstractmethod
     def flush(self) -> bytes | None:
         """Return the state gathered since the last flush, and reset that state.
 
-        The runtime calls this method after each task. An error after a failed task ends the attempt
-        (`FlushError`).
+        The runtime calls this method after each task. If `flush` raises an error after a failed
+        task, the attempt ends with a `FlushError`.
 
         Returns:
             One piece in a format of the stage's own, or None if there is no state.
@@ -244,7 +248,8 @@ class StatefulFilter(Stage):
         """Merge files into one file of the same format. The operation must be associative.
 
         Args:
-            paths: files with one piece each, or results of `merge`; in order of source keys.
+            paths: files with one piece of state each, or results of `merge`; in order of source
+                keys.
             out: the file to write.
         """
 
@@ -253,13 +258,13 @@ class StatefulFilter(Stage):
 
         Args:
             merged: last result of `merge`; its stem is the stage's name.
-            folder: an existing folder; `strandline latest` leads to it once it is complete.
+            folder: an existing folder. `strandline latest` finds the folder once it is complete.
         """
         shutil.copyfile(merged, folder / merged.name)
 
     @staticmethod
     def panel(artifacts: Sequence[Path]) -> str | None:  # noqa: ARG004 - for those who have one
-        """Return HTML (no script, no network) for `strandline report`, or None for no panel."""
+        """Return HTML without scripts or network access for `strandline report`, or None."""
         return None
 
 
@@ -267,5 +272,5 @@ def _parse_params(stage: type[Stage], values: dict[str, Any]) -> BaseModel:
     try:
         return stage.Params(**values)
     except ValidationError as error:
-        # Pydantic's error would only repeat the problems in other words.
+        # Suppress Pydantic's error, which would only repeat the problems in other words.
         raise SpecError(problems_of(error, stage.Params, stage.__name__)) from None

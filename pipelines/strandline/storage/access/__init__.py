@@ -1,1 +1,1 @@
-"""Access to stores behind URLs: clients, credentials, and refusals."""
+"""Access to stores behind URLs: clients, credentials, and refused access."""

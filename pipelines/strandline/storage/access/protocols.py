@@ -14,12 +14,12 @@ from fsspec.registry import known_implementations
 
 from strandline.plan.packages import advise, name_package
 
-# Matches `s3://bucket` and, in a chained URL, a protocol alone like `simplecache`.
+# Matches the protocol of `s3://bucket`, and a lone protocol such as `simplecache` in a chained URL.
 _PROTOCOL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(?:://|\Z)")
 
 
 class Lack(NamedTuple):
-    """The problem of a URL, and its remedy."""
+    """The reason why a URL can't be opened, and the remedy."""
 
     message: str
     hint: str
@@ -28,7 +28,7 @@ class Lack(NamedTuple):
 def find_lack(url: str) -> Lack | None:
     """Return the problem that prevents opening a URL.
 
-    Return None for plain paths, and if there is no problem.
+    Return None for plain paths, and for URLs that can be opened.
     """
     if "://" not in url:
         return None
@@ -55,7 +55,7 @@ def _look_at(protocol: str) -> Lack | None:
 
 
 def _find_module(protocol: str, error: ImportError) -> str:
-    """Return the missing module, which fsspec's error names only in its cause."""
+    """Return the name of the missing module, which only the cause of fsspec's error contains."""
     cause = error.__cause__
     if isinstance(cause, ModuleNotFoundError) and cause.name:
         return cause.name

@@ -1,8 +1,8 @@
-"""Refused access to stores: recognizes and explains the errors of each store's library.
+"""Recognizes and explains errors of store libraries about refused access.
 
-Rejected credentials end a run at once, because every other file would be rejected too. A missing
-permission may affect a single file, so it fails only the source of that file. The module must not
-depend on how a store is opened or on the request.
+Rejected credentials end a run immediately, because the store would reject every other file too. A
+missing permission may affect a single file, so it fails only the source of that file. The module
+must not depend on how a store is opened, or on the request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strandline.storage.errors import VolumeError
 
 ADVICE = "provide valid credentials and run again; finished sources are kept"
 
-# Error classes of the libraries of S3, Google, and Azure for missing or invalid credentials.
+# Error classes of the S3, Google, and Azure libraries for missing or invalid credentials.
 _LACKS = frozenset(
     {
         "ClientAuthenticationError",
@@ -53,49 +53,52 @@ _CODES = frozenset(
 )
 # HTTP statuses for refused access; some libraries have no error class for them.
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-# Google's answer to anonymous callers. Other files may be public, so this is no rejection.
+# Google's response to anonymous callers. Other files may be public, so the response does not count
+# as rejected credentials.
 _ANONYMOUS = re.compile("anonymous caller", re.IGNORECASE)
-# Google's library retries this answer, with pauses that grow to half a minute.
+# Google's library retries after this response, with pauses that grow to half a minute.
 _TRIED_AGAIN = "Invalid Credentials"
 _REFUSED_IN_A_ROW = 3
-_SHOWN = 300  # characters of an answer in an unknown format
+_SHOWN = 300  # number of characters to show of a response in an unknown format
 # Text that Azure's library appends to the server's message.
 _APPENDED = re.compile(r"\s*\b(?:RequestId|Time|ErrorCode|Content)\s*:.*", re.DOTALL)
 
 
 class StoreRefusesError(OSError):
-    """A store refuses access: credentials are missing, or they lack permission."""
+    """Raised if a store refuses access: credentials are missing, or they lack permission."""
 
 
 class TokenRefusedError(StoreRefusesError):
-    """Google's store rejects a token."""
+    """Raised if Google's store rejects a token."""
 
     status = HTTPStatus.UNAUTHORIZED
 
 
 class _Response(Protocol):
-    """The parts of an HTTP response that `GoogleAnswers` uses."""
+    """The parts of an HTTP response that `GoogleAnswers` reads."""
 
     status: int
 
     async def text(self) -> str:
-        """Return the content. Repeated calls are allowed."""
+        """Return the content. The method can be called more than once."""
 
 
 class GoogleAnswers:
-    """Stops retries of Google's library, which would last for minutes, after rejected tokens.
+    """Checks responses of Google's store, to stop minutes of retries after rejected tokens.
 
     A few rejections are tolerated, because the store sometimes rejects a valid token for a moment.
     """
 
     def __init__(self) -> None:
-        self._refused = 0  # in a row
+        self._refused = 0  # consecutive rejections
 
     async def __call__(self, response: _Response) -> None:
         """Check a response.
 
         Raises:
-            StoreRefusesError: if the response rejects the credentials repeatedly or for good.
+            TokenRefusedError: after several rejections in a row, or after a single rejection that
+                the
+                library does not retry.
         """
         if response.status != HTTPStatus.UNAUTHORIZED:
             self._refused = 0
@@ -114,27 +117,27 @@ def _find_message(message: str) -> str:
 
 
 class CredentialsRefusedError(StrandlineError):
-    """A store rejects the credentials; they may have expired."""
+    """Raised if a store rejects the credentials, which may have expired."""
 
     is_lasting = True
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return True if a store's error is a refusal of access."""
+    """Return True if a store's error means refused access."""
     is_unauthorised = any(code in _REFUSED for code in _list_numbers(error))
     return is_unauthorised or isinstance(error, PermissionError) or is_rejection(error)
 
 
 def is_rejection(error: BaseException) -> bool:
-    """Return True if a store's error rejects the credentials altogether.
+    """Return True if a store's error means that the credentials are invalid.
 
-    Return False if the account is valid but lacks permission for the request.
+    Return False if the credentials are valid but lack permission for the request.
     """
     return any(map(_rejects, _trace(error)))
 
 
 def _rejects(error: BaseException) -> bool:
-    # Google's library marks errors of the token service that may pass.
+    # Google's library marks temporary errors of the token service as retryable.
     if getattr(error, "retryable", False) or _ANONYMOUS.search(str(error)):
         return False
     is_unauthorised = HTTPStatus.UNAUTHORIZED in _list_numbers(error)
@@ -146,7 +149,7 @@ def _lacks(error: BaseException) -> bool:
 
 
 def _list_numbers(error: BaseException) -> list[Any]:
-    # The libraries have different names for the HTTP status.
+    # Each library has a different attribute name for the HTTP status.
     return [getattr(error, name, None) for name in ("code", "status", "status_code")]
 
 
@@ -155,7 +158,7 @@ def _name_code(error: BaseException) -> str:
     response = getattr(error, "response", None)
     if isinstance(response, Mapping):
         return str(response.get("Error", {}).get("Code", ""))
-    # Azure's library has a code as text, or as a member of an enumeration.
+    # Azure's library stores the code as text, or as a member of an enumeration.
     code = getattr(error, "error_code", "")
     return str(getattr(code, "value", code))
 
@@ -171,7 +174,8 @@ def describe_store_error(error: BaseException) -> str:
 
     Return the name of the error's class if it has no message.
     """
-    # Google's library wraps errors of the token service in an error with only a number.
+    # Describe the inner error: Google's library wraps errors of the token service in an error that
+    # contains only a number.
     error = next(filter(_lacks, _trace(error)), error)
     message = str(error.args[0] if _lacks(error) and error.args else error)
     if hasattr(error, "error_code"):
@@ -187,16 +191,16 @@ def explain_unwritten(url: str, error: BaseException) -> StrandlineError:
 
 
 def explain_store_error(error: BaseException) -> str:
-    """Describe a store's error in parentheses, with advice for rejected credentials."""
+    """Describe a store's error in parentheses, with advice if the credentials were rejected."""
     described = f"({describe_store_error(error)})"
     return f"{described}; {ADVICE}" if is_rejection(error) else described
 
 
 @contextmanager
 def naming_rejection(url: str) -> Iterator[None]:
-    """Turn a rejection of credentials by a store's library into an error that names `url`.
+    """Replace a store library's error about rejected credentials with an error that names `url`.
 
-    All other errors pass unchanged.
+    All other errors are raised unchanged.
     """
     try:
         yield
@@ -209,6 +213,6 @@ def naming_rejection(url: str) -> Iterator[None]:
 
 
 def reject(url: str, error: BaseException) -> CredentialsRefusedError:
-    """Return a readable error for a rejection of credentials."""
+    """Return a readable error that names the URL and the rejected credentials."""
     msg = f"{url}: the store rejects the credentials {explain_store_error(error)}"
     return CredentialsRefusedError(msg)

@@ -1,6 +1,7 @@
 """Account and endpoint of a store: translates Strandline's options to those of the libraries.
 
-Pure; the environment is an argument. Only names of secrets appear here, never secrets.
+The functions are pure, and get the environment as an argument. The options contain only names of
+environment variables with secrets, never secrets.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# Prefixes of S3 keys. Text of this form is a key, although it would be a valid variable name.
+# Matches S3 access key ids. A text of this form is a key, although it is also a valid variable
+# name.
 _KEY = re.compile(r"(AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\Z")
 
 
@@ -21,7 +23,7 @@ class StoreAccess(NamedTuple):
         anonymous: True to send no credentials.
         requester_pays: True if the requesting account pays for the transfer.
         endpoint: URL of the server, or None for the default of the cloud or the environment.
-        credentials: environment variables with credentials, by part of the credentials.
+        credentials: names of environment variables, by field of the credentials.
     """
 
     anonymous: bool = False
@@ -31,7 +33,7 @@ class StoreAccess(NamedTuple):
 
 
 class _Library(NamedTuple):
-    """A library's names for the access options. None if the store lacks an option."""
+    """A library's names for the access options, or None for an option that the store lacks."""
 
     anonymous: Mapping[str, Any]
     requester_pays: str | None
@@ -49,7 +51,8 @@ _GOOGLE = _Library({"token": "anon"}, "requester_pays", "endpoint_url", {"keyFil
 _AZURE = _Library(
     {"anon": True},
     None,
-    # Azure's library derives the server's name from the account, or reads a connection string.
+    # No endpoint: Azure's library derives the server's name from the account, or reads a connection
+    # string.
     None,
     {
         "accountName": "account_name",
@@ -69,9 +72,9 @@ _LIBRARIES: dict[str, _Library] = {
 
 
 def find_faults(protocol: str, access: StoreAccess) -> Iterator[str]:
-    """Yield a sentence for each unsupported option or invalid variable name.
+    """Yield a sentence for each unsupported option and each invalid variable name.
 
-    No sentence repeats an invalid name, which may be a secret.
+    The sentences do not repeat an invalid name, because the name may be a secret.
     """
     library = _LIBRARIES.get(protocol)
     if library is None:

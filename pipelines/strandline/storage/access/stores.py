@@ -1,9 +1,9 @@
-"""Opening of stores behind URLs, and the rules for caching, the same for all of fsspec.
+"""Opens stores behind URLs, with the same caching rules for all fsspec file systems.
 
 Listings and file lookups always query the store. Libraries would cache both for the life of the
 process, but a driver runs while others write and remove files. Only connections may be cached. The
-account for stores is set for a whole process, which works for one pipeline at a time. The module
-must not depend on the data.
+access options apply to the whole process, so a process can serve only one pipeline at a time. The
+module must not depend on the data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WEB = ("http://", "https://")
 _PIECE = 1 << 20
 _ACCESS: dict[str, StoreAccess] = {}
 _GOOGLE = {"session_kwargs": {"raise_for_status": GoogleAnswers()}}
-# Options that are always passed to the libraries of some stores.
+# Options that are always passed to the libraries of Google's stores.
 _GIVEN: dict[str, dict[str, Any]] = dict.fromkeys(("gs", "gcs"), _GOOGLE)
 
 
@@ -37,27 +37,28 @@ def use_access(access: Mapping[str, StoreAccess]) -> None:
     """Set the access options of a pipeline, replacing all previous options.
 
     Args:
-        access: options by URL prefix, which is a folder or a file.
+        access: options by URL prefix. A prefix names a folder or a file.
     """
     _ACCESS.clear()
     _ACCESS.update(access)
 
 
 def open_store(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL, without cached listings, and the path on it.
+    """Return the file system of a URL, without cached listings, and the path in the file system.
 
     Raises:
         ValueError, ImportError: if no library can open the URL; see `protocols.find_lack`.
         PermissionError: if an environment variable for a secret is not set.
     """
-    # In a chained URL, the protocol before `::` caches files, listings, or an archive of the rest.
+    # In a chained URL, the protocol before `::` wraps the rest: as a file cache, or as an archive.
+    # Do not reuse such a file system, which may cache files or listings.
     is_chain = _CHAIN in url
     options = dict(map(_choose_options, url.split(_CHAIN)))
     try:
         found = fsspec.core.url_to_fs(url, skip_instance_cache=is_chain, **options)
-    except TypeError:  # the file system passes its options to another library
+    except TypeError:  # this file system passes its options on to another library
         if any(_find_access(part) for part in url.split(_CHAIN)):
-            raise  # never use another account than configured
+            raise  # never fall back to another account than configured
         found = fsspec.core.url_to_fs(url, skip_instance_cache=True)
     filesystem, root = found
     return refresh(filesystem), str(root)
@@ -66,8 +67,8 @@ def open_store(url: str) -> tuple[Any, str]:
 def open_url(url: str, mode: str = "rb", *, ahead: int | None = None) -> BinaryIO:
     """Open the current content of a URL for reading, or for writing with `wb`.
 
-    Files opened for reading are seekable. If a web server reports no length or serves no ranges,
-    the whole file is first copied to a temporary file on this machine.
+    Files opened for reading are seekable. If a web server reports no length or does not support
+    range requests, the whole file is first copied to a temporary file on this machine.
 
     Args:
         ahead: bytes to read ahead, or None for the default of the store's library, which is up to
@@ -75,11 +76,11 @@ def open_url(url: str, mode: str = "rb", *, ahead: int | None = None) -> BinaryI
 
     Raises:
         OSError: if the URL can't be opened. The store's library may raise other errors.
-        CredentialsRefusedError: if the store rejects the credentials, now or during a read.
+        CredentialsRefusedError: if the store rejects the credentials, on opening or during a read.
     """
-    # A disk cache rejects a file that it has cached in blocks of another size.
+    # A disk cache rejects a file that was cached with another block size.
     ahead = None if "::" in url else ahead
-    if not url.startswith(_WEB):  # on the web, a refusal may concern one page
+    if not url.startswith(_WEB):  # a website may refuse access to a single page
         return _open_watched(url, mode, ahead)
     filesystem, root = open_store(url)
     opened = filesystem.open(root, mode, block_size=ahead)
@@ -94,16 +95,16 @@ def _open_watched(url: str, mode: str, ahead: int | None) -> BinaryIO:
     with naming_rejection(url):
         filesystem, root = open_store(url)
         opened = _open_at(filesystem, root, mode, ahead)
-    cache: Any = getattr(opened, "cache", None)  # present for files fetched from a store
+    cache: Any = getattr(opened, "cache", None)  # only files of remote stores have a cache
     if hasattr(cache, "fetcher"):
         cache.fetcher = _watch(cache.fetcher, url)
     return cast("BinaryIO", opened)
 
 
 def _open_at(filesystem: Any, root: str, mode: str, ahead: int | None) -> Any:  # noqa: ANN401 - fsspec has no types
-    """Open a file. On failure, try a small read, whose error has the store's message.
+    """Open a file. If opening fails, try a small read, because its error has the store's message.
 
-    Opening requests the size, and errors of that request have no message.
+    Opening only requests the size, and the error of that request has no message.
     """
     try:
         return filesystem.open(root, mode, block_size=ahead)
@@ -116,7 +117,7 @@ def _open_at(filesystem: Any, root: str, mode: str, ahead: int | None) -> Any:  
 
 
 def _watch(fetch: Callable[..., bytes], url: str) -> Callable[..., bytes]:
-    """Wrap a function that reads a part of a file, to explain rejected credentials."""
+    """Wrap a function that reads a range of a file, so that rejected credentials are explained."""
 
     def watched(*args: Any, **kwargs: Any) -> bytes:  # noqa: ANN401 - whatever a cache asks for
         with naming_rejection(url):
@@ -131,7 +132,7 @@ def _gives_parts(file: Any, url: str) -> bool:  # noqa: ANN401 - fsspec has no t
         return size is not None
     try:
         file._fetch_range(size - 1, size)  # noqa: SLF001 - asking is the only way to know
-    except ValueError:  # the server ignores ranges and sends the whole file
+    except ValueError:  # the server ignores range requests and sends the whole file
         return False
     return True
 
@@ -157,9 +158,9 @@ def _copy_whole(stream: Any, url: str, size: int | None) -> BinaryIO:  # noqa: A
 def refresh(filesystem: Any) -> Any:  # noqa: ANN401 - fsspec has no types
     """Drop the cached listings of a file system, and return the file system.
 
-    Some file systems cache listings regardless of the options, so call this before every lookup.
-    Google's library retries for half a minute if it can't get a token, so request a token once,
-    here.
+    Some file systems cache listings regardless of the options, so call this function before every
+    lookup. Every request of Google's library would retry for half a minute if no token is
+    available, so request a token here first, once.
     """
     filesystem.invalidate_cache()
     renew = getattr(getattr(filesystem, "credentials", None), "maybe_refresh", None)
@@ -169,8 +170,8 @@ def refresh(filesystem: Any) -> Any:  # noqa: ANN401 - fsspec has no types
 
 
 def _choose_options(part: str) -> tuple[str, dict[str, Any]]:
-    """Return the protocol of a part of a URL, and the options for its library."""
-    # A part without `://` is a protocol, such as `simplecache`, or the path of a local file.
+    """Return the protocol of one part of a chained URL, and the options for its library."""
+    # A part without `://` is a lone protocol, such as `simplecache`, or the path of a local file.
     found = split_protocol(part)[0]
     protocol = str(found or (part if part.isalpha() else "file"))
     access = _find_access(part)

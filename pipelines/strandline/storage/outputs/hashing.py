@@ -1,4 +1,4 @@
-"""Digests of files, computed while writing."""
+"""Computes digests of files while they are written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DIGEST_BYTES = 16
 
 
 class Content(NamedTuple):
-    """Size in bytes, and blake2b-128 digest, of written data."""
+    """Size in bytes and blake2b-128 digest of written data."""
 
     size: int
     digest: bytes
@@ -26,8 +26,8 @@ class HashingFile(io.BufferedIOBase):
 
     Args:
         target: receives the bytes.
-        location: named in the `VolumeError` if the target fails, which distinguishes such failures
-            from errors of the serializing code.
+        location: path or URL for the `VolumeError` that is raised if the target fails. The error
+            class distinguishes these failures from errors of the serializing code.
     """
 
     def __init__(self, target: BinaryIO, location: object) -> None:
@@ -40,7 +40,7 @@ class HashingFile(io.BufferedIOBase):
         return True
 
     def write(self, data: ReadableBuffer) -> int:
-        # Buffers may have items of any size, but sizes count bytes.
+        # Cast to bytes: buffers may have items of any size, but `size` counts bytes.
         view = memoryview(data).cast("B")
         with naming_volume(self._location):
             self._target.write(view)
@@ -52,12 +52,12 @@ class HashingFile(io.BufferedIOBase):
         return self._size
 
     def finish(self) -> Content:
-        """Return size and digest of all written bytes."""
+        """Return the size and the digest of all written bytes."""
         return Content(self._size, self._state.digest())
 
 
 def digest_file(file: BinaryIO) -> bytes:
-    """Return the blake2b-128 digest of the rest of a file."""
+    """Return the blake2b-128 digest of a file, from the current position to the end."""
     state = blake2b(digest_size=DIGEST_BYTES)
     while chunk := file.read(1 << 20):
         state.update(chunk)

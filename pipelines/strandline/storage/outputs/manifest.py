@@ -1,8 +1,9 @@
-"""The manifest: the list of files that count, at the root of the outputs, for external readers.
+"""The manifest: a list of the files that count, at the root of the outputs, for external readers.
 
 A folder of outputs may contain files of failed sources and of tasks in flight. Other programs
-cannot query a ledger, but they can read a list. Its name, `_manifest`, begins with `_` and has no
-suffix, so neither Arrow nor a glob treats it as data. The module does not decide which files count.
+cannot query a ledger, but they can read a list. The file name, `_manifest`, begins with `_` and has
+no suffix, so neither Arrow nor a glob treats the file as data. The module does not decide which
+files count.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ from strandline.storage.outputs.hashing import DIGEST_BYTES, Content
 from strandline.storage.outputs.names import MANIFEST
 from strandline.storage.outputs.remote import open_outputs, put_files, resolve_location
 
-# Characters of the list in memory.
+# Number of characters of the list to keep in memory.
 BLOCK = 1 << 20
 
 
 class ListedOutput(NamedTuple):
-    """A file that counts.
+    """An output file that counts.
 
     Attributes:
         name: path relative to the root of the outputs, with `/` as separator.
         size: size in bytes.
-        rows: number of rows that count. Of companion files, the first has all rows.
+        rows: number of rows that count. A companion file has 0 rows, because the main file already
+            counts the rows.
     """
 
     name: str
@@ -40,7 +42,7 @@ class ListedOutput(NamedTuple):
 
 
 class IndexedFile(NamedTuple):
-    """A file that counts, as input for an index of its format.
+    """An output file that counts, as input for an index in the file's format.
 
     Attributes:
         name, size, rows: see `ListedOutput`.
@@ -90,7 +92,7 @@ def write_beside(location: str, name: str, content: Iterable[bytes]) -> Content:
 
 
 def remove_beside(location: str, name: str) -> None:
-    """Remove a file at the root of the outputs, if it exists.
+    """Remove a file at the root of the outputs if the file exists.
 
     Raises:
         VolumeError: if the file can't be removed.
@@ -101,18 +103,18 @@ def remove_beside(location: str, name: str) -> None:
 def list_outputs(location: str | Path) -> list[str]:
     """Return the files in a folder of outputs that count: the outputs of finished sources.
 
-    The list is as of the end of the last attempt that changed an output. The paths can be passed to
-    `pyarrow.dataset.dataset`, `duckdb.read_parquet`, `polars.scan_ndjson` or, as `data_files`, to
-    `datasets.load_dataset`.
+    The list describes the end of the last attempt that changed an output. The paths can be passed
+    to `pyarrow.dataset.dataset`, `duckdb.read_parquet`, `polars.scan_ndjson` or, as `data_files`,
+    to `datasets.load_dataset`.
 
     Args:
         location: the folder or URL that a pipeline writes to.
 
     Returns:
-        Paths if the location is a path, URLs if it is a URL.
+        Paths if the location is a path, URLs if the location is a URL.
 
     Raises:
-        FileNotFoundError: if there is no list because no attempt has ended yet.
+        FileNotFoundError: if the list is missing because no attempt has ended yet.
         CredentialsRefusedError: if the store rejects the credentials.
     """
     root = resolve_location(str(location))
@@ -140,7 +142,10 @@ def _open(location: str) -> Any:  # noqa: ANN401 - a file, or fsspec's
 
 
 def _render(outputs: Iterable[ListedOutput]) -> Iterator[bytes]:
-    """Yield the manifest in blocks, to neither hold nor separately write millions of lines."""
+    """Yield the manifest in blocks of lines.
+
+    Millions of lines would not fit into memory, and separate writes would be slow.
+    """
     lines: list[str] = []
     length = 0
     for output in outputs:

@@ -1,6 +1,6 @@
 """Names of files below the root of outputs, and the source that a name belongs to.
 
-The ledger decides which files count.
+The module does not decide which files count: that is up to the ledger.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ INDEX = "index.json"  # entry point for readers of some formats
 # Files at the root that are not outputs.
 NO_OUTPUTS = frozenset({OWNER, CARD, MANIFEST, INDEX, f".{MANIFEST}.tmp", f".{INDEX}.tmp"})
 SHARED = "shared"  # folder of files that several sources share
-FAN_OUT = 3  # hex digits: 4,096 folders, with about 2,400 sources each for ten million sources
+FAN_OUT = 3  # hex digits: 4,096 folders; ten million sources put about 2,400 sources in each folder
 
 
-DESCRIPTIONS = "_strandline"  # a folder below the root that readers of data ignore
+DESCRIPTIONS = "_strandline"  # a folder at the root that readers of data ignore
 DEAD_LETTERS = f"{DESCRIPTIONS}/dead-letters"
 CUTS = f"{DESCRIPTIONS}/kept"
-# Folders with subfolders per source, like the root, but without data for readers.
+# Folders that have a subfolder per source, like the root, but contain no data for readers.
 ASIDES = (DEAD_LETTERS, CUTS)
 
 
@@ -42,14 +42,14 @@ def read_source_folder(name: str) -> bytes | None:
 
 
 def drop_aside(name: str) -> str:
-    """Return a name without its leading folder of `ASIDES`, if any."""
+    """Return a name without a leading folder from `ASIDES`."""
     for aside in ASIDES:
         name = name.removeprefix(f"{aside}/")
     return name
 
 
 def name_output(source: bytes, output: Output) -> str:
-    """Return the name of an output's file, relative to the output root."""
+    """Return the file name of an output, relative to the output root."""
     if output.part is not None:
         return name_shared(output.part.file, output.suffix)
     if output.dead_stage is not None:
@@ -62,7 +62,7 @@ def name_output(source: bytes, output: Output) -> str:
 
 
 def name_cut(token: bytes, stage: str, slot: int) -> str:
-    """Return the name of a cut's file in the folder of its source."""
+    """Return the file name of a cut in the folder of its source."""
     return f"{token.hex()}.{stage}.{slot}.arrow"
 
 

@@ -1,9 +1,9 @@
 """The owner of an output root: a small file in the root names the only ledger with outputs there.
 
-Two pipelines with the same files would give their outputs the same names. The name of the owner's
-file begins with a dot, so readers of data sets ignore it. The caller decides which pipeline may
-take over which outputs. The module must not depend on ledgers: it uses only an id and the name of
-the pipeline.
+Two pipelines that read the same files would write outputs with the same names, so they must not
+share a root. The name of the owner's file begins with a dot, so readers of data sets ignore the
+file. The caller decides which pipeline may take over which outputs. The module must not depend on
+ledgers: it uses only an id and the name of the pipeline.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from strandline.storage.layout import make_durable, make_folder, sync_folder
 from strandline.storage.outputs.names import OWNER, TEMPORARY
 from strandline_api.outcome.exit_codes import ExitCode
 
-SHORT = 12  # characters of an id in messages and in prefixes of temporary names
-_FILE_BYTES = 1 << 16  # an owner's file is never larger
+SHORT = 12  # number of id characters in messages and in prefixes of temporary names
+_FILE_BYTES = 1 << 16  # maximum size of an owner's file
 
 
 class PlaceTakenError(StrandlineError):
-    """The location belongs to another owner; the pipeline must use another location."""
+    """Raised if the location belongs to another owner. The pipeline must use another location."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
 
 class UnreadablePlaceError(StrandlineError):
-    """A store did not answer. The failure may be temporary."""
+    """Raised if a store did not respond. The failure may be temporary."""
 
 
 class Owner(NamedTuple):
-    """A ledger's id, and its pipeline as `namespace/name`."""
+    """The owner of outputs: a ledger's id, and its pipeline as `namespace/name`."""
 
     ledger: str
     pipeline: str
@@ -51,23 +51,23 @@ class Owner(NamedTuple):
 
 
 class _Root(Protocol):
-    """An output root with its owner's file."""
+    """An output root, with access to the owner's file."""
 
     def read(self) -> bytes | None:
-        """Return the owner's file, or None if it is missing."""
+        """Return the content of the owner's file, or None if the file is missing."""
 
     def create(self, content: bytes, writer: str) -> None:
-        """Create the owner's file. Do nothing if another process was faster."""
+        """Create the owner's file. Do nothing if another process has created it meanwhile."""
 
     def replace(self, content: bytes, writer: str) -> None:
         """Overwrite the owner's file."""
 
     def remove(self) -> None:
-        """Remove the owner's file, if it exists."""
+        """Remove the owner's file if it exists."""
 
 
 def read_owner(location: str) -> Owner | None:
-    """Return the owner of the outputs at a folder or fsspec URL, or None without an owner.
+    """Return the owner of the outputs at a folder or fsspec URL, or None if there is no owner.
 
     Raises:
         PlaceTakenError: if the owner's file does not name an owner.
@@ -107,7 +107,7 @@ def claim_location(location: str, owner: Owner, *, inherits: bool = False) -> No
 
 
 def take_over_location(location: str, owner: Owner) -> None:
-    """Make `owner` the owner of the output root, even if there is another owner.
+    """Make `owner` the owner of the output root, even if the root has another owner.
 
     Raises:
         VolumeError: if the location can't be written.
@@ -131,7 +131,7 @@ def refuse_other(
     """Raise an error if a location belongs to another owner.
 
     Args:
-        found: current owner, or None without an owner.
+        found: current owner, or None if there is no owner.
         owner: the ledger that claims the location, or None for a run without a ledger.
         inherits: True if outputs of another ledger of the same pipeline may be taken over.
 
@@ -175,13 +175,13 @@ class _LocalRoot:
         with naming_volume(self._root):
             temporary = self._write_aside(content, writer)
             try:
-                # A link fails if the file exists, whereas a rename would replace the file of a
+                # Creating a link fails if the file exists. A rename would replace the file of a
                 # faster process.
                 os.link(temporary, self._path)
             except FileExistsError:
                 temporary.unlink()
                 return
-            except OSError:  # no hard links on this file system: the last writer wins
+            except OSError:  # this file system has no hard links, so the last writer wins
                 temporary.rename(self._path)
             else:
                 temporary.unlink()
@@ -197,7 +197,7 @@ class _LocalRoot:
             self._path.unlink(missing_ok=True)
 
     def _write_aside(self, content: bytes, writer: str) -> Path:
-        """Write the content to a temporary file, which the owner's next sweep would remove."""
+        """Write the content to a temporary file. The owner's next sweep removes leftovers."""
         make_durable(self._root)
         folder = self._root / TEMPORARY
         make_folder(folder)
@@ -216,7 +216,7 @@ class _RemoteRoot:
             filesystem, root = open_store(url)
         except ImportError:
             raise
-        except Exception as error:  # unreadable credentials: each library has its own error
+        except Exception as error:  # for example unreadable credentials
             raise _explain_unread(url, error) from error
         self._filesystem: Any = filesystem
         self._path = f"{root.rstrip('/')}/{OWNER}"
@@ -230,7 +230,7 @@ class _RemoteRoot:
             raise _explain_unread(self._url, self._find_reason(error)) from error
 
     def create(self, content: bytes, writer: str) -> None:
-        with suppress(Exception):  # unsupported by many stores: the last writer wins
+        with suppress(Exception):  # many stores do not support this, so the last writer wins there
             self._make_folder()
             self._filesystem.pipe_file(self._path, content, mode="create")
         if self.read() is None:
@@ -254,7 +254,7 @@ class _RemoteRoot:
     def _find_reason(self, error: Exception) -> Exception:
         """Return the error that explains a failed read.
 
-        Stores explain errors of listings, but not of reads.
+        Stores explain errors of listings, but not errors of reads.
         """
         try:
             refresh(self._filesystem).ls(self._path.rpartition("/")[0])

@@ -1,6 +1,6 @@
 """Ports for outputs: the operations of an output store, on a disk or behind a URL.
 
-Writers use these ports and do not depend on the location of the bytes.
+Writers use these ports, and do not depend on where the bytes are stored.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import BinaryIO, Protocol
 
 from strandline.storage.outputs.hashing import Content
 
-GROUP_FILES = 128  # maximum open files of a group
-SYNCED_WHOLE_FROM = 8  # files
-FOLDERS_KNOWN = 1000  # remembered as durable; forgotten folders are synced again
+GROUP_FILES = 128  # maximum number of open files in a group
+SYNCED_WHOLE_FROM = 8  # number of files from which a sync of the whole file system is faster
+FOLDERS_KNOWN = 1000  # number of folders remembered as durable; forgotten folders are synced again
 
 
 @dataclass(frozen=True, slots=True)
 class OutputLocation:
-    """Location where the sinks of an attempt write.
+    """The location where the sinks of an attempt write.
 
     Attributes:
         url: folder or URL of the outputs.
         writer: prefix of temporary names of the attempt's writers.
-        writers_lock: lock file, held shared by every writer on this host, or None.
-        is_on_driver: True for a folder of the driver's node, where sinks must run then.
+        writers_lock: lock file that every writer on this host holds shared, or None.
+        is_on_driver: True if the folder is on the driver's node, so that sinks must run there.
     """
 
     url: str
@@ -41,7 +41,7 @@ class OutputGroup(Protocol):
     def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Content:
         """Write one output with the final name `name` in the source's folder.
 
-        Errors of `write_content` are passed on, and do not affect other outputs of the group.
+        Errors of `write_content` are raised, and do not affect other outputs of the group.
 
         Raises:
             VolumeError: if the location can't be written.
@@ -62,20 +62,20 @@ class OutputStore(Protocol):
     def grouped(self) -> AbstractContextManager[OutputGroup]:
         """Write outputs that become durable when the block ends.
 
-        An exception in the block discards them.
+        An exception in the block discards the outputs.
 
         Raises:
             VolumeError: if the location can't be written.
         """
 
     def open_aside(self, folder: str) -> OutputStore:
-        """Return the output store of a subfolder, one of `ASIDES`."""
+        """Return the output store of a subfolder from `ASIDES`."""
 
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:
-        """Remove all files in the source's folders except `keep`. Return the number of files."""
+        """Remove all files in the source's folders except `keep`. Return the number removed."""
 
     def list_names(self) -> Iterator[tuple[str, int]]:
-        """Yield names and sizes of all files except `NO_OUTPUTS`, including temporary files."""
+        """Yield the names and sizes of all files except `NO_OUTPUTS`, including temporary files."""
 
     def digest(self, name: str) -> bytes:
         """Return the blake2b-128 digest of a file.
@@ -91,7 +91,7 @@ class OutputStore(Protocol):
         """Return the names of all shared files."""
 
     def remove_shared(self, name: str) -> None:
-        """Remove a shared file, if it exists.
+        """Remove a shared file if it exists.
 
         Raises:
             VolumeError: if the file can't be removed.
@@ -105,8 +105,10 @@ class OutputStore(Protocol):
         """
 
     def sweep(self, owner: str) -> int:
-        """Remove the temporary files of an owner without live writers. Return their number.
+        """Remove temporary files of an owner without live writers. Return the number of files.
 
         Args:
-            owner: prefix of the owner's writer names, up to a hyphen. Other owners may be active.
+            owner: common prefix of the owner's writer names, up to a hyphen. Temporary files of
+                other
+                owners are kept, because those owners may be active.
         """

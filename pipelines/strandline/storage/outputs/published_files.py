@@ -1,8 +1,9 @@
-"""The files that another pipeline has published in a folder, among all other files there.
+"""Finds the files that another pipeline has published in a folder, among all other files there.
 
-A file in an output folder may belong to a task in flight or to a removed source, and a published
-file may be missing because a disk is not mounted. Only the writing pipeline can distinguish these
-cases. The module must not depend on how that pipeline is queried, or on how files are used.
+A file in an output folder may belong to a task in flight or to a removed source. A published file
+may be missing because a disk is not mounted. Only the pipeline that writes the folder can
+distinguish these cases. The module must not depend on how that pipeline is queried, or on how the
+files are used.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ _ABOVE = re.compile(f"|{_FAN}(/[0-9a-f]{{32}})?|{SHARED}(/{_FAN})?")
 
 
 def is_named_as_output(name: str) -> bool:
-    """Return True if a file, relative to the output root, is named like an output or describes one.
+    """Return True if a file name looks like an output, or like a file that describes outputs.
 
-    A folder with other content has these files beside it.
+    The name is relative to the output root.
     """
     return name in NO_OUTPUTS or _OUTPUT.fullmatch(name) is not None
 
@@ -60,10 +61,10 @@ class PublishedFolder(Protocol):
 
     @property
     def has_ledger(self) -> bool:
-        """Return whether `list_files` can return the published files."""
+        """Return whether a ledger exists, so that `list_files` can list published files."""
 
     def list_files(self) -> Iterator[OutputFile]:
-        """Return the currently published files.
+        """List the currently published files.
 
         Raises:
             OSError: if the files can't be listed.
@@ -71,7 +72,7 @@ class PublishedFolder(Protocol):
 
 
 class PublishedNames:
-    """Published files of a folder, marked when found. May be larger than memory."""
+    """Published files of a folder, marked when found. The set may be larger than memory."""
 
     def __init__(self, spool: sqlite3.Connection) -> None:
         self._spool = spool
@@ -85,9 +86,9 @@ class PublishedNames:
             self.partial.append(key)
 
     def take(self, key: str, name: str) -> bool:
-        """Mark a found file. Return False for an output that is not published.
+        """Mark a file that was found. Return False for an output that is not published.
 
-        Files that are not named like outputs return True.
+        Return True for files whose names do not look like outputs.
 
         Args:
             name: name relative to the root of the outputs.

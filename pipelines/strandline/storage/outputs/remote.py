@@ -1,4 +1,7 @@
-"""Outputs in an object store or any other location supported by fsspec. A put commits a file."""
+"""Writes outputs to an object store or any other location that fsspec supports.
+
+A put commits a file.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from strandline.storage.outputs.ports import OutputStore
 
 
 class RemoteOutputs:
-    """Outputs under an fsspec URL. A file exists only once its put has ended."""
+    """Outputs under an fsspec URL. A file appears only when its put has ended."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -36,7 +39,7 @@ class RemoteOutputs:
 
     @contextmanager
     def grouped(self) -> Iterator[RemoteOutputs]:
-        yield self  # each put is already durable
+        yield self  # no group to commit: each put is already durable
 
     def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Content:
         return self._write(f"{name_source_folder(source)}/{name}", write_content)
@@ -122,7 +125,7 @@ class RemoteOutputs:
             yield file
 
     def sweep(self, owner: str) -> int:  # noqa: ARG002 - as the protocol asks
-        return 0  # an interrupted put leaves nothing to list
+        return 0  # an interrupted put leaves no temporary file
 
     @contextmanager
     def _naming(self) -> Iterator[None]:
@@ -167,7 +170,7 @@ def open_outputs(location: str, writer: str = "") -> OutputStore:
 
     Args:
         location: a path, or a URL such as `s3://bucket/prefix`. `file://` URLs are paths.
-        writer: part of temporary names, from attempt and process.
+        writer: part of temporary names that identifies the attempt and the process.
     """
     local = location.removeprefix("file://")
     if "://" not in local:
@@ -182,7 +185,7 @@ def find_files(location: str, folder: str) -> Callable[[str, int], bool]:
 
     Args:
         location: folder or URL of the outputs.
-        folder: folder of the files. In a store, it is listed once. Empty for all files.
+        folder: folder of the files; empty for all files. In a store, the folder is listed once.
     """
     if "://" not in location:
         return LocalOutputs(Path(location)).has

@@ -1,7 +1,7 @@
-"""Shared files: assigns the tables of a group to files, and records the position of each table.
+"""Writes shared files: assigns the tables of a group to files, and records each table's position.
 
-Files are cut to about the requested size, and become durable with their group. The caller decides
-which tasks may share a file.
+Files have about the requested size, and become durable with their group. The caller decides which
+tasks may share a file.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ class SharedFiles:
         file = derive_shared(lineage_of(task).token for task in tasks)
         sink, suffix = self._sink, self._sink.suffix
         written = group.write_shared(file, suffix, partial(sink.write_shared, tasks))
-        # The last file predicts how well the next tables can be compressed.
+        # Use the ratio of the last file to predict the size of the next files.
         self._ratio = written.size / sum(map(_measure, tasks))
         parts = [list(_share(tasks, file, suffix, written))]
         whole = Task(pa.concat_tables([task.table for task in tasks]))
         for beside, write in sink.list_companions().items():
             written = group.write_shared(file, beside, partial(write, whole))
-            # Rows count only once, in the main file.
+            # Count the rows only once, in the main file.
             shares = _share(tasks, file, beside, written)
             parts.append([output._replace(rows=0) for output in shares])
         return list(zip(*parts, strict=True))
 
     def _cut(self, tasks: Sequence[Task]) -> Iterator[list[Task]]:
-        """Yield runs of tasks of about the same size, as close to the target as possible."""
+        """Yield consecutive tasks for each file. All files have about the target size."""
         ends = list(accumulate(map(_measure, tasks)))
         count = max(1, round(ends[-1] * self._ratio / self._target))
         files: list[list[Task]] = [[] for _ in range(count)]
@@ -73,7 +73,7 @@ class SharedFiles:
 
 
 def _share(tasks: Sequence[Task], file: bytes, suffix: str, written: Content) -> Iterator[Output]:
-    """Yield the part of a file that belongs to each task."""
+    """Yield for each task the part of a file that belongs to the task."""
     size, digest = written
     sizes = list(accumulate(map(_measure, tasks), initial=0))
     begins = list(accumulate((task.num_rows for task in tasks), initial=0))
@@ -85,5 +85,5 @@ def _share(tasks: Sequence[Task], file: bytes, suffix: str, written: Content) ->
 
 
 def _measure(task: Task) -> int:
-    # Empty tables count as well, because shares are divided by the sum of all sizes.
+    # Count an empty table as one byte, because shares are divided by the sum of all sizes.
     return max(1, int(task.table.nbytes))

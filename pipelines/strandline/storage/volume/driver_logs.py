@@ -1,7 +1,8 @@
-"""Logs of drivers on a volume: a file for each attempt, limited in size and number.
+"""Logs of drivers on a volume: one log for each attempt, limited in size and number.
 
-Logs are for people and no evidence, so nothing is synced, and an attempt continues without a log if
-the volume can't be written. The module must not depend on the writer or the content.
+People read the logs, but no code uses them as evidence. Therefore, nothing is synced, and an
+attempt continues without a log if the volume can't be written. The module must not depend on the
+writer or the content.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from typing import BinaryIO
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.driver_log import BEFORE_SUFFIX, SUFFIX, name_log
 
-# Maximum bytes of the current file. The previous part may have the same size.
+# Maximum bytes of the current file. The previous file of the log may have the same size.
 MOST_BYTES = 16 * 2**20
 MOST_LOGS = 10
 
 
 class DriverLog:
-    """A log in two parts. If it grows too long, the older part is dropped.
+    """A log in two files. If the current file grows too long, it replaces the previous file.
 
     Args:
-        path: path of the file. Existing content is continued.
-        most: bytes in the file before it becomes the previous part.
+        path: path of the current file. New data is appended to existing content.
+        most: maximum bytes of the current file.
     """
 
     def __init__(self, path: Path, most: int = MOST_BYTES) -> None:
@@ -43,7 +44,7 @@ class DriverLog:
             self._size += file.write(data)
 
     def _open(self) -> BinaryIO:
-        # Unbuffered, so that a killed process loses nothing.
+        # Do not buffer, so that a killed process loses no data.
         self._file = self.path.open("ab", buffering=0)
         self._size = self._file.tell()
         return self._file
@@ -79,7 +80,7 @@ def list_parts(path: Path) -> list[Path]:
 
 
 def _trim(folder: Path, keep: int) -> None:
-    """Remove all but the newest logs. Their names sort by time."""
+    """Remove all but the newest logs. The names of logs sort by time."""
     for path in sorted(folder.glob(f"*{SUFFIX}"))[: -max(1, keep)]:
         for part in list_parts(path):
             part.unlink(missing_ok=True)

@@ -1,7 +1,8 @@
-"""Table of the items currently with workers, kept where it survives the death of the process.
+"""Table of the items that workers currently process, in a file that outlives the process.
 
-A mapped file survives the process that wrote it, without a sync. Only a crash of the machine loses
-it, and then no item is to blame. One process writes a table. Items are opaque: 16 bytes.
+A mapped file survives the process that wrote it, even without a sync. Only a crash of the machine
+loses the content, and then no item is to blame. Only one process writes a table. Items are opaque
+values of 16 bytes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ ITEM_BYTES = 16
 _ROW = struct.Struct(f"{ITEM_BYTES}sB")
 _ROWS = 16_384
 _FREE, _QUEUED, _PROCESSING = 0, 1, 2
-# The time of the last step follows the rows. It is shorter than a row, so readers of older
-# releases, which expect only rows, ignore it.
+# The time of the last step follows the rows. The value is shorter than a row, so readers of older
+# releases, which expect only rows, ignore the value.
 _SIGN = struct.Struct("d")
 _SIGN_AT = _ROWS * _ROW.size
 
@@ -34,7 +35,7 @@ class InFlight(NamedTuple):
 
 
 class InFlightTable:
-    """Items with workers. An item may be present several times.
+    """Items that were sent to workers. The same item may be present several times.
 
     Args:
         path: path of the file, which is created or overwritten.
@@ -44,7 +45,7 @@ class InFlightTable:
     """
 
     def __init__(self, path: Path) -> None:
-        # Plain dictionaries: the overhead of a `Counter` would exceed all other costs here.
+        # Use plain dictionaries: a `Counter` would be the most expensive part of this class.
         self._queued: dict[bytes, int] = defaultdict(int)
         self._processing: dict[bytes, int] = defaultdict(int)
         self._rows: dict[bytes, int] = {}
@@ -52,8 +53,8 @@ class InFlightTable:
         with naming_volume(path):
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
             try:
-                # Allocate the space instead of only extending the file: a full disk must be an
-                # error now, not a signal on access to the map.
+                # Allocate the space instead of only extending the file: a full disk must cause an
+                # error here, not a signal on access to the mapped memory.
                 os.posix_fallocate(handle, 0, _SIGN_AT + _SIGN.size)
                 self._map = mmap.mmap(handle, _SIGN_AT + _SIGN.size)
             finally:
@@ -71,7 +72,7 @@ class InFlightTable:
         self._free = list(range(_ROWS - 1, -1, -1))
 
     def show_work(self, worked: float) -> None:
-        """Store the time of the process's last step, as a sign of life.
+        """Store the time of the process's last step, as a sign that the process is alive.
 
         Args:
             worked: time on a clock that all processes of this machine share.
@@ -85,9 +86,10 @@ class InFlightTable:
             self._show(item)
 
     def begin(self, items: Iterable[bytes]) -> None:
-        """Add items that are processed immediately."""
+        """Add items that a worker processes immediately, without queuing."""
         for item in items:
-            # Fast path for new items, which are many in a quick run: saves three lookups.
+            # Take a fast path for new items, which saves three lookups. Fast runs have many new
+            # items.
             if item in self._queued or item in self._processing or not self._free:
                 self._processing[item] += 1
                 self._show(item)
@@ -105,8 +107,8 @@ class InFlightTable:
     def settle(self, items: Iterable[bytes]) -> None:
         """Remove processed items that have left their worker."""
         for item in items:
-            # Fast path for items that are present once, as most are in a quick run: saves three
-            # lookups.
+            # Take a fast path for items that are present once, which saves three lookups. In fast
+            # runs, most items are present once.
             if self._processing[item] == 1 and item not in self._queued:
                 del self._processing[item]
                 self._hide(item)
@@ -115,7 +117,7 @@ class InFlightTable:
                 self._show(item)
 
     def withdraw(self, items: Iterable[bytes]) -> None:
-        """Remove queued items that have left their worker."""
+        """Remove items that left their worker's queue unprocessed."""
         for item in items:
             self._queued[item] -= 1
             self._show(item)
@@ -123,13 +125,13 @@ class InFlightTable:
     def _show(self, item: bytes) -> None:
         state = _PROCESSING if self._processing[item] > 0 else _QUEUED
         if state == _QUEUED and self._queued[item] <= 0:
-            del self._queued[item], self._processing[item]  # created by the two lookups above
+            del self._queued[item], self._processing[item]  # created by the lookups above
             self._hide(item)
             return
         row = self._rows.get(item)
         if row is not None:
             self._map[row * _ROW.size + ITEM_BYTES] = state
-        elif self._free:  # without a free row, the item stays invisible
+        elif self._free:  # if the table is full, the item is not recorded
             self._put(item, state)
 
     def _hide(self, item: bytes) -> None:
@@ -144,9 +146,9 @@ class InFlightTable:
 
 
 def read_inflight(path: Path) -> InFlight:
-    """Return the items in flight at the last write of a table.
+    """Return the items that were in flight when the table was last written.
 
-    Return an empty result if there is no table.
+    The result is empty if there is no table.
     """
     try:
         content = path.read_bytes()
@@ -161,7 +163,7 @@ def read_inflight(path: Path) -> InFlight:
 
 
 def read_worked(path: Path) -> float | None:
-    """Return the time of the process's last step on its clock, or None if it is unknown."""
+    """Return the time of the process's last step, or None if unknown. See `show_work`."""
     try:
         with path.open("rb") as file:
             file.seek(_SIGN_AT)

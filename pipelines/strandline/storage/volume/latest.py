@@ -1,4 +1,4 @@
-"""The links `latest` and `pinned`, which determine the publication for readers.
+"""The links `latest` and `pinned`, which determine the publication that readers get.
 
 Links are relative, so the folder may be moved. A link is replaced in one step, so readers find
 either the previous publication or the new one. The module uses only the names of publications.
@@ -31,16 +31,16 @@ NAMES_SHOWN = 10
 
 
 class ChoiceError(StrandlineError):
-    """The chosen name is not a complete publication; the message lists the complete ones."""
+    """Raised if the chosen publication is not complete. The message lists complete ones."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 def resolve(folder: PipelineFolder) -> Publication | None:
-    """Return the publication for readers.
+    """Return the publication that readers get.
 
-    The order is: the pinned publication, if complete; the target of `latest`, if complete and in
-    this folder; the newest complete publication that is not withheld; None.
+    The first match wins: the pinned publication, if complete; the target of `latest`, if complete
+    and in this folder; the newest complete publication that is not withheld. Otherwise return None.
 
     Raises:
         VolumeError: if the folder can't be read.
@@ -51,13 +51,14 @@ def resolve(folder: PipelineFolder) -> Publication | None:
         found = (
             find_pinned(folder) or _follow(folder, folder.latest) or find_newest_released(folder)
         )
-        # Retry if the links have moved: a publication is removed only after `latest` has left it.
+        # Retry if the links have moved meanwhile: a publication may be removed, but only after
+        # `latest` points elsewhere.
         if found or targets == [find_target(folder, link) for link in links]:
             return found
 
 
 def name_latest(folder: PipelineFolder) -> str:
-    """Return the name of the publication for readers; empty if there is none or on an error."""
+    """Return the name of the publication that readers get, or an empty string if none is found."""
     try:
         found = resolve(folder)
     except VolumeError:
@@ -74,9 +75,9 @@ def find_pinned(folder: PipelineFolder) -> Publication | None:
 
 
 def find_target(folder: PipelineFolder, link: Path) -> PublicationId | None:
-    """Return the publication that a link targets, whether it exists or not.
+    """Return the publication that a link names, even if the publication does not exist.
 
-    Return None if the path is not a link, or if it targets something else.
+    Return None if the path is not a link, or if the link does not name a publication.
     """
     with naming_volume(link):
         if not link.is_symlink():
@@ -85,7 +86,7 @@ def find_target(folder: PipelineFolder, link: Path) -> PublicationId | None:
 
 
 def pin(folder: PipelineFolder, name: str) -> Publication:
-    """Pin a publication: `latest` targets it until `unpin`, even if others are published.
+    """Pin a publication: `latest` points to it until `unpin`, even if others are published.
 
     Args:
         folder: the pipeline's folder.
@@ -109,7 +110,7 @@ def pin(folder: PipelineFolder, name: str) -> Publication:
 
 
 def unpin(folder: PipelineFolder) -> Publication | None:
-    """Remove the pin. `latest` then targets the newest publication that is not withheld.
+    """Remove the pin. Then `latest` points to the newest publication that is not withheld.
 
     Raises:
         VolumeError: if the links can't be written.
@@ -131,7 +132,8 @@ def move_latest(folder: PipelineFolder, published: Publication) -> None:
     """Point `latest` at a new publication, or at the pinned publication if there is a pin.
 
     Raises:
-        VolumeError: if the link can't be written, or another file is in its place.
+        VolumeError: if the link can't be written, or the path is taken by a file that is not a
+            link.
     """
     with naming_volume(folder.latest), hold_links(folder):
         _lead(folder.latest, (find_pinned(folder) or published).identity, steps="latest")
@@ -152,7 +154,7 @@ def refuse_occupied(link: Path) -> None:
 def hold_links(folder: PipelineFolder) -> Iterator[None]:
     """Prevent other processes from moving links or removing publications until the block ends.
 
-    First remove temporary links of killed processes. Not reentrant.
+    Remove temporary links of killed processes first. The lock is not reentrant.
     """
     handle = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -170,7 +172,7 @@ def _follow(folder: PipelineFolder, link: Path) -> Publication | None:
 
 
 def _locate(folder: PipelineFolder, path: Path) -> PublicationId | None:
-    """Return the publication at a path after following all links, or None."""
+    """Return the publication at a path after resolving all links, or None if there is none."""
     root = os.path.realpath(folder.path)
     return parse_publication_id(os.path.relpath(os.path.realpath(path), root))
 

@@ -1,8 +1,8 @@
 """Locks for writing: a new attempt may write only after all writers of a dead attempt are gone.
 
-Every process that writes outputs holds the lock file shared; a new attempt takes it once
-exclusively. Processes are identified by pid and start time, so a process with a reused pid is never
-killed.
+Every process that writes outputs holds a shared lock on the lock file. A new attempt briefly takes
+an exclusive lock, which succeeds only without writers. Processes are identified by pid and start
+time, so a process with a reused pid is never killed.
 """
 
 from __future__ import annotations
@@ -29,44 +29,44 @@ _SIGNATURE = re.compile(r"([0-9]{1,9}) ([0-9]{1,19}) (.+)")
 
 
 class Process(NamedTuple):
-    """A process of this host: pid, and its start time in clock ticks since boot."""
+    """A process of this host, identified by pid and start time in clock ticks since boot."""
 
     pid: int
     started: int
 
 
 class Holder(NamedTuple):
-    """Holder of a lock. The process is None if it is invisible from here."""
+    """Holder of a lock. The process is None if this process cannot see the holder."""
 
     process: Process | None
 
 
 def read_boot_id() -> str:
-    """Return an id of the scope of pids: this boot of this host, and this pid namespace."""
+    """Return an id of the scope in which pids are unique: boot of this host, and pid namespace."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
 
 
 def find_process(pid: int) -> Process | None:
-    """Return the live process with a pid, or None if there is none or it is a zombie."""
+    """Return the live process with a pid, or None if the process is missing or a zombie."""
     found = _read_process(pid)
     return None if found is None or found[1] in {"Z", "X"} else found[0]
 
 
 def identify_child(pid: int) -> Process | None:
-    """Return a child of this process that was not reaped; it may have ended."""
+    """Return a child of this process that was not reaped yet. The child may have ended."""
     found = _read_process(pid)
     return found and found[0]
 
 
 def _read_process(pid: int) -> tuple[Process, str] | None:
-    """Return the process with a pid and the letter of its state, or None."""
+    """Return the process with a pid and the letter of its state, or None if it does not exist."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     # Cut at the last parenthesis: the name of a program may contain blanks and parentheses. The
-    # start time is field 22 of proc(5), and the first two fields are cut off.
+    # start time is field 22 of proc(5); this cut removes the first two fields.
     fields = text.rpartition(")")[2].split()
     return Process(pid, int(fields[19])), fields[0]
 
@@ -89,17 +89,17 @@ def hold_shared(path: Path) -> int:
 
 
 def release(handle: int) -> None:
-    """Release a lock, even if a child has a copy of its descriptor."""
+    """Release a lock, even if a child process has a copy of the descriptor."""
     fcntl.flock(handle, fcntl.LOCK_UN)
     os.close(handle)
 
 
 @contextmanager
 def hold_alone(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """Hold the lock file exclusively. Meanwhile the file names this process.
+    """Hold the lock file exclusively until the block ends. Meanwhile the file names this process.
 
     Raises:
-        HeldError: if another process holds the lock; the message names it.
+        HeldError: if another process holds the lock; the message names the process.
         VolumeError: if the file can't be created, written, or locked.
     """
     with naming_volume(path):
@@ -111,22 +111,22 @@ def hold_alone(path: Path, sleep: Callable[[float], None] = time.sleep) -> Itera
         try:
             yield
         finally:
-            with suppress(OSError):  # the name of a dead process is ignored anyway
+            with suppress(OSError):  # readers ignore the name of a dead process anyway
                 _sign(handle, b"")
     finally:
         os.close(handle)
 
 
 def find_holder(path: Path) -> Holder | None:
-    """Return the exclusive holder of the lock file, or None."""
+    """Return the exclusive holder of the lock file, or None if the lock is free."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
         return None
     try:
         process = _read_signature(handle)
-        # Try the lock only if the signature is inconclusive: the attempt takes the lock for a
-        # moment and could block its next holder.
+        # Test the lock only if the signature is inconclusive: the test takes the lock for a moment,
+        # which could block the next holder.
         if process is not None and _holds(process.pid, os.fstat(handle)):
             return Holder(process)
         if not _is_free(handle):
@@ -157,7 +157,7 @@ def hold_exclusive(
 
 
 def _take_alone(path: Path, handle: int, sleep: Callable[[float], None]) -> None:
-    for _ in range(_TRIES):  # `find_holder` may hold the lock for a moment
+    for _ in range(_TRIES):  # retry, because `find_holder` may hold the lock for a moment
         with naming_volume(path):
             if _try_alone(handle):
                 return
@@ -178,7 +178,7 @@ def _is_free(handle: int) -> bool:
 
 def _format_self() -> bytes:
     own = find_process(os.getpid())
-    assert own is not None  # this process is alive, so it is found
+    assert own is not None  # this process is alive
     return f"{own.pid} {own.started} {read_boot_id()}".encode("ascii")
 
 
@@ -188,7 +188,7 @@ def _sign(handle: int, text: bytes) -> None:
 
 
 def _read_signature(handle: int) -> Process | None:
-    """Return the live process of this host that has signed the file, or None."""
+    """Return the live process of this host that the lock file names, or None."""
     signed = _SIGNATURE.fullmatch(os.pread(handle, 200, 0).decode("ascii", "replace"))
     if signed is None or signed[3] != read_boot_id():
         return None
@@ -205,11 +205,11 @@ def _wait_alone(
         sleep(_PAUSE)
     orphans = find_holders(handle)
     for orphan in orphans:
-        # The pid may have been reused since the search.
+        # Check again, because the pid may have been reused since the search.
         if find_process(orphan.pid) == orphan:
             with suppress(ProcessLookupError):
                 os.kill(orphan.pid, signal.SIGKILL)
-    # Five seconds: the kernel needs time to end a process that waits for a disk.
+    # Wait up to five seconds: the kernel needs time to end a process that waits for a disk.
     for _ in range(50):
         if _try_alone(handle):
             return orphans
@@ -229,9 +229,9 @@ def _try_alone(handle: int) -> bool:
 def find_holders(handle: int) -> list[Process]:
     """Return the other live processes that hold a lock on the open file.
 
-    The kernel's table of locks names the process that took a lock, which may be dead while a child
-    still holds the lock through a copy of the descriptor. Therefore check the open files of each
-    process.
+    The kernel's table of locks names the process that took a lock. That process may be dead while a
+    child still holds the lock through a copy of the descriptor. Therefore, check the open files of
+    each process.
     """
     file = os.fstat(handle)
     pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
@@ -241,10 +241,10 @@ def find_holders(handle: int) -> list[Process]:
 
 
 def _holds(pid: int, file: os.stat_result) -> bool:
-    """Return True if a process has a descriptor of the file with a lock."""
+    """Return True if a process has a descriptor that holds a lock on the file."""
     try:
         handles = list(Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:  # another user's process, or a dead process
+    except OSError:  # another user's process, or a process that has ended
         return False
     for handle in handles:
         with suppress(OSError):
@@ -255,5 +255,5 @@ def _holds(pid: int, file: os.stat_result) -> bool:
 
 def _is_locked(pid: int, handle: str) -> bool:
     text = Path(f"/proc/{pid}/fdinfo/{handle}").read_text(encoding="ascii")
-    # The line of a process that waits for the lock has an arrow.
+    # The kernel marks a process that only waits for the lock with an arrow.
     return any(line.startswith("lock:") and "->" not in line for line in text.splitlines())

@@ -1,7 +1,7 @@
-"""Publishing: writes a new folder, completed by its manifest, and then moves `latest`.
+"""Publishes results: writes a new folder, completes it with a manifest, and moves `latest`.
 
-Old publications are removed so that a crash never leaves one that looks complete. Published files
-and facts are arguments. The caller knows their meaning and decides when to publish.
+Old publications are removed such that after a crash, no partly removed publication looks complete.
+Published files and facts are arguments. The caller knows their meaning and decides when to publish.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from strandline.storage.volume.published import (
     read_publication,
 )
 
-# Matches `p0007`, and `.p0007.removed` during a removal: no number is used twice.
+# Matches `p0007`, and `.p0007.removed` during a removal, so that no number is used twice.
 _TAKEN = re.compile(r"\.?p([0-9]+)(\.removed)?")
 _REMOVED = re.compile(r"\.p[0-9]+\.removed")
 
@@ -53,15 +53,15 @@ def publish(
     Args:
         folder: the pipeline's folder.
         attempt: number of the published attempt, from 1.
-        files: content or path of a file to copy, by name. Names may have one folder, as in
-            `metrics.json` or `artifacts/x.json`.
+        files: content of a file, or path of a file to copy, by name. Names may have one folder, as
+            in `metrics.json` or `artifacts/x.json`.
         facts: JSON values for the manifest.
         withheld: reasons to withhold the publication from readers. If not empty, `latest` stays.
 
     Raises:
         ValueError: if a name or a fact is invalid; nothing is written.
-        VolumeError: if the volume can't be written, or another file is in the place of the link.
-            `latest` and its target stay.
+        VolumeError: if the volume can't be written, or the path of `latest` is taken by a file that
+            is not a link. `latest` and its target stay.
     """
     _check_names(files)
     with naming_volume(folder.path):
@@ -108,7 +108,7 @@ def retain(folder: PipelineFolder, keep_last: int, keep: Publication | None = No
         if keep is not None:
             stay.add(keep.identity)
         old = [identity for identity in _find_old(folder, keep_last) if identity not in stay]
-        for identity in reversed(old):  # oldest first, so that a crash keeps newer ones
+        for identity in reversed(old):  # remove the oldest first, so that a crash keeps newer ones
             _remove(folder.publication(*identity))
     return len(old)
 
@@ -147,7 +147,7 @@ def _describe(content: bytes | Path) -> dict[str, int | str]:
 
 
 def _find_number(folder: PipelineFolder, attempt: int) -> int:
-    """Return a number that no publication of the attempt has had, and that no link targets."""
+    """Return a number that the attempt has not used for a publication, and that no link names."""
     home = folder.attempt(attempt)
     names = [entry.name for entry in home.iterdir()] if home.is_dir() else []
     taken = [int(found[1]) for found in map(_TAKEN.fullmatch, names) if found]
@@ -200,8 +200,8 @@ def _find_old(folder: PipelineFolder, keep_last: int) -> Iterator[PublicationId]
 def _remove(path: Path) -> None:
     faults.reach("retention.begun")
     hidden = path.with_name(f".{path.name}.removed")
-    # Hide the folder in a single step: a crash during the removal must not leave a manifest without
-    # files.
+    # Hide the folder in a single step first: otherwise a crash during the removal could leave a
+    # manifest whose files are gone.
     path.rename(hidden)
     sync_folder(path.parent)
     faults.reach("retention.hidden")
@@ -210,7 +210,7 @@ def _remove(path: Path) -> None:
 
 
 def _sweep(folder: PipelineFolder) -> None:
-    """Remove the remains of interrupted removals."""
+    """Remove folders that interrupted removals have left."""
     for home in list_attempts(folder):
         for name in list_folders(home):
             if _REMOVED.fullmatch(name):

@@ -1,7 +1,7 @@
 """Publications: their names, their manifests, and whether they are complete.
 
-The module only reads, and is the only definition of a publication. It must not depend on the
-meaning of published files and facts.
+The module only reads. No other module decides whether a publication is complete. The module must
+not depend on the meaning of published files and facts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from strandline_api.texts import is_unicode
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-NAME_BYTES = 255  # limit of most file systems
-_DIGITS = r"([0-9]{4}|[1-9][0-9]{4,})"  # unique, or two folders could share a number
+NAME_BYTES = 255  # name limit of most file systems
+_DIGITS = r"([0-9]{4}|[1-9][0-9]{4,})"  # unambiguous: otherwise two folders could share a number
 _ATTEMPT = re.compile(_DIGITS)
 _PUBLICATION = re.compile(f"attempts/{_DIGITS}/p{_DIGITS}")
 # Matches `metrics.json` and `artifacts/x.json`, but no hidden name and no `..`.
@@ -32,7 +32,7 @@ _NUMBER = re.compile(f"p{_DIGITS}")
 
 
 class PublicationId(NamedTuple):
-    """Identity of an actual or possible publication. Later publications compare greater."""
+    """Identity of an existing or possible publication. Later publications compare greater."""
 
     attempt: int
     number: int
@@ -44,7 +44,7 @@ class PublicationId(NamedTuple):
 
     @property
     def target(self) -> str:
-        """Target of a link in the pipeline's folder: `attempts/0003/p0007`."""
+        """Link target in the pipeline's folder: `attempts/0003/p0007`."""
         return f"attempts/{self.name}"
 
 
@@ -63,7 +63,7 @@ def check_file_name(name: str) -> str:
 
 
 class PublishedFile(BaseModel):
-    """A manifest's entry for a file: size in bytes, and blake2b-128 digest."""
+    """Entry of a manifest for a file: size in bytes, and blake2b-128 digest."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -72,7 +72,7 @@ class PublishedFile(BaseModel):
 
 
 class PublicationManifest(BaseModel):
-    """Content of the file that completes a publication. Later formats may have more fields."""
+    """Content of the manifest file, which completes a publication. Later formats may add fields."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
@@ -90,10 +90,10 @@ class Publication:
 
     Attributes:
         identity: attempt and number.
-        path: folder of the publication, below the pipeline's folder as given.
+        path: folder of the publication, below the pipeline's folder as the caller passed it.
         files: files by name.
         facts: other content of the manifest.
-        withheld: sentences explaining why readers do not get it; empty if they do.
+        withheld: sentences that explain why readers do not get the publication; empty if they do.
     """
 
     identity: PublicationId
@@ -104,17 +104,17 @@ class Publication:
 
     @property
     def attempt(self) -> int:
-        """The attempt that published it."""
+        """The attempt that created the publication."""
         return self.identity.attempt
 
     @property
     def number(self) -> int:
-        """Number within the attempt."""
+        """Number of the publication within the attempt."""
         return self.identity.number
 
 
 def parse_publication_id(target: str) -> PublicationId | None:
-    """Parse text such as `attempts/0003/p0007`. Return None if it names no publication."""
+    """Parse text such as `attempts/0003/p0007`. Return None if the text names no publication."""
     found = _PUBLICATION.fullmatch(target)
     identity = PublicationId(int(found[1]), int(found[2])) if found else None
     return identity if identity and min(identity) > 0 else None
@@ -158,8 +158,8 @@ def read_publication(folder: PipelineFolder, identity: PublicationId) -> Publica
     """Return the publication with an identity, or None if it is incomplete.
 
     A publication is complete if the manifest is valid and each of its files exists with the
-    recorded size. An unreadable publication is an error, because an incomplete publication might be
-    removed.
+    recorded size. An unreadable publication raises an error instead of counting as incomplete,
+    because the caller might remove an incomplete publication.
 
     Raises:
         VolumeError: if the publication can't be read.

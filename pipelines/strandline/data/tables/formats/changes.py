@@ -1,8 +1,8 @@
-"""Changes of a commit to a table: added and removed files. Pure.
+"""Computes the changes of a commit to a table: added and removed files.
 
 The name of a file in a table includes a digest of its bytes. A changed source therefore gets a new
-file, readers of earlier snapshots keep theirs, and unchanged sources cost nothing. The module must
-not depend on any table format.
+file, readers of earlier snapshots keep the previous file, and unchanged sources cause no work. The
+code is pure. The module must not depend on any table format.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from strandline.data.shipments.contents import Contents
 from strandline.data.shipments.shipment import PushResult, Shipment, ShippedFile, TargetRefusedError
 
 SUFFIX = ".parquet"
-# Hexadecimal digits of a digest in a name: 64 bits distinguish the versions of a file.
+# Hexadecimal digits of the digest in a name: 64 bits are enough to distinguish versions of a file.
 _DIGITS = 16
-_MOST_COMMITS = 4  # per push, if another writer commits too
+_MOST_COMMITS = 4  # maximum per push, if another writer commits at the same time
 
 
 class TablePush(NamedTuple):
     """A push of a data set to a table.
 
     Attributes:
-        contents: bytes of the files.
+        contents: reads the bytes of the files.
         name: name of the table, without the format.
         time: wall clock, in seconds since the epoch.
-        fence: raises an error if the pushing attempt has lost the ledger.
+        fence: raises an error if the pushing attempt has lost the ledger's lease.
     """
 
     shipment: Shipment
@@ -37,7 +37,7 @@ class TablePush(NamedTuple):
 
 
 class TableChanges(NamedTuple):
-    """Changes of a commit.
+    """The changes of a commit.
 
     Attributes:
         added: files by their new names, relative to the table's folder.
@@ -49,12 +49,12 @@ class TableChanges(NamedTuple):
 
 
 def name_data_file(file: ShippedFile) -> str:
-    """Return the name of a file, relative to the table's folder."""
+    """Return the name of a file in a table, relative to the table's folder."""
     return f"{file.name.removesuffix(SUFFIX)}.{file.digest.hex()[:_DIGITS]}{SUFFIX}"
 
 
 def find_changes(shipment: Shipment, there: Iterable[str]) -> TableChanges:
-    """Return the changes after which a table has exactly the files of the data set.
+    """Return the changes that give a table exactly the files of the data set.
 
     Args:
         there: names of the files currently in the table.
@@ -73,7 +73,8 @@ def push_until_whole(
     """Push, and repeat if another writer has committed between our listing and our commit.
 
     Args:
-        push: makes one commit. With `is_forced`, commits even if our last commit has this revision.
+        push: makes one commit. With `is_forced`, `push` commits even if our last commit has this
+            revision.
         find_difference: returns the difference between visible rows and the data set, or None.
 
     Raises:
@@ -98,7 +99,7 @@ def push_until_whole(
 def describe_difference(
     shipment: Shipment, there: Iterable[str], rows: int | None = None
 ) -> str | None:
-    """Describe how files and rows of a table differ from the data set. Return None if they match.
+    """Describe how a table's files and rows differ from the data set, or return None if equal.
 
     Args:
         there: names of the files in the table.
@@ -127,7 +128,7 @@ def require_parquet(what: str, file: str) -> None:
 
 
 def require_tabular(shipment: Shipment) -> None:
-    """Check before any write that a data set is not empty and only has Parquet files.
+    """Check before any write that a data set is not empty, and has only Parquet files.
 
     Raises:
         TargetRefusedError: if the data set is empty or has other files.

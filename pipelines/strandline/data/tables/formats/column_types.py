@@ -1,7 +1,7 @@
-"""Types and names of columns that each table format accepts. Pure.
+"""Column types and names that each table format accepts.
 
-A push copies Parquet files unchanged, so types that readers of the table do not support are
-rejected before the first byte. The module must not depend on any table library.
+A push copies Parquet files unchanged, so types that the table's readers do not support are rejected
+before the push writes any file. The code is pure. The module must not depend on any table library.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class ColumnRules(NamedTuple):
 
     Attributes:
         kind: name of the format, for messages.
-        holds: predicates for types of values. A type is accepted if any of them is true.
+        holds: predicates for types of values. A type is accepted if any predicate is true.
         is_case_blind: True if readers ignore the case of names.
         is_dot_blind: True if readers treat `a.b` as the field `b` of `a`.
         reserved: names with a special meaning for readers.
-        letters: characters that names may not contain.
+        letters: characters that names must not contain.
     """
 
     kind: str
@@ -120,7 +120,7 @@ def _list_type_misfits(rules: ColumnRules, path: str, kind: pa.DataType) -> Iter
 
 
 def _list_paths(above: str, field: pa.Field) -> Iterator[str]:
-    """Yield the paths of a column and of its fields, as names joined by dots."""
+    """Yield the paths of a column and of its nested fields, as names joined by dots."""
     path = f"{above}{field.name}"
     yield path
     if pa.types.is_struct(field.type):

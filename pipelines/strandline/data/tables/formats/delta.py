@@ -1,8 +1,8 @@
-"""Delta tables, by `deltalake`: inspection, reading of a version, and commits of a data set.
+"""Delta tables, through `deltalake`: inspects tables, reads versions, and commits data sets.
 
-A commit adds and removes files, with the run in its metadata. In a version that is read, partition
-values and later columns are filled in. Deletion vectors and column mapping are rejected, because
-ignoring them would restore or lose rows.
+A commit adds and removes files, and records the run in its metadata. When a version is read,
+partition values and later columns are filled in. Tables with deletion vectors or column mapping are
+rejected, because ignoring these features would restore or lose rows.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _KEEPING = frozenset({
     "OPTIMIZE", "VACUUM START", "VACUUM END", "FSCK", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
     "ADD COLUMN", "UPDATE TABLE METADATA",
 })  # fmt: skip
-COMMITS = 1000  # searched for the last push
+COMMITS = 1000  # number of commits to search for our last push
 _RULES = ColumnRules("Delta", (*COMMON, pa.types.is_null), is_case_blind=True)
 _UNCHANGED = "0"
 _ADVICE = "rewrite the table without that feature, as Spark's REORG TABLE … APPLY (PURGE) does"
@@ -57,7 +57,7 @@ ERRORS = (DeltaError, OSError, ValueError)
 
 
 def find_difference(push: TablePush) -> str | None:
-    """Describe how visible rows differ from the data set. Return None if they match."""
+    """Describe how visible rows differ from the data set, or return None if they match."""
     sizes = _list_files(DeltaTable(push.name))
     return describe_difference(push.shipment, sizes, sum(file.rows for file in sizes.values()))
 
@@ -82,15 +82,15 @@ def commit(push: TablePush, *, is_forced: bool) -> PushResult:
     target = open_target(location)
     sizes = dict(target.list_sizes(""))
     for name, file in changes.added.items():
-        # A killed push may have copied some files. Names contain a digest, so equal sizes mean
-        # equal files.
+        # Skip files that a killed push has already copied. Names contain a digest, so a file with
+        # the same name and size is equal.
         if sizes.get(name) != file.size:
             target.put(name, contents.read(file))
     faults.reach("push.uploaded")
     # Check the lease as late as possible: the upload may have lasted longer than the lease.
     fence()
     if table is not None and new.names:
-        # Delta's library commits new columns separately from files. This changes no row.
+        # Delta's library can add new columns only in a separate commit, which changes no rows.
         table.alter.add_columns(list(Schema.from_arrow(new).fields))
         faults.reach("push.widened")
     _commit(shipment, location, table, schema, _make_actions(changes, table, int(clock() * 1000)))
@@ -99,7 +99,7 @@ def commit(push: TablePush, *, is_forced: bool) -> PushResult:
 
 
 def _has(table: DeltaTable | None, state: TableState, revision: str) -> bool:
-    """Return True if readers see a revision, because no later commit has changed rows."""
+    """Return True if readers see a revision: no commit after it has changed rows."""
     if table is None or not state.properties or state.properties[REVISION] != revision:
         return False
     # The history begins with the newest commit.
@@ -124,7 +124,8 @@ def _open(location: str) -> DeltaTable | None:
 def _read_state(location: str, table: DeltaTable) -> TableState:
     last, former = _find_last(table), None
     if last is not None:
-        # A version whose log was cleaned up can't be opened; its columns stay unknown.
+        # If the log of that version was cleaned up, the version can't be opened, and its columns
+        # stay unknown.
         with suppress(DeltaError):
             former = _read_columns(DeltaTable(location, version=last["version"]))
     return TableState(location, last, _read_columns(table), former, tuple(_list_hindrances(table)))
@@ -135,7 +136,7 @@ def _read_columns(table: DeltaTable) -> pa.Schema:
 
 
 def _list_hindrances(table: DeltaTable) -> Iterator[str]:
-    """Yield properties of a table that Delta's library ignores when files are added unchanged."""
+    """Yield reasons why unchanged files can't be added: features that Delta's library ignores."""
     about = table.metadata()
     if about.partition_columns:
         yield f"it is partitioned by {about.partition_columns[0]!r}, but files of a run are not"
@@ -158,7 +159,7 @@ def _list_hindrances(table: DeltaTable) -> Iterator[str]:
 
 
 def _to_delta(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with Delta's types, which combine some of Arrow's types."""
+    """Convert a schema to Delta's types and back. Some Arrow types become the same Delta type."""
     return simplify(pa.schema(Schema.from_arrow(schema).to_arrow()))
 
 
@@ -177,7 +178,7 @@ class _TableFile(NamedTuple):
 def _list_files(table: DeltaTable) -> dict[str, _TableFile]:
     actions = pa.table(table.get_add_actions(flatten=True))
     columns = [actions.column(name).to_pylist() for name in ("path", "size_bytes", "num_records")]
-    # Other writers may leave out the number of rows.
+    # Other writers may omit the number of rows.
     return {path: _TableFile(size, rows or 0) for path, size, rows in zip(*columns, strict=True)}
 
 
@@ -209,7 +210,8 @@ def _commit(
         added = [action for action in actions if isinstance(action, AddAction)]
         create_table_with_add_actions(location, delta, added, commit_properties=properties)
         return
-    # The actions list every removed file. Mode `overwrite` would also remove all others.
+    # Use the mode `append`, because the actions list every removed file. The mode `overwrite` would
+    # also remove all other files.
     table.create_write_transaction(actions, "append", delta, commit_properties=properties)
 
 
@@ -239,7 +241,7 @@ class DeltaSnapshot:
         self._fragments = {fragment.path: fragment for fragment in dataset.get_fragments()}
 
     def list_files(self) -> Iterator[VersionFile]:
-        """Yield the data files. In Delta's protocol, a name is never reused for other rows."""
+        """Yield the data files. Delta's protocol forbids a name to be reused for other rows."""
         for path in self._fragments:
             yield VersionFile(path, _UNCHANGED)
 

@@ -1,8 +1,8 @@
-"""Iceberg tables, by `pyiceberg`: inspection, reading of a snapshot, and commits of a data set.
+"""Iceberg tables, through `pyiceberg`: inspects tables, reads snapshots, and commits data sets.
 
-A commit adds and removes files, with the run in its summary. When a snapshot is read, the library
-applies projections and positional deletes. Catalogs are configured in pyiceberg's own configuration
-file or environment variables.
+A commit adds and removes files, and records the run in its summary. When a snapshot is read, the
+library applies projections and positional deletes. Catalogs are configured in pyiceberg's own
+configuration file or environment variables.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from strandline.plan.stages.columns import Columns
 from strandline.storage import faults
 
 _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
-# Changes of a type that Iceberg allows without rewriting files.
+# Type changes that Iceberg allows without rewriting files.
 _PROMOTIONS = {(IntegerType(), LongType()), (FloatType(), DoubleType())}
 
 
@@ -69,7 +69,7 @@ ERRORS = (Exception,)  # each catalog and store has its own error classes
 
 
 def find_difference(push: TablePush) -> str | None:
-    """Describe how visible rows differ from the data set. Return None if they match."""
+    """Describe how visible rows differ from the data set, or return None if they match."""
     catalog, identifier = _parse(push.name)
     table = load_catalog(catalog).load_table(identifier)
     files = list(_list_files(table))
@@ -81,7 +81,7 @@ def inspect(name: str) -> TableState | None:
     """Return the state of a table, or None if the table is missing.
 
     Raises:
-        BadTargetError: if the name is not the name of a table.
+        BadTargetError: if the name has an invalid form.
         Exception: an error of the catalog's library, if the request fails.
     """
     catalog, identifier = _parse(name)
@@ -137,7 +137,7 @@ def _read_fitting(name: str, shipment: Shipment, contents: Contents) -> pa.Schem
 
 
 def _has(table: Table, state: TableState, revision: str) -> bool:
-    """Return True if readers see a revision, because no later snapshot has changed rows."""
+    """Return True if readers see a revision: no snapshot after it has changed rows."""
     snapshot = table.current_snapshot()
     while snapshot is not None and snapshot.summary is not None:
         if REVISION in snapshot.summary.additional_properties:
@@ -146,7 +146,7 @@ def _has(table: Table, state: TableState, revision: str) -> bool:
                 and state.properties is not None
                 and (state.properties.get(REVISION) == revision)
             )
-        if snapshot.summary.operation is not Operation.REPLACE:  # compaction is a REPLACE
+        if snapshot.summary.operation is not Operation.REPLACE:  # REPLACE is a compaction
             return False
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
@@ -182,7 +182,7 @@ def _read_state(name: str, table: Table) -> TableState:
 
 
 def _promote(former: Schema, schema: Schema) -> Schema:
-    """Return former columns, with the table's current types if only a promotion changed them."""
+    """Return the former columns, with the current types of columns that were only promoted."""
     kinds = {field.name: field.field_type for field in schema.fields}
     fields = [
         field.model_copy(update={"field_type": kinds[field.name]})
@@ -200,14 +200,14 @@ def _holds(kind: IcebergType | None, other: IcebergType) -> bool:
 
 def _read_columns(schema: Schema) -> pa.Schema:
     arrow = simplify(schema_to_pyarrow(schema, include_field_ids=False))
-    # The library returns only the large types, which messages should not mention.
+    # Replace the large types, which the library returns but messages should not mention.
     kinds = (_SMALL.get(field.type, field.type) for field in arrow)
     return pa.schema(list(zip(arrow.names, kinds, strict=True)))
 
 
 def _list_hindrances(table: Table) -> Iterator[str]:
     for part in table.spec().fields:
-        # A removed partition field may stay in the table with this transform.
+        # A partition field with this transform was removed, but may stay in the table.
         if not isinstance(part.transform, VoidTransform):
             yield f"it is partitioned by {part.name!r}, but files of a run are not"
     if any(task.delete_files for task in table.scan().plan_files()):
@@ -251,7 +251,7 @@ def _list_files(table: Table) -> Iterator[DataFile]:
 
 
 def _copy(table: Table, path: str, blocks: Iterator[bytes], size: int) -> None:
-    """Write a data file, unless it already exists: its name includes a digest of its bytes."""
+    """Write a data file unless it already exists: its name includes a digest of its bytes."""
     known = table.io.new_input(path)
     if known.exists() and len(known) == size:
         return
@@ -314,7 +314,7 @@ class IcebergSnapshot:
         self._tasks = {task.file.file_path.removeprefix(root): task for task in tasks}
 
     def list_files(self) -> Iterator[VersionFile]:
-        """Yield the data files. The version of a file includes its delete files."""
+        """Yield the data files. A file's version also changes with its delete files."""
         for name, task in self._tasks.items():
             deletes = sorted(_describe_delete(task))
             yield VersionFile(name, digest_parts([str(task.file.file_size_in_bytes), *deletes]))
@@ -325,7 +325,7 @@ class IcebergSnapshot:
         reader = ArrowScan(self._table.metadata, self._table.io, scan.projection(), AlwaysTrue())
         schema = _to_arrow(scan)
         for batch in reader.to_record_batches([task]):
-            # Cast, because large types and dictionaries differ between files.
+            # Cast, because some files have large types or dictionaries.
             table = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
             for begin in range(0, table.num_rows, most_rows):
                 yield table.slice(begin, most_rows)

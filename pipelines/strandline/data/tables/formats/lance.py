@@ -1,8 +1,8 @@
-"""Lance data sets: inspection, reading of a version, and commits of a data set.
+"""Lance data sets: inspects tables, reads versions, and commits data sets.
 
-A commit adds and removes fragments, and names the run. Lance has its own file format, so rows are
-written again. Before the commit, a note beside the table records the fragments of each file, by the
-names of the fragments' files: fragments get their numbers only in the commit.
+A commit adds and removes fragments, and records the run. Lance has its own file format, so rows are
+written again. Before the commit, a note beside the table records the fragments of each file.
+Because fragments get their ids only in the commit, the note names the files of the fragments.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from strandline.data.tables.schemas import simplify
 from strandline.plan.stages.columns import Columns
 from strandline.storage import faults
 
-# Operations that do not change the rows of a table. The last stands for operations that the Python
-# library does not distinguish, such as reserving fragment ids.
+# Operations that do not change the rows of a table. `BaseOperation` represents operations that the
+# Python library does not distinguish, such as reserving fragment ids.
 _KEEPING = {LanceOperation.Rewrite, LanceOperation.CreateIndex, LanceOperation.BaseOperation}
-FOLDER = "_strandline"  # folder of notes, ignored by Lance
-COMMITS = 1000  # searched for the last push
-_ROWS = 8192  # per batch
+FOLDER = "_strandline"  # folder for notes, which Lance ignores
+COMMITS = 1000  # number of commits to search for our last push
+_ROWS = 8192  # number of rows per batch
 _RULES = ColumnRules(
     "Lance",
     (
@@ -73,17 +73,17 @@ ERRORS = (OSError, ValueError)
 
 
 def find_difference(push: TablePush) -> str | None:
-    """Describe how visible rows differ from the data set. Return None if they match."""
+    """Describe how visible rows differ from the data set, or return None if they match."""
     shipment, table = push.shipment, lance.dataset(push.name)
     noted = json.loads(open_target(push.name).read(_name_note(shipment.revision)) or b"{}")
-    # A file without rows has no fragment, and counts as present.
+    # Count a file without rows as present, because such a file has no fragment.
     empty = {name_data_file(file) for file in shipment.files if not file.rows}
     there = [*_list_whole(table, noted), *empty]
     return describe_difference(shipment, there, table.count_rows())
 
 
 def commit(push: TablePush, *, is_forced: bool) -> PushResult:
-    """Make a Lance data set contain exactly the data set. Create it if it is missing."""
+    """Make a Lance table contain exactly the data set. Create the table if it is missing."""
     shipment, contents, location, _, fence = push
     notes, table = open_target(location), _open(location)
     state = None if table is None else _read_state(location, table)
@@ -100,7 +100,8 @@ def commit(push: TablePush, *, is_forced: bool) -> PushResult:
         require_fit(state, shipment.author, Columns(tuple(schema.names)))
     if table is not None and new:
         fence()
-        # A fragment can only be written if the table has its columns. They are null for now.
+        # Add the new columns, with nulls for now, before writing fragments: a fragment may contain
+        # only columns of the table.
         table.add_columns(pa.schema(new))
         faults.reach("push.widened")
     there = _list_whole(table, _read_notes(notes, state))
@@ -122,7 +123,7 @@ def commit(push: TablePush, *, is_forced: bool) -> PushResult:
 
 
 def _has(table: LanceDataset | None, state: TableState, revision: str) -> bool:
-    """Return True if readers see a revision, because no later commit has changed rows."""
+    """Return True if readers see a revision: no commit after it has changed rows."""
     if table is None or not state.properties or state.properties[REVISION] != revision:
         return False
     for transaction in table.get_transactions(COMMITS):
@@ -160,14 +161,14 @@ def _read_state(location: str, table: LanceDataset) -> TableState:
     number, properties = _find_last(table)
     former = None
     if number is not None:
-        # A version that was cleaned up can't be opened; its columns stay unknown.
+        # If that version was cleaned up, it can't be opened, and its columns stay unknown.
         with suppress(OSError, ValueError):
             former = simplify(lance.dataset(location, version=number).schema)
     return TableState(location, properties, simplify(schema), former, hindrances)
 
 
 def _find_last(table: LanceDataset) -> tuple[int | None, dict[str, str] | None]:
-    """Return number and properties of our last version, or None for both if there is none."""
+    """Return the number and properties of our last version, or None for both."""
     versions = count(table.version, -1)  # each version has one transaction
     for number, transaction in zip(versions, table.get_transactions(COMMITS), strict=False):
         properties = transaction.transaction_properties if transaction else None
@@ -188,7 +189,7 @@ def _read_notes(notes: TargetFiles, state: TableState | None) -> dict[str, list[
 
 
 def _list_whole(table: LanceDataset | None, noted: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the noted files whose fragments are all in the table and have no deleted rows."""
+    """Return the files in the notes whose fragments are all in the table without deleted rows."""
     if table is None:
         return {}
     whole = {
@@ -218,14 +219,14 @@ def _write(
 
 def _list_batches(opened: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in opened.iter_batches(_ROWS):
-        # Files may have another order of columns, or dictionaries.
+        # Convert: files may have another order of columns, or dictionaries.
         yield from conform_table(pa.Table.from_batches([batch]), schema).to_batches()
 
 
 def _make_operation(
     table: LanceDataset | None, schema: pa.Schema, fragments: list[FragmentMetadata], stay: set[str]
 ) -> LanceOperation.BaseOperation:
-    """Return the operation that adds fragments, and removes fragments with files not in `stay`."""
+    """Return the operation that adds `fragments`, and removes those with files outside `stay`."""
     if table is None:
         return LanceOperation.Overwrite(schema, fragments)
     gone = [
@@ -249,8 +250,8 @@ def _commit(
         LanceDataset.commit(location, transaction, read_version=version)
         return
     try:
-        # Without retries, the library refuses to create a table that another writer has created
-        # since.
+        # Disable retries, so that the library refuses to create a table that another writer has
+        # created meanwhile.
         LanceDataset.commit(location, transaction, read_version=version, max_retries=0)
     except OSError:
         made = _open(location)
@@ -284,7 +285,7 @@ class LanceSnapshot:
         }
 
     def list_files(self) -> Iterator[VersionFile]:
-        """Yield the fragments. A fragment's version includes its column files and deletions."""
+        """Yield the fragments. A fragment's version covers its column files and deletions."""
         for name, fragment in self._fragments.items():
             yield VersionFile(name, digest_parts(_list_parts(fragment.metadata)))
 

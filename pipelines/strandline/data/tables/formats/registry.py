@@ -1,7 +1,7 @@
 """Registry of table formats, and the protocol of their modules.
 
-A format's module and library are loaded only if a table of that format is opened. The registry must
-not depend on tasks or stages.
+A format's module and library are loaded only when a table of that format is opened. The registry
+must not depend on tasks or stages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TableFormat(NamedTuple):
 
     Attributes:
         package: library that the format's module needs.
-        form: syntax of a table's name, which follows the format and a colon.
+        form: syntax of a table's name, which follows the format's name and a colon.
         is_location: True if the name of a table is its folder or URL.
     """
 
@@ -47,15 +47,15 @@ FORMS = f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}"
 
 
 class TableError(OSError):
-    """A table can't be read; the message gives the reason."""
+    """Raised if a table can't be read. The message gives the reason."""
 
 
 class VersionFile(NamedTuple):
     """A data file of a table.
 
     Attributes:
-        name: name relative to the table, the same in each version with the file.
-        version: changes when the rows change, by deletions or rewritten columns.
+        name: name relative to the table. The name is the same in each version that has the file.
+        version: changes if deletions or rewritten columns change the rows.
     """
 
     name: str
@@ -89,10 +89,10 @@ class TableSnapshot(Protocol):
 
 
 class FormatModule(Protocol):
-    """Module of a table format. Names of tables are passed without the format.
+    """Protocol of a format's module. Names of tables are passed without the format.
 
     Attributes:
-        ERRORS: exceptions of the format's library that reject a push.
+        ERRORS: exceptions that the format's library raises to reject a push.
     """
 
     ERRORS: tuple[type[Exception], ...]
@@ -105,23 +105,23 @@ class FormatModule(Protocol):
         """
 
     def inspect(self, name: str) -> TableState | None:
-        """Return the state of a table, or None if there is no such table."""
+        """Return the state of a table, or None if the table is missing."""
 
     def commit(self, push: TablePush, *, is_forced: bool) -> PushResult:
-        """Make a table contain the data set in one commit, unless the last commit already has.
+        """Make a table contain the data set in one commit, unless the last commit already did so.
 
         Args:
-            is_forced: commit even if the last commit has the same revision.
+            is_forced: True to commit even if the last commit has the same revision.
 
         Raises:
-            BadTargetError: if the name is not the name of a table.
+            BadTargetError: if the name has an invalid form.
             UnfitForPushError: if a file is missing, or its bytes differ from the ledger's record.
             TargetRefusedError: if the table belongs to another owner, or can't store these columns.
             VolumeError, CredentialsRefusedError: if the table's files can't be written.
         """
 
     def find_difference(self, push: TablePush) -> str | None:
-        """Describe how visible rows differ from the data set. Return None if they match."""
+        """Describe how visible rows differ from the data set, or return None if they match."""
 
 
 def find_kind(table: str) -> str | None:
@@ -131,7 +131,7 @@ def find_kind(table: str) -> str | None:
 
 
 def locate_table(table: str) -> str:
-    """Return a table's name without its format, independent of the working directory."""
+    """Return a table's name without the format, in a form independent of the working directory."""
     kind = table.partition(":")[0]
     name = table.removeprefix(f"{kind}:")
     return resolve_location(name) if FORMATS[kind].is_location else name
@@ -183,7 +183,7 @@ def push_to_table(kind: str, push: TablePush) -> PushResult:
     commit: Callable[..., PushResult] = partial(module.commit, push)
     try:
         return push_until_whole(push.name, commit, partial(module.find_difference, push))
-    # A format's ERRORS may include all exceptions, so pass on our own errors first.
+    # Raise our own errors unchanged: a format's ERRORS may include all exceptions.
     except StrandlineError:
         raise
     except module.ERRORS as error:

@@ -1,7 +1,7 @@
-"""State of a table before a push, and the check that it accepts the columns of a data set.
+"""The state of a table before a push, and the check that the table accepts a data set's columns.
 
-A push checks the data set's own columns; a run checks the columns declared by its stages before any
-work. The module must not depend on any table format.
+A push checks the data set's own columns. A run checks the columns that its stages declare, before
+any work. The module must not depend on any table format.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TableState(NamedTuple):
         name: name for messages.
         properties: properties of our last commit, or None if there is none.
         schema: columns of the table, simplified.
-        former: columns after that commit, simplified, or None if unknown.
+        former: columns after our last commit, simplified, or None if unknown.
         hindrances: clauses about requirements of the table that a push can't meet.
     """
 
@@ -48,7 +48,7 @@ def require_fit(
         author: see `require_ours`.
         columns: columns of the rows to push.
         fingerprint: fingerprint of the pipeline if the types of its columns are not known yet.
-            Pipelines with equal fingerprints have equal types.
+            Pipelines with equal fingerprints have equal types. None if the types are known.
 
     Raises:
         TargetRefusedError: if the table can't accept the output.
@@ -70,8 +70,8 @@ def _refuse_altered(state: TableState, columns: Columns, fingerprint: str | None
         return
     is_same = state.properties.get(FINGERPRINT) == fingerprint
     for name in list_differing(state.former, state.schema):
-        # A new column may replace a dropped column. Its type is known only if the recipe is the
-        # same.
+        # The pipeline writes the column if the column is declared. If columns are undeclared, the
+        # pipeline writes the same columns as before only if the fingerprint is the same.
         is_made = name in columns.names or (columns.is_open and is_same)
         if name not in state.former.names or not is_made:
             continue
@@ -89,7 +89,7 @@ def _refuse_altered(state: TableState, columns: Columns, fingerprint: str | None
 
 
 def read_schema(shipment: Shipment, contents: Contents) -> pa.Schema:
-    """Return the columns of all files. A column is null in files that lack it.
+    """Return the columns of all files. If a file lacks a column, its rows have null there.
 
     Raises:
         TargetRefusedError: if a column has two types.
@@ -99,11 +99,11 @@ def read_schema(shipment: Shipment, contents: Contents) -> pa.Schema:
         with open_binary(f"{contents.location}/{file.name}") as opened:
             schema = simplify(pq.read_schema(opened))
         for field in schema:
-            # Remember the first file with the column, for the message about a second type.
+            # Remember the first file that has the column, for the message about a second type.
             name, known = columns.setdefault(field.name, (file.name, field))
             _refuse_types(name, pa.schema([known]), file.name, pa.schema([field]))
             if pa.types.is_null(known.type):
-                columns[field.name] = (file.name, field)  # null fits every type
+                columns[field.name] = (file.name, field)  # replace null, which fits every type
     return pa.schema([field for _, field in columns.values()])
 
 

@@ -1,1 +1,1 @@
-"""One call of one stage: the author's code, and the counts around it."""
+"""Runs one call of one stage: the author's code, and the counts around it."""

@@ -1,6 +1,6 @@
-"""Valid answers of a stage. Other answers are rejected with a message that names the valid types.
+"""Checks the results that a stage returns. Invalid results are rejected with a clear message.
 
-The module must not depend on the way stages are called.
+The message names the valid types. The module must not depend on how stages are called.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline.plan.task import FailedTask, NoneTask, Slot, Task
 
 
 class AnswerCheck:
-    """Checks the answers of one stage.
+    """Checks the results of one stage.
 
     Args:
         name: the name of the stage.
@@ -25,20 +25,20 @@ class AnswerCheck:
         self._name = name
 
     def take_list(self, answers: object) -> list[object]:
-        """Return the answers to a batch.
+        """Return the results for a batch.
 
         Raises:
-            ShapeError: if the answers are not a list.
+            ShapeError: if the results are not a list.
         """
         if not isinstance(answers, list):
             self.refuse(f"returned {type(answers).__name__} for a batch; it must return a list")
         return cast("list[object]", answers)
 
     def take_slot(self, answer: object) -> Slot:
-        """Return the answer to a task.
+        """Return the result for a task.
 
         Raises:
-            ShapeError: if the answer is not valid for a single task.
+            ShapeError: if the result is not valid for a single task.
         """
         if answer is not None and not isinstance(answer, (Task, NoneTask, FailedTask)):
             if isinstance(answer, list):
@@ -56,7 +56,7 @@ class AnswerCheck:
 
 
 def join_blindly(tasks: Sequence[Task]) -> Task:
-    """Join a group into one task for the dead letters, if its stage can't join it."""
+    """Join a group into one task for its dead letters if the stage's own `join` has failed."""
     tables = [task.data for task in tasks if isinstance(task.data, pa.Table)]
     if len(tables) < len(tasks):
         return tasks[0]

@@ -1,7 +1,7 @@
-"""A cut: files with the output of one stage, from which a later run continues.
+"""Cuts: files with the output of one stage, from which a later run continues.
 
-A file is Arrow IPC with the payload of one task and its metadata. The module must not depend on the
-stages after a cut, nor decide whether a cut is still valid.
+A file is an Arrow IPC stream with the payload of one task and its metadata. The module must not
+depend on the stages after a cut, and does not decide whether a cut is still valid.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _NOTHING = pa.table({}).replace_schema_metadata({_FACTS: json.dumps({"kind": "no
 
 
 class CutTask(NamedTuple):
-    """A payload read from a cut, and the metadata of its task."""
+    """A payload that was read from a cut, and the metadata of its task."""
 
     data: pa.Table | bytes | str
     meta: dict[str, Any] | None
 
 
 class CutCall:
-    """Writes the output of a stage to a cut, and passes it on.
+    """Writes the output of a stage to a cut, and passes the output on.
 
     Args:
         stage: the name of the stage whose output is kept.
-        outputs: the location of the sink's outputs; the cut is a folder below.
+        outputs: the location of the sink's outputs; the cut is a subfolder.
         is_lenient: whether to write a placeholder for a task that can't be kept. Otherwise such a
             task fails its source.
     """
@@ -81,7 +81,7 @@ class CutCall:
 
 
 def pack_task(task: Task) -> pa.Table:
-    """Return the payload of a task as a table, with its kind and metadata in the schema's metadata.
+    """Pack the payload of a task as a table, with the kind and metadata in the schema's metadata.
 
     Raises:
         ValueError: if the payload is not a table, bytes, or text, or the metadata is not JSON.
@@ -90,7 +90,7 @@ def pack_task(task: Task) -> pa.Table:
     if kind == "table":
         table = task.data
     elif kind in _KINDS:
-        # The payload becomes a table with a single cell.
+        # Store the payload in a table with a single cell.
         table = pa.table({PAYLOAD: pa.array([task.data], _KINDS[kind])})
     else:
         raise ValueError(f"a task can't be kept: it is {kind}, not a table, bytes or text")
@@ -98,7 +98,7 @@ def pack_task(task: Task) -> pa.Table:
         facts = json.dumps({"kind": kind, "meta": task.meta})
     except (TypeError, ValueError) as error:
         raise ValueError(f"the meta of a task can't be kept: {error}") from None
-    # JSON turns tuples into lists and number keys into text, so compare after a round trip.
+    # JSON turns tuples into lists and numeric keys into text, so compare after a round trip.
     if json.loads(facts)["meta"] != task.meta:
         raise ValueError("the meta of a task can't be kept: it changes when written as JSON")
     # Keep the table's own metadata as well.
@@ -106,7 +106,7 @@ def pack_task(task: Task) -> pa.Table:
 
 
 def write_table(table: pa.Table, target: BinaryIO) -> None:
-    """Write a packed payload as Arrow IPC, compressed."""
+    """Write a packed payload as a compressed Arrow IPC stream."""
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(target, table.schema, options=options) as writer:
         writer.write_table(table)

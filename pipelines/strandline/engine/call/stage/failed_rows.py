@@ -1,7 +1,7 @@
-"""Rows that fail individually: how to find them in a task, and their dead letters. Pure.
+"""Finds the rows of a task that fail individually, and builds their dead letters.
 
-Trial runs are passed in as functions. The module must not depend on stages, receipts, or the
-consequences of an error.
+The code is pure: functions that try rows are arguments. The module must not depend on stages,
+receipts, or the consequences of an error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-# After this many failures without a success, the failure is attributed to the work, not to rows.
+# After this many failures without a success, blame the stage's work, not the rows.
 MOST_WITHOUT_ONE = 1000
 PAYLOAD = "payload"
 COLUMNS = (
@@ -23,22 +23,22 @@ _TEXT = pa.string()
 
 
 class FormerRows(NamedTuple):
-    """Rows of a task that failed before, with their positions in earlier failures of a stage.
+    """Rows of a task that already failed in an earlier run, with their earlier positions.
 
     Attributes:
         stage: the stage in which the rows failed.
-        positions: position of each row in that stage's earlier input.
+        positions: index of each row in that stage's earlier input.
     """
 
     stage: str
     positions: Sequence[int]
 
 
-FORMER_ROWS = "strandline-former-rows"  # key of `FormerRows` in the meta of a task
+FORMER_ROWS = "strandline-former-rows"  # key under which a task's `meta` has `FormerRows`
 
 
 def number_row(meta: Mapping[str, Any] | None, stage: str, row: int) -> int:
-    """Return a row's number in failures of a stage: its position in the first run."""
+    """Return the row number to report for a failure: the row's index in the first run."""
     former = (meta or {}).get(FORMER_ROWS)
     if not isinstance(former, FormerRows) or former.stage != stage:
         return row
@@ -49,7 +49,7 @@ class RowError(NamedTuple):
     """The reason why a row can't be processed.
 
     Attributes:
-        row: the row's position in the task's table; None if the whole task failed.
+        row: index of the row in the task's table; None if the whole task failed.
         kind: the name of the error's class.
         message: the error in one line.
         detail: text that the stage adds; empty if there is none.
@@ -65,24 +65,25 @@ Attempt = Callable[[int, int], RowError | None]
 
 
 def find_failed(rows: int, attempt: Attempt) -> list[RowError]:
-    """Return the rows that fail individually, in order, for a task that is known to fail.
+    """Find the rows of a failing task that fail individually. Return their errors in row order.
 
-    Halves that pass are not split further, so a single bad row among many costs few trials.
+    Halves that pass are not split further, so finding one bad row among many takes few trials.
 
     Args:
         rows: number of rows of the task.
-        attempt: runs the rows from the first number up to, but not including, the second. Returns
-            the error, or None.
+        attempt: tries the rows from the first index up to, but not including, the second index.
+            Returns the error, or None.
 
     Returns:
-        The errors; empty if each row passes individually, or if none of the first thousand does.
+        The errors. The result is empty if each row passes individually, or if the first thousand
+            tried rows all fail.
     """
     if rows < 2:  # noqa: PLR2004 - nothing is left to be halved
         return []
     failed: list[RowError] = []
     has_passed = False
     middle = rows // 2
-    # A stack: the first half is examined first, so the errors are in order.
+    # Use a stack with the first half on top, so that the errors are in row order.
     waiting = [(middle, rows), (0, middle)]
     while waiting:
         begin, end = waiting.pop()
@@ -94,14 +95,14 @@ def find_failed(rows: int, attempt: Attempt) -> list[RowError]:
             waiting += [(middle, end), (begin, middle)]
         else:
             failed.append(error._replace(row=begin))
-            # Further trials of a stage that passes nothing cost time and reveal nothing new.
+            # Stop if the stage passes nothing: further trials would cost time and show nothing new.
             if not has_passed and len(failed) >= MOST_WITHOUT_ONE:
                 return []
     return failed
 
 
 def list_others(rows: int, errors: Sequence[RowError]) -> list[int]:
-    """Return the positions of the rows without an error."""
+    """Return the indexes of the rows without an error."""
     failed = {error.row for error in errors}
     return [row for row in range(rows) if row not in failed]
 
@@ -120,10 +121,10 @@ def build_dead_letters(
     source: str,
     meta: Mapping[str, Any] | None = None,
 ) -> pa.Table:
-    """Return a dead letter for each error: the columns of the input row, and the error.
+    """Build a dead letter for each error: the columns of the input row, and the error.
 
     Args:
-        data: the payload of the task; apart from tables, only bytes and text can be kept.
+        data: the payload of the task. Apart from tables, only bytes and text can be kept.
         source: the key of the source.
         meta: metadata of the task, which may include `FormerRows`.
     """
@@ -140,7 +141,7 @@ def build_dead_letters(
         pa.array([error.detail or None for error in errors], _TEXT),
     )
     own = dict(zip(COLUMNS, notes, strict=True))
-    # A dead letter that fails again keeps its earlier error in renamed columns.
+    # If a dead letter fails again, keep its earlier error in renamed columns.
     names = [f"{name}_before" if name in own else name for name in rows.column_names]
     columns = dict(zip(names, rows.columns, strict=True)) if rows.num_columns else {}
     return pa.table(columns | own)

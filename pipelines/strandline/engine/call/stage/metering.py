@@ -1,7 +1,8 @@
-"""Work done for each source, by stage: computed in workers, collected in the driver.
+"""Measures the work done for each source, by stage, in workers, and collects it in the driver.
 
-Most calls only pass a task on and send no event to the ledger, so their efforts wait here and
-travel with the source's next event. Pure: times are arguments, and sources are opaque.
+Most calls only pass a task on and send no event to the ledger. Their efforts wait in the driver,
+and travel with the source's next event. The code is pure: times are arguments, and sources are
+opaque.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from strandline.plan.receipt import (
 )
 from strandline.plan.task import DeadLetters, Task
 
-# A stage may count any number, but the ledger stores 64 bits.
+# A stage may report any number, but the ledger stores 64 bits.
 MOST_ROWS = 2**63 - 1
-RAISED = "raised an error"  # reason for rows that are left out
+RAISED = "raised an error"  # reason for rows that were dropped because of an error
 
 
 def measure_efforts(draft: ReceiptDraft, receipt: Receipt) -> Iterator[tuple[bytes, Effort]]:
@@ -47,7 +48,7 @@ def measure_efforts(draft: ReceiptDraft, receipt: Receipt) -> Iterator[tuple[byt
                 sizes[event.source] += output.size
     weights = dict.fromkeys(rows.taken, 0)
     for source, number in draft.taken:
-        # An empty task costs time too, so every task has a weight.
+        # Give an empty task a weight too, because it costs time.
         weights[source] += max(1, number)
     whole = sum(weights.values())
     for source, effort in rows.list_efforts():
@@ -56,27 +57,27 @@ def measure_efforts(draft: ReceiptDraft, receipt: Receipt) -> Iterator[tuple[byt
 
 
 def find_changes(draft: ReceiptDraft, receipt: Receipt) -> Iterator[tuple[bytes, Effort]]:
-    """Yield the efforts of a call, by source, that changed a number of rows or gave a reason."""
+    """Yield the efforts of a call, by source, that changed the row count or have reasons."""
     for source, effort in _RowsBySource(draft, receipt).list_efforts():
         if effort.rows_out != effort.rows_in or effort.reasons:
             yield source, effort
 
 
 def list_roots(taken: Iterable[tuple[bytes, int]]) -> Iterator[tuple[bytes, Effort]]:
-    """Yield the rows with which sources enter the pipeline, for sources with several rows.
+    """Yield the row count with which each source enters the pipeline, unless the count is 1.
 
     Args:
-        taken: the source and the rows of each task that entered the first stage.
+        taken: the source and the row count of each task that entered the first stage.
     """
     yield from ((source, Effort(ROOT, 1, rows)) for source, rows in taken if rows > 1)
 
 
 class _RowsBySource:
-    """Rows that entered and left a call, by source.
+    """Row counts that entered and left a call, by source.
 
     Attributes:
-        taken: rows in.
-        made: rows out.
+        taken: rows that entered.
+        made: rows that left.
     """
 
     def __init__(self, draft: ReceiptDraft, receipt: Receipt) -> None:
@@ -100,7 +101,7 @@ class _RowsBySource:
             yield source, Effort(self._draft.stage, rows, self.made[source], reasons=known)
 
     def _find_reasons(self) -> dict[bytes, Reasons]:
-        """Return the reasons that a stage counted. Reasons of a batch are split by lost rows."""
+        """Return the reasons that a stage counted, by source. Batches are split by lost rows."""
         found: dict[bytes, Reasons] = {}
         for unit in self._draft.units:
             for source, reasons in self._share(unit):
@@ -117,7 +118,7 @@ class _RowsBySource:
             return
         lost = {source: self.taken.get(source, 0) - self.made.get(source, 0) for source in sources}
         weights = {source: max(0, rows) for source, rows in lost.items()}
-        if not any(weights.values()):  # a reader may drop rows and still make more than it received
+        if not any(weights.values()):  # a reader may drop rows and still return more than it got
             weights = {source: max(1, self.taken.get(source, 0)) for source in sources}
         for reason, number in reasons:
             for source, share in split_by_weight(number, weights).items():
@@ -125,12 +126,12 @@ class _RowsBySource:
 
 
 def split_by_weight(number: int, weights: Mapping[bytes, int]) -> dict[bytes, int]:
-    """Split a number into whole shares that add up to it; shares of 0 are left out."""
+    """Split a number into integer shares that add up to the number. Shares of 0 are omitted."""
     whole, given, passed = sum(weights.values()), 0, 0
     shares = {}
     for source, weight in weights.items():
         passed += weight
-        # Cumulative rounding, so that the shares add up exactly.
+        # Round cumulatively, so that the shares add up exactly.
         share = number * passed // whole - given
         given += share
         if share:
@@ -150,9 +151,9 @@ def _read_reasons(unit: WorkUnit) -> Reasons:
 
 
 def settle_efforts(receipt: Receipt) -> Receipt:
-    """Return a receipt that has efforts in the last event of their source, if there is an event.
+    """Move the efforts of each source into the source's last event in the receipt, if any.
 
-    The driver forwards packed events unread, unless it has to add efforts.
+    The driver can then forward packed events without unpacking them, unless other efforts wait.
     """
     if not receipt.efforts:
         return receipt
@@ -172,7 +173,7 @@ def settle_efforts(receipt: Receipt) -> Receipt:
 
 
 class Meter:
-    """Efforts waiting for the next event of their source."""
+    """Efforts that wait for the next event of their source."""
 
     def __init__(self) -> None:
         self._waiting: dict[bytes, dict[str, Effort]] = {}
@@ -181,7 +182,7 @@ class Meter:
         return len(self._waiting)
 
     def attach(self, receipt: Receipt, failed: Collection[bytes]) -> Receipt:
-        """Add all waiting efforts of the events' sources to a receipt, including its own efforts.
+        """Queue the receipt's efforts, and add all waiting efforts to events of their sources.
 
         Args:
             receipt: the receipt of a call.
@@ -190,7 +191,7 @@ class Meter:
         for source, effort in receipt.efforts:
             if source not in failed:
                 add_efforts(self._waiting.setdefault(source, {}), (effort,))
-        # Packed events are forwarded as they are, and stay unread if nothing waits.
+        # If no efforts wait, forward packed events without unpacking them.
         is_awaited = self._waiting and any(
             event.source in self._waiting for event in receipt.events
         )
@@ -213,14 +214,14 @@ def _list_made(data: Iterable[Task]) -> Iterator[Task]:
 
 
 def _measure(table: pa.Table) -> int:
-    """Return the bytes of a table without validity bitmaps that mark no null.
+    """Return the size of a table in bytes, ignoring validity bitmaps that mark no nulls.
 
-    A filter adds such bitmaps and a copy to another process drops them, so they would make the
-    size depend on where the next stage runs.
+    A filter adds such bitmaps, and a copy to another process drops them. If they counted, the size
+    would depend on where the next stage runs.
     """
     chunks = [chunk for column in table.columns for chunk in column.chunks]
     spare = sum(
-        # Validity bitmaps have a bit per value; the offset may begin within a byte.
+        # A validity bitmap has one bit per value, and the offset may be within a byte.
         -(-(chunk.offset + len(chunk)) // 8) - chunk.offset // 8
         for chunk in chunks
         if len(chunk) and not chunk.null_count and chunk.buffers()[0] is not None
@@ -229,18 +230,18 @@ def _measure(table: pa.Table) -> int:
 
 
 def _source_of(task: Task) -> bytes:
-    assert task.lineage is not None  # the driver only hands out tasks with a lineage
+    assert task.lineage is not None  # all tasks from the driver have a lineage
     return task.lineage.source
 
 
 class WaitClock:
-    """Measures the time that a stage waits for services.
+    """Measures how long a stage waits for services.
 
     Args:
         now: returns seconds from any fixed point.
 
     Attributes:
-        note: called with the time at the start of a wait, and with None at the end.
+        note: called with the current time when a wait begins, and with None when the wait ends.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -251,7 +252,7 @@ class WaitClock:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Measure the time in the block. Nested blocks count once."""
+        """Measure the time in the block as waiting. Nested blocks count once."""
         self._depth += 1
         if self._depth > 1:
             try:
@@ -269,6 +270,6 @@ class WaitClock:
             self.note(None)
 
     def take(self) -> float:
-        """Return the seconds since the previous call of this method."""
+        """Return the seconds of waiting since the previous call of this method."""
         waited, self._waited = self._waited, 0.0
         return waited

@@ -1,6 +1,6 @@
-"""A draft of the receipt of one stage call, with the fate of each task. Pure.
+"""Drafts the receipt of a stage call: records what happened to each task.
 
-The module must not depend on the work of the stage, or on the caller.
+The code is pure. The module must not depend on the work of the stage, or on the caller.
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ from strandline.plan.token import derive_child, derive_dead
 
 
 class FlushError(StrandlineError):
-    """A stage can't discard the data gathered from a failed task, so its results would be wrong."""
+    """Raised if a stage can't discard the data gathered from a failed task.
+
+    With that data, the results would be wrong, so the attempt ends.
+    """
 
 
 class HasLineage(Protocol):
-    """A task's position in the tree of its source."""
+    """Protocol of objects with a task's position in the tree of its source."""
 
     @property
     def source(self) -> bytes:
@@ -50,15 +53,15 @@ class HasLineage(Protocol):
 
     @property
     def origin(self) -> Origin | None:
-        """The nearest fan-out above the task."""
+        """The nearest enclosing fan-out of the task."""
 
 
 def attach(
     event: Event | None, stage: str, lineages: Sequence[Lineage], piece: bytes | None
 ) -> Event:
-    """Return the single event of a call, with its piece added.
+    """Return the single event of a call, with a piece of gathered state added.
 
-    If the event is None, the task was passed on, and gets a child.
+    If the event is None, the task was passed on. Then create an event that announces a child.
     """
     tokens = tuple(lineage.token for lineage in lineages)
     left: tuple[Left, ...] = () if piece is None else (Piece(stage, tokens[0], piece),)
@@ -68,8 +71,8 @@ def attach(
 
 
 def rename(task: Task, emitted: EmittedTask, event: Event) -> tuple[Task, EmittedTask]:
-    """Return a passed-on task under the token that its event announces."""
-    assert task.lineage is not None  # an emitted task has its lineage
+    """Give a passed-on task the token that its event announces. Return the task and its record."""
+    assert task.lineage is not None  # every emitted task has a lineage
     (token,) = event.children
     lineage = task.lineage._replace(token=token)
     return Task(task.data, task.meta, lineage), emitted._replace(token=token)
@@ -78,7 +81,7 @@ def rename(task: Task, emitted: EmittedTask, event: Event) -> tuple[Task, Emitte
 def find_gone(
     batch: Iterable[HasLineage], emitted: Iterable[EmittedTask]
 ) -> list[tuple[Origin, bytes]]:
-    """Return the slots of fan-outs that end in a call, with the source of each.
+    """Return the fan-out slots whose tasks end in a call, with the source of each slot.
 
     Args:
         batch: the input of the call.
@@ -89,7 +92,7 @@ def find_gone(
     gone = [(each.origin, each.source) for each in given if each.origin and each.origin not in kept]
     owners = {each.token: each.source for each in given}
     for parent, of in {(origin.parent, origin.of) for origin in kept}:
-        if parent in owners:  # a fan-out of this call, whose slots may be empty
+        if parent in owners:  # a fan-out of this call, which may have empty slots
             slots = (Origin(parent, slot, of) for slot in range(of))
             gone += [(origin, owners[parent]) for origin in slots if origin not in kept]
     return gone
@@ -99,13 +102,13 @@ MESSAGE_CHARACTERS = 500
 
 
 class ShapeError(StrandlineError, ValueError):
-    """A stage's answer has a shape without a lineage; the message names the stage."""
+    """Raised if a result has a shape without a possible lineage. The message names the stage."""
 
     is_lasting = True
 
 
 class OpenTask(NamedTuple):
-    """A task whose result continues: its token, and the number of slots handed on so far."""
+    """A task whose output is not complete: its token, and the number of slots passed on so far."""
 
     token: bytes
     handed: int
@@ -119,11 +122,11 @@ class WorkUnit(NamedTuple):
 
 
 class CallPart(NamedTuple):
-    """New tasks of a call since its last part, and their receipt.
+    """The new tasks of a call since the previous part, and their receipt.
 
     Attributes:
         opened: the task with which the next part continues; None if this part is the last.
-        units: the counts of the receipt, unit by unit.
+        units: the counts of the receipt, split by unit.
     """
 
     data: list[Task]
@@ -138,7 +141,7 @@ class ReceiptDraft:
 
     Attributes:
         stage: the name of the stage.
-        taken: source and input rows of each processed task.
+        taken: source and input row count of each processed task.
         data: the new tasks.
         counts: counts of the current unit.
         units: the finished units.
@@ -166,14 +169,14 @@ class ReceiptDraft:
         self.counts = StageCounts()
 
     def split(self) -> ReceiptDraft:
-        """Move the records of finished units into a new draft. The current unit stays here."""
+        """Move the records of finished units into a new draft. Keep the current unit here."""
         taken, data, events, failures, emitted = (whole[:at] for whole, at in self._cut)
         over = ReceiptDraft(self.stage, taken, data, events, failures, emitted, units=self.units)
         self.taken, self.data, self.events, self.failures, emitted = (
             whole[at:] for whole, at in self._cut
         )
         shift = len(over.data)
-        # Positions count from the first record of this draft.
+        # Shift the positions, which are indexes into the data of the draft.
         self.emitted = [each._replace(position=each.position - shift) for each in emitted]
         self.units, self._begun = [], (0, 0, 0, 0, 0)
         return over
@@ -188,13 +191,13 @@ class ReceiptDraft:
 
     def begin(self, task: Task) -> None:
         """Record that work on a task begins. Call before the stage may change the task."""
-        assert task.lineage is not None  # the driver only hands out tasks with a lineage
+        assert task.lineage is not None  # all tasks from the driver have a lineage
         self.taken.append((task.lineage.source, task.num_rows))
         self.counts.tasks_in += 1
         self.counts.rows_in += task.num_rows
 
     def pass_on(self, lineage: Lineage, answer: Slot) -> None:
-        """Record the answer to one task: a task, nothing, or a failure."""
+        """Record the result of one task: a task, nothing, or a failure."""
         if isinstance(answer, Task):
             self.emit(answer, lineage)
         elif isinstance(answer, FailedTask):
@@ -207,11 +210,11 @@ class ReceiptDraft:
         """Record the children of parents, in slot order.
 
         Raises:
-            ShapeError: if a slot holds anything but a valid answer.
+            ShapeError: if a slot contains an invalid result.
         """
         tokens = tuple(lineage.token for lineage in parents)
         children = [
-            # The first parent represents the group.
+            # For a group, the first parent represents all parents.
             self.take_slot(parents[0], tokens, Origin(tokens[0], index, len(slots)), slot)
             for index, slot in enumerate(slots)
         ]
@@ -230,10 +233,10 @@ class ReceiptDraft:
 
         Args:
             first: the first parent; `tokens` has the tokens of all parents.
-            is_new: False if the slot was handed on before and now only counts as a child.
+            is_new: False if the slot was already passed on, and is only counted as a child now.
 
         Raises:
-            ShapeError: if the content is not a valid answer.
+            ShapeError: if the content is not a valid result.
         """
         if slot is None or isinstance(slot, NoneTask):
             self.counts.filtered += is_new
@@ -249,11 +252,11 @@ class ReceiptDraft:
             self.fail(first, slot.msg)
         elif is_new:
             self.emit(slot, Lineage(first.source, token, first.key, origin))
-        # Announce a failed slot too, so that its source stays open regardless of other events.
+        # Announce a failed slot too. As the token is never settled, the source cannot finish.
         return token
 
     def settle_parents(self, parents: Sequence[Lineage], children: Sequence[bytes | None]) -> None:
-        """Record that parents became these children. None is a slot without a child."""
+        """Record that parents became these children. A slot without a child is None."""
         tokens = tuple(lineage.token for lineage in parents)
         announced = tuple(child for child in children if child is not None)
         self.events.append(Event(parents[0].source, tokens, announced))
@@ -265,18 +268,18 @@ class ReceiptDraft:
         letters: DeadLetters | None,
         rows: Sequence[int],
     ) -> None:
-        """Record the result of parents with some failed rows.
+        """Record the result of parents if some of their rows failed.
 
         Args:
             answer: the result of the other rows: a task, the slots of a fan-out, or None.
             letters: dead letters of the failed rows; None drops the rows.
-            rows: positions of the failed rows.
+            rows: numbers that identify the failed rows.
         """
         first, tokens = parents[0], tuple(lineage.token for lineage in parents)
         children: list[bytes | None] = []
         if isinstance(answer, Task):
-            # The task keeps its parent's slot; otherwise a later stage that joins groups would miss
-            # the task.
+            # Keep the parent's slot in the task's origin; otherwise a later stage that joins groups
+            # would miss the task.
             token = derive_child(tokens, self.stage, 0)
             children.append(token)
             self.emit(answer, first._replace(token=token))
@@ -309,7 +312,7 @@ class ReceiptDraft:
         self.data.append(task)
 
     def emit(self, task: Task, lineage: Lineage) -> None:
-        """Pass a task on under a lineage."""
+        """Pass on a task with the given lineage, and count it."""
         if task.lineage is not lineage:
             task = Task(task.data, task.meta, lineage)
         self.carry(task)
@@ -346,7 +349,7 @@ class ReceiptDraft:
         self.events.append(Event(lineage.source, (lineage.token,), (), (output,)))
 
     def settle(self, lineages: Sequence[Lineage], piece: bytes | None) -> None:
-        """Add a piece to the single event of this call."""
+        """Add a piece of gathered state to the single event of this call."""
         event = attach(self.events[0] if self.events else None, self.stage, lineages, piece)
         if not self.events:
             renamed = rename(self.data[0], self.emitted[0], event)
@@ -373,7 +376,7 @@ class ReceiptDraft:
         return whole
 
     def close(self) -> Receipt:
-        """Return the receipt."""
+        """Finish the draft. Return the receipt."""
         events, failures = tuple(self.events), tuple(self.failures)
         return Receipt(events, failures, tuple(self.emitted), self.sum_up())
 
@@ -386,8 +389,8 @@ class ReceiptDraft:
 def format_message(message: object, most: int = MESSAGE_CHARACTERS) -> str:
     """Format the message of a failure, truncated to `most` characters.
 
-    Characters that no text file can hold are escaped.
+    Characters that a text file can't represent are escaped.
     """
     text = str(message)[:most].encode(errors="backslashreplace").decode()
-    # Escapes lengthen the text, so cut again.
+    # Truncate again, because escapes lengthen the text.
     return text[:most]

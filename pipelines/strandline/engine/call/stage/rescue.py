@@ -1,7 +1,7 @@
-"""Error handling of a stage that continues after errors: separates failing rows from passing rows.
+"""Handles errors of a stage that continues after errors: separates failing rows from passing rows.
 
-The passing rows are processed once more, together, as if the failing rows did not exist. The result
-therefore does not depend on how the task was split to find the failing rows. The module must not
+The passing rows are processed once more, together, as if the failing rows did not exist. Therefore,
+the result does not depend on how the task was split to find the failing rows. The module must not
 depend on the location of dead letters.
 """
 
@@ -29,7 +29,8 @@ from strandline.engine.call.stage.trials import StageRaisedError, Trials
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import DeadLetters, FailedRow, FailedTask, Lineage, NoneTask, Task
 
-# A row that fails only sometimes may fail for the first time when the other rows are repeated.
+# Maximum number of searches for failing rows: a row that fails only sometimes may pass the search,
+# and fail when the passing rows are processed once more.
 ROUNDS = 3
 
 Again = Callable[[Task], object]
@@ -53,7 +54,7 @@ class Rescue:
 
     def copy(self, task: Task) -> Task:
         """Return a copy of a task for a retry, because the first try may change its input."""
-        if not self.is_on:  # the source fails, and no task of it is tried again
+        if not self.is_on:  # errors fail the source, so the task is not retried
             return task
         return Task(task.data, copy.deepcopy(task.meta), task.lineage)
 
@@ -65,10 +66,10 @@ class Rescue:
         again: Again,
         writing: ReceiptDraft,
     ) -> bool:
-        """Record an answer that marks rows or tasks as failed. Return False for any other answer.
+        """Record a result that marks rows or tasks as failed. Return False for any other result.
 
         Args:
-            parents: parents of the answer: one task, or the tasks of a group.
+            parents: parents of the result: one task, or the tasks of a group.
             task: the input as it was before the call.
             again: processes a task with fewer rows.
         """
@@ -97,7 +98,7 @@ class Rescue:
         again: Again,
         writing: ReceiptDraft,
     ) -> None:
-        """Record that work on a task failed, and the result of its passing rows."""
+        """Record that processing a task failed, and record the result of its passing rows."""
         if not self.is_on:
             writing.fail(parents[0], str(error))
             if error.kind == CERTAIN:
@@ -109,7 +110,7 @@ class Rescue:
     def lose_slot(
         self, parent: Lineage, task: Task, error: StageRaisedError, writing: ReceiptDraft
     ) -> bytes | None:
-        """Record that a task's iterator raised. Return the token of the dead letters, or None."""
+        """Record an error of a task's iterator. Return the token of the dead letters, or None."""
         errors = spread_error(task.data, _describe(error))
         return writing.add_letters([parent], self._build(task, errors), _number(errors))
 
@@ -128,7 +129,7 @@ class Rescue:
         errors: Sequence[RowError],
         writing: ReceiptDraft,
     ) -> None:
-        # The error of a whole task comes first.
+        # Sort by row. The error of a whole task comes first.
         errors = sorted(errors, key=lambda error: -1 if error.row is None else error.row)
         writing.part(parents, rest, self._build(task, errors), _number(errors))
         if rest is None and errors:
@@ -145,7 +146,7 @@ class Rescue:
         return DeadLetters(self._plan.name, table)
 
     def _split(self, task: Task, again: Again, whole: RowError) -> tuple[Rest, list[RowError]]:
-        """Return the result of the passing rows, and the errors of the failing rows."""
+        """Separate the rows of a task. Return the result of passing rows, and all errors."""
         self._forget()
         table = task.data
         if not (self._plan.splits and isinstance(table, pa.Table) and table.num_rows > 1):
@@ -169,7 +170,7 @@ class Rescue:
         return None, [*errors, *(whole._replace(row=row) for row in rows)]
 
     def _attempt(self, part: Task, again: Again, begin: int, end: int) -> RowError | None:
-        """Run some rows of a task only to find whether they fail."""
+        """Process some rows of a task only to find out whether they fail."""
         rows = self.copy(part.replace(part.table.slice(begin, end - begin)))
         try:
             answer = self._trials.probe(partial(again, rows))
@@ -180,7 +181,7 @@ class Rescue:
         return _find_error(answer)
 
     def _answer_rest(self, rest: Task, again: Again) -> list[object] | RowError:
-        """Return the result for rows that passed before, or the error if the rows fail now."""
+        """Return the result for rows that passed the search, or the error if they fail now."""
         try:
             answer = self._trials.run(partial(again, self.copy(rest)))
         except StageRaisedError as error:
@@ -192,7 +193,7 @@ class Rescue:
         return answer if isinstance(answer, list) else [answer]
 
     def _unfold(self, task: Task, slots: Sequence[object]) -> tuple[Rest, list[RowError]]:
-        """Return an answer without its failed slots, and the errors of the failed slots."""
+        """Return a result without its failed slots, and the errors of the failed slots."""
         marks = [slot for slot in slots if isinstance(slot, FailedRow)]
         others = [slot for slot in slots if not isinstance(slot, FailedRow)]
         errors = self._read_marks(task, marks)
@@ -232,16 +233,16 @@ def _find_error(answer: object) -> RowError | None:
 
 
 def _bound(error: RowError) -> RowError:
-    """Return an error with texts of limited length that a file can store."""
+    """Return an error whose texts are truncated, and can be stored in a file."""
     detail = format_message(error.detail, DETAIL_CHARACTERS)
     return error._replace(message=format_message(error.message), detail=detail)
 
 
 def _move(error: RowError, rows: Sequence[int]) -> RowError:
-    """Translate the row of an error from a selection of rows to its position among all rows."""
+    """Translate an error's row index in a selection of rows to the index among all rows."""
     return error if error.row is None else error._replace(row=rows[error.row])
 
 
 def _number(errors: Sequence[RowError]) -> list[int]:
-    """Return a number that identifies each error; 0 for the error of a whole task."""
+    """Return a number that identifies each error: the row index plus 1, or 0 for a whole task."""
     return [0 if error.row is None else error.row + 1 for error in errors]

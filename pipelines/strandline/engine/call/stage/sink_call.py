@@ -1,6 +1,6 @@
 """Writes the output of a sink's call: one file per task, files shared by tasks, and dead letters.
 
-The receipt states that the files are durable, so it is returned only once all of them are. The
+The receipt asserts that the files are durable, so the receipt is returned only after that. The
 module must not depend on the origin of the tasks.
 """
 
@@ -60,7 +60,7 @@ class SinkCall:
         with self._outputs.open_aside(DEAD_LETTERS).grouped() as group:
             for task in tasks:
                 lineage, letters = lineage_of(task), task.data
-                assert isinstance(letters, DeadLetters)  # the caller passes dead letters only
+                assert isinstance(letters, DeadLetters)  # the caller passes only dead letters
                 name = f"{lineage.token.hex()}.{letters.stage}.parquet"
                 write = partial(_write_parquet, letters.table)
                 written = group.write(lineage.source, name, write)
@@ -74,8 +74,8 @@ class SinkCall:
     ) -> None:
         """Write tasks into a shared file.
 
-        A single task goes into a shared file too. If a later try joined the task with others, a
-        file of its own would stay behind.
+        A single task goes into a shared file too. If the task had a separate file, and a later try
+        joined the task with others, the separate file would be left over.
         """
         try:
             outputs = self._trials.run(partial(shared.write, tasks, group))
@@ -83,7 +83,7 @@ class SinkCall:
             if len(tasks) == 1:
                 writing.fail(lineage_of(tasks[0]), str(error))
                 return
-            # One bad task spoils the shared file. Write each task by itself to find the bad task.
+            # A task made the shared file fail. Write each task alone, to find that task.
             for task in tasks:
                 self._write_together(shared, [task], group, writing)
             return

@@ -1,7 +1,7 @@
-"""One call of one stage: runs the user's code, and builds lineage and receipt around it.
+"""Runs a call of a stage: runs the user's code, and derives lineage and receipt from the results.
 
-All engines share this module, so that results count alike. The code runs where the data is and sees
-neither queues nor ledger; the clock and the location of outputs are arguments.
+All engines share this module, so that results count alike. The code runs where the data is and uses
+neither queues nor the ledger; the clock and the location of outputs are arguments.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from strandline.plan.task import (
 from strandline.storage.outputs.ports import OutputStore
 from strandline.storage.outputs.shared_files import SharedFiles
 
-# A part of a long answer is sent on once a stage has yielded this much.
+# Limits of one part of a long output. If a stage has yielded this much, the part is sent on.
 PART_BYTES = 16 << 20
 PART_TASKS = 256
 PART_SECONDS = 1.0
@@ -58,7 +58,7 @@ _END = object()
 
 
 class StageCall:
-    """A stage set up in its worker, ready to be called.
+    """A stage that is set up in its worker and ready to be called.
 
     Args:
         plan: the stage and its name; `plan.stage` must be this worker's own copy.
@@ -77,7 +77,7 @@ class StageCall:
         plan.stage.waiting = self._waits.waiting
         self._begun = 0.0  # start of the current part
         self._writing = ReceiptDraft(plan.name)
-        self._rest: deque[Task] = deque()  # unstarted tasks
+        self._rest: deque[Task] = deque()  # tasks that have not started
         self._unit: Sequence[Lineage] = ()  # tasks of the current unit
         self._counted: dict[str, int] = {}  # counters at the end of the last unit
         self._left: set[bytes] = set()
@@ -94,13 +94,13 @@ class StageCall:
         self._unit_size = {Shape.TASK: 1, Shape.BATCH: plan.batch_size}.get(plan.shape, WHOLE_CALL)
         if plan.cut_of:
             self._unit_size = WHOLE_CALL
-            assert outputs is not None  # every sink gets a location
+            assert outputs is not None  # every sink has a location
             self._answer_all = CutCall(plan.cut_of, outputs, is_lenient=plan.is_lenient).write
 
     def run(
         self, tasks: Sequence[Task], unreadable: Sequence[tuple[Lineage, str]] = ()
     ) -> tuple[list[Task], Receipt]:
-        """Process tasks of a stage that does not stream; like `stream`, but in one part."""
+        """Process tasks of a stage that does not stream; like `stream`, but with a single part."""
         (part,) = self.stream(tasks, unreadable)
         return part.data, part.receipt
 
@@ -110,19 +110,19 @@ class StageCall:
         unreadable: Sequence[tuple[Lineage, str]] = (),
         handed: Mapping[bytes, int] = NOTHING_HANDED,
     ) -> Iterator[CallPart]:
-        """Process tasks (for a stage that joins groups, one group), and yield the results.
+        """Process tasks, and yield the results. For a stage that joins groups, pass one group.
 
         Args:
             tasks: the tasks of the call.
             unreadable: tasks of the call whose payload can't be read, with reasons.
-            handed: by token, the number of slots of a task's answer that were handed on before.
+            handed: by token, how many slots of a task's output were already passed on.
 
         Yields:
             The new tasks and their receipt, in one part. A stage that streams yields several parts,
                 and continues when the next part is requested.
 
         Raises:
-            ShapeError: if the answer can't be attributed to the input.
+            ShapeError: if the result can't be attributed to the input.
             VolumeError: if a sink can't write.
             CredentialsRefusedError: if a store no longer accepts the credentials.
         """
@@ -141,7 +141,7 @@ class StageCall:
                 writing.clear()
                 self._begun = self._now()
         elif unreadable and self._plan.shape is Shape.GROUP:
-            # A group is processed as a whole or not at all, even if all of it is unreadable.
+            # An unreadable task fails its whole group, because a group is processed as a whole.
             writing.begin_unit(tasks)
             self._rest.clear()
         else:
@@ -161,10 +161,10 @@ class StageCall:
         self._waits.note = note
 
     def split(self) -> tuple[CallPart, Sequence[Lineage], list[Task]]:
-        """Split off the work that the current unit does not need; the caller must hold the turn.
+        """Split off the work that does not belong to the current unit. The caller holds the turn.
 
         Returns:
-            The finished part, the tasks of the current unit, and the unstarted tasks.
+            The finished part, the tasks of the current unit, and the tasks that have not started.
         """
         rest = list(self._rest)
         self._rest.clear()
@@ -174,7 +174,7 @@ class StageCall:
         self._end_unit(writing)
         self._unit = [lineage_of(task) for task in tasks]
         writing.begin_unit(() if handed else tasks)
-        if handed:  # counted by the call that handed on the first slots
+        if handed:  # an earlier call, which passed on the first slots, has counted the task
             writing.taken.append((self._unit[0].source, 0))
 
     def _end_unit(self, writing: ReceiptDraft) -> None:
@@ -188,7 +188,7 @@ class StageCall:
         writing.end_unit(frozenset([lineage.source for lineage in self._unit]))
 
     def _pass_letters(self, tasks: Sequence[Task], writing: ReceiptDraft) -> Sequence[Task]:
-        """Write dead letters in a sink, or pass them on to it. Return the other tasks."""
+        """Write dead letters if the stage is a sink; else pass them on. Return the other tasks."""
         letters = [task for task in tasks if isinstance(task.data, DeadLetters)]
         if not letters:
             return tasks
@@ -200,7 +200,7 @@ class StageCall:
         return [task for task in tasks if not isinstance(task.data, DeadLetters)]
 
     def leave(self, token: bytes) -> None:
-        """Stop making further output for a task, because its source has failed."""
+        """Stop producing output for a task, because its source has failed."""
         self._left.add(token)
 
     def _close(self, writing: ReceiptDraft, opened: OpenTask | None) -> CallPart:
@@ -215,13 +215,13 @@ class StageCall:
         efforts = list(list_roots(writing.taken)) if self._plan.is_first else []
         if self._plan.is_metered:
             efforts += measure_efforts(writing, receipt)
-        elif not self._plan.writes:  # sinks and cuts have as many rows out as in
+        elif not self._plan.writes:  # sinks and cuts never change the row count
             efforts += find_changes(writing, receipt)
         receipt = receipt._replace(efforts=tuple(efforts))
         return CallPart(writing.data, receipt, opened, writing.units)
 
     def _gather(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
-        """Process tasks one by one. Put the gathered data into the event that settles each."""
+        """Process tasks one by one. Put the state gathered from each task into the task's event."""
         for unit in [tasks] if self._plan.shape is Shape.GROUP else [[task] for task in tasks]:
             lineages = [lineage_of(task) for task in unit]
             own = ReceiptDraft(self._plan.name)
@@ -257,7 +257,7 @@ class StageCall:
     def _answer_task(
         self, task: Task, work: Callable[[Task], object], writing: ReceiptDraft
     ) -> Iterator[object] | None:
-        """Record the answer to a task. Return an unfinished iterator instead of recording it."""
+        """Record the result of one task. If the result is an iterator, only return the iterator."""
         lineage, before = lineage_of(task), self._rescue.copy(task)
         try:
             answer = self._trials.run(partial(work, task))
@@ -277,7 +277,7 @@ class StageCall:
     def _stream_tasks(
         self, writing: ReceiptDraft, handed: Mapping[bytes, int]
     ) -> Iterator[OpenTask]:
-        """Process tasks one by one, and yield whenever the recorded output should be sent on."""
+        """Process tasks one by one. Yield whenever the recorded output should be sent on."""
         while self._rest:
             task = self._rest.popleft()
             before = handed.get(lineage_of(task).token, 0)
@@ -291,7 +291,8 @@ class StageCall:
     ) -> Iterator[OpenTask]:
         lineage = lineage_of(task)
         tokens, children = (lineage.token,), list[bytes | None]()
-        # Keep the current part separate: if a failure interrupts it, none of it is sent on.
+        # Keep the current part separate. If an error interrupts the part, the whole part is
+        # discarded.
         own, counters = ReceiptDraft(self._plan.name), count_own(self._stage.counters)
         size = 0
         for index in count():
@@ -299,7 +300,7 @@ class StageCall:
                 slot = self._trials.run(partial(next, slots, _END))
             except StageRaisedError as error:
                 if self._rescue.is_on and index >= handed:
-                    # Earlier parts may have been sent on, so all earlier output is kept.
+                    # Keep all earlier output, because earlier parts may have been sent on.
                     children.append(self._rescue.lose_slot(lineage, task, error, own))
                     break
                 self._stage.counters = counters
@@ -321,7 +322,7 @@ class StageCall:
                     return
                 own, counters, size = ReceiptDraft(self._plan.name), {}, 0
                 writing.taken.append((lineage.source, 0))
-        if len(children) < handed:  # no receipt would report the tasks that were sent on
+        if len(children) < handed:  # the receipt would omit tasks that were already sent on
             what = f"yielded {len(children)} tasks, but {handed} the first time"
             writing.fail(lineage, f"{what}; a stage's output may depend only on its input")
             return
@@ -329,15 +330,15 @@ class StageCall:
         writing.absorb(own)
 
     def _is_part(self, own: ReceiptDraft, size: int) -> bool:
-        """Return whether the yielded tasks should be sent on before more are made."""
+        """Return whether the yielded tasks should be sent on before the stage yields more."""
         if size >= PART_BYTES or len(own.data) >= PART_TASKS:
             return True
         return self._now() - self._begun >= PART_SECONDS
 
     def _process(self, task: Task) -> object:
-        """Return the stage's answer to one task.
+        """Return the stage's result for one task.
 
-        A generator is exhausted here, where it may raise.
+        A generator is exhausted here, so that its errors are raised here.
         """
         answer = self._stage.process(task)
         return list(answer) if isinstance(answer, Iterator) else answer
@@ -349,14 +350,14 @@ class StageCall:
 
     def _answer_batch(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         lineages = [lineage_of(task) for task in tasks]
-        # Copy before the first try, which may change its input. A single task is not tried again
-        # whole.
+        # Copy before the first try, which may change the input. A single task is not retried as a
+        # whole: only its rows are retried, from the copy in `before`.
         again = copy_tasks(tasks) if len(tasks) > 1 else None
         before = again or [self._rescue.copy(task) for task in tasks]
         try:
             answers = self._trials.run(partial(self._process_batch, tasks))
         except StageRaisedError as error:
-            if again is None:  # only rows are left to search for the culprit
+            if again is None:  # a single task: only its rows can be retried separately
                 for task, lineage in zip(before, lineages, strict=True):
                     self._rescue.lose([lineage], task, error, self._process_one, writing)
                 return
@@ -383,7 +384,7 @@ class StageCall:
         return self._check.take_list(self._stage.process_batch(list(tasks)))
 
     def _process_one(self, task: Task) -> object:
-        """Return a batch stage's answer to one task."""
+        """Return a batch stage's result for one task."""
         answers = self._process_batch([task])
         return answers[0] if len(answers) == 1 else answers
 
@@ -404,7 +405,7 @@ class StageCall:
         writing.fan_out(lineages, slots)
 
     def _answer_sink(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
-        assert self._sink is not None  # every sink gets a location
+        assert self._sink is not None  # every sink has a location
         self._sink.write(tasks, writing)
 
 

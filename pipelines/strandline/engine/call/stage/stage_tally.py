@@ -1,7 +1,7 @@
-"""Counts of a stage, and the rules by which its first tasks show that the stage is broken.
+"""Counts of a stage, and rules that detect a broken stage from its first tasks.
 
-Pure. The rules apply until a stage has passed anything: one passing row proves that other rows fail
-because of their content. See docs/design/failing-tasks.md.
+The rules apply only until a stage has passed anything: one passing row proves that other rows fail
+because of their content. The code is pure. See docs/design/failing-tasks.md.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import StageCounts, UniformFailure
 from strandline_api.spec.policy import count_tolerated
 
-# From this many rows of a task, a common failure reason is no coincidence.
+# If at least this many rows of a task all fail for the same reason, that is no coincidence.
 ENOUGH_ROWS = 20
-# A reason that holds for any number of rows of a task: its table lacks a column.
+# The error of a table that lacks a column. The error proves a broken stage for any number of rows.
 CERTAIN = "MissingColumnError"
 _NUMBERS = re.compile(r"\d+")
 
 
 class StageBrokenError(StrandlineError):
-    """A stage failed every task so far and would fail all others too."""
+    """Raised if a stage has failed every task so far, and would fail all other tasks too."""
 
     is_lasting = True
 
@@ -32,7 +32,7 @@ class StageTally:
     """Counts of one stage.
 
     Attributes:
-        expected: failures of sources that have failed before.
+        expected: number of failures of sources that have failed before.
         tolerates: see `StagePlan`.
     """
 
@@ -47,14 +47,15 @@ class StageTally:
         return bool(own.tasks_out + own.filtered + more.tasks_out + more.filtered)
 
     def check_uniform(self, more: StageCounts, known_bad: Collection[bytes]) -> None:
-        """Check that no task failed as a whole before the stage has passed anything.
+        """Raise an error if all rows of a task failed alike before the stage has passed anything.
 
         Args:
-            more: counts of a call, which may already be included.
-            known_bad: sources that have failed before, which prove nothing new about the stage.
+            more: counts of a call, which `counts` may already include.
+            known_bad: sources that have failed before. Their failures prove nothing about the
+                stage.
 
         Raises:
-            StageBrokenError: if a task failed as a whole.
+            StageBrokenError: if a whole task failed, and the stage does not tolerate the failures.
         """
         found = more.uniform
         if found is None or found.source in known_bad or self.has_passed(more):

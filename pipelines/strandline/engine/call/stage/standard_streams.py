@@ -1,7 +1,7 @@
-"""Repairs standard output and error of a process if a stage closes them.
+"""Reopens a process's standard output and error if a stage closes them.
 
-A file opened later would get the number of the closed descriptor, and every print would write to
-that file. The caller decides about the consequences for the stage.
+Otherwise, a file opened later would get the number of the closed descriptor, and every print would
+write to that file. The caller decides about the consequences for the stage.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Stream(NamedTuple):
 
 
 class StandardStreams:
-    """The current standard streams of this process."""
+    """The standard streams of this process when this object was created."""
 
     def __init__(self) -> None:
         self._streams: dict[int, _Stream] = {}
@@ -39,8 +39,8 @@ class StandardStreams:
         return [
             _NAMES[number]
             for number, stream in self._streams.items()
-            # Descriptor and object can be closed separately, so check both.
-            # `|` instead of `or`, so that both repairs run.
+            # Descriptor and object can be closed separately, so check both. Use `|` instead of
+            # `or`, so that both repairs run.
             if _repair_descriptor(number, stream) | _repair_text(number, stream)
         ]
 
@@ -59,7 +59,7 @@ def _repair_text(number: int, stream: _Stream) -> bool:
         return False
     text = stream.text
     if text is None or text.closed:
-        # `closefd=False`: the descriptor outlives the Python object.
+        # Pass `closefd=False`, because the descriptor outlives the Python object.
         raw = io.FileIO(number, "w", closefd=False)
         text = io.TextIOWrapper(raw, "utf-8", "replace", write_through=True)
     setattr(sys, _NAMES[number], text)

@@ -1,4 +1,4 @@
-"""Runs the user's code: errors become one-line messages, and failed trials don't count.
+"""Runs the user's code: errors become one-line messages, and failed trials are not counted.
 
 The module must not depend on the purpose of the code.
 """
@@ -18,7 +18,8 @@ from strandline.plan.stages.stage import Stage
 from strandline.storage.access.refusals import CredentialsRefusedError
 from strandline.storage.errors import VolumeError
 
-# Errors that concern the run or the stage as a whole rather than a task.
+# Errors that concern the run or the stage as a whole, not a task. These errors are raised
+# unchanged.
 _PASSED_ON = (
     ShapeError,
     VolumeError,
@@ -31,7 +32,7 @@ Answer = TypeVar("Answer")
 
 
 class StageRaisedError(Exception):
-    """The user's code raised an error; the message describes it in one line.
+    """Raised if the user's code raised an error. The message describes the error in one line.
 
     Attributes:
         kind: the name of the error's class.
@@ -49,8 +50,8 @@ class Trials:
         stage: the stage, whose counters are restored after a failed trial.
 
     Attributes:
-        turn: lock held by the working thread, except while the user's code runs; None if no other
-            thread inspects calls.
+        turn: lock that the working thread holds except while the user's code runs; None if no
+            other thread inspects calls.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -93,10 +94,10 @@ class Trials:
             self.turn.acquire()
 
     def probe(self, work: Callable[[], Answer]) -> Answer:
-        """Run the user's code only to find whether the code raises. Discard its counts.
+        """Run the user's code only to find out whether it raises an error. Discard its counts.
 
         Raises:
-            StageRaisedError: if the code raised.
+            StageRaisedError: if the code raised an error.
         """
         counters = count_own(self._stage.counters)
         try:
@@ -106,7 +107,7 @@ class Trials:
 
 
 def was_typed(error: BaseException) -> bool:
-    """Return whether a keyboard interrupt may have come from the terminal and not from the stage.
+    """Return whether a keyboard interrupt may have come from the terminal instead of the stage.
 
     An interrupt from the terminal reaches only the main thread, and only with the default handler.
     """
@@ -118,7 +119,7 @@ def was_typed(error: BaseException) -> bool:
 
 
 def count_own(counted: object) -> dict[str, int]:
-    """Return a stage's valid counters. The stage may have replaced them with any object."""
+    """Return the valid counters of a stage, which may have replaced them with any object."""
     if not isinstance(counted, dict):
         return {}
     numbers = {name: number for name, number in counted.items() if isinstance(number, (int, float))}

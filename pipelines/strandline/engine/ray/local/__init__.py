@@ -1,1 +1,1 @@
-"""A Ray for this machine only: its start, and signals that arrive during the start."""
+"""A Ray that runs only on this machine: its start, and signals that arrive during the start."""

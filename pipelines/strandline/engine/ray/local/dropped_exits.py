@@ -1,7 +1,8 @@
-"""Exits that Python drops: Ray's SIGTERM handler raises `SystemExit` wherever the main thread is.
+"""Repeats exits that Python drops.
 
-If the main thread is in a fork hook, which libraries install for their locks, Python prints the
-exit as ignored and continues. This module then raises the exit again.
+Ray's SIGTERM handler raises `SystemExit` wherever the main thread is. If the main thread is in a
+fork hook, which libraries install for their locks, Python prints the exit as ignored and continues.
+This module then raises the exit again.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-_PAUSE = 0.05  # seconds until Python has left the hook
+_PAUSE = 0.05  # seconds after which Python must have left the hook
 
 
 @contextmanager
 def repeating_exits() -> Iterator[None]:
-    """Within the block, end the process by a second exit when Python drops the first one.
+    """If Python drops an exit within the block, end the process with a second exit.
 
-    Errors of later hooks are not printed, because an interrupted hook confuses other hooks. Only
-    the main thread receives signals, so the block has no effect in other threads.
+    After a dropped exit, errors of other hooks are not printed, because an interrupted hook breaks
+    later hooks. Only the main thread receives signals, so the block has no effect in other threads.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,8 +1,8 @@
 """Starts our own Ray on this machine, with only the necessary processes and without idle waits.
 
-Ray has few settings for either, so this module replaces some of Ray's private functions during the
-start, but only in versions that were tested. Other versions start normally. The module must not
-depend on the use of the running Ray.
+Ray has few settings for this. Therefore, this module replaces some of Ray's private functions
+during the start, but only in versions that were tested. Other versions start normally. The module
+must not depend on how the running Ray is used.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from strandline.engine.ray.local.dropped_exits import repeating_exits
 from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.causes import Cause
 
-# The versions, inclusive, that `make ray-versions` has tested with the functions replaced.
+# Range of versions, inclusive, that `make ray-versions` has tested with the replaced functions.
 _OLDEST, _NEWEST = (2, 50), (2, 60)
-START_SECONDS = 180.0  # Ray's own limit, 30 s, is too short on a busy machine
-_MOST_TIMES = 5.0  # maximum factor of the limit, if others leave us less than a CPU
-_TRIES = 3  # starts of a Ray that dies at the beginning; retries are harmless
+START_SECONDS = 180.0  # Ray's own limit of 30 s is too short on a busy machine
+_MOST_TIMES = 5.0  # maximum factor of the limit, if other processes use the CPUs
+_TRIES = 3  # maximum starts if Ray dies early; retries are harmless
 RAYLET = "raylet"
 _GCS = "gcs_server"
-_NODE_SECONDS = 0.02  # between polls
-_PORT_MILLISECONDS = 500  # for a single answer
-_ANSWER_SECONDS = 2.0  # for the list of nodes
-_END_SECONDS = 1.0  # for workers after Ray's end
-# A fatal line of Ray's C++ log: `[time, level, pid, tid] file.cc:12: what is wrong`.
+_NODE_SECONDS = 0.02  # interval between polls
+_PORT_MILLISECONDS = 500  # timeout of a single poll
+_ANSWER_SECONDS = 2.0  # timeout for the list of nodes
+_END_SECONDS = 1.0  # time for workers to exit after Ray's end
+# Matches a fatal line of Ray's C++ log: `[time, level, pid, tid] file.cc:12: what is wrong`.
 _FATAL = re.compile(r"^\[[^\]]* [FC] [^\]]*\] (?:\([^)]*\) )?[\w.]+:\d+: +(.+)$", re.MULTILINE)
 _VERSION = re.compile(r"(\d+)\.(\d+)\.")
-_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by `ray job submit` for the jobs it starts
+_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # `ray job submit` sets this for the jobs that it starts
 
 
 class RayStartError(StrandlineError):
-    """The local Ray did not start. The message has the reason; another attempt may succeed."""
+    """Raised if the local Ray did not start. The message has the reason. A retry may succeed."""
 
     cause: Cause | None = Cause.RAY_NOT_STARTED
 
 
 def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401 - Ray's own
-    """Start a local Ray and connect to it. Retry if one of its processes dies early.
+    """Start a local Ray and connect to it. Retry if one of Ray's processes dies early.
 
     Args:
         cpus: CPUs of the local Ray.
-        folder: folder for its files and sockets.
+        folder: folder for Ray's files and sockets.
         options: further options of `ray.init`.
 
     Returns:
@@ -69,10 +69,10 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
     if replaces_functions(ray.__version__):
         seconds = choose_start_limit(os.getloadavg()[0], len(os.sched_getaffinity(0)))
     for tries_left in reversed(range(_TRIES)):
-        # A failed start may leave processes behind; the caller's own children must live.
+        # Remember the caller's own children: if the start fails, only other processes are killed.
         before = set(psutil.Process().children())
         try:
-            # A local Ray must not inherit the job configuration of another Ray. It would search for
+            # Unset the job configuration of another Ray. With it, a local Ray would search for
             # files that only the other Ray has, and spend minutes installing packages that are
             # already installed here.
             with setting(_JOB, None), repeating_exits():
@@ -82,14 +82,15 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
                     is_first = tries_left == _TRIES - 1
                     return _init_small(cpus, folder, _USUAL | options, is_first=is_first)
         except Exception as error:
-            # Ray forgets the processes of a failed start, and a notebook would keep them forever.
+            # Kill the processes of a failed start: Ray forgets them, so in a notebook they would
+            # run on.
             kill_trees(set(psutil.Process().children()) - before)
             if isinstance(error, _ProcessDiedError) and tries_left:
                 continue
             failed = RayStartError(_describe_start(error, seconds, read_last_error(folder)))
             failed.is_lasting = isinstance(error, PermissionError) or is_about_token(error)
             raise failed from error
-    raise AssertionError  # the last try returns or raises
+    raise AssertionError  # unreachable: the last try returns or raises
 
 
 def replaces_functions(version: str) -> bool:
@@ -106,10 +107,10 @@ def stop_local() -> None:
     """Disconnect from our own local Ray and end it, including workers that hang during exit.
 
     A worker that still has data to send at its exit may wait for itself forever. Ray has already
-    disconnected from such a worker and does not kill it.
+    disconnected from such a worker, and does not kill it.
     """
     raylet, workers = find_child(RAYLET), list[psutil.Process]()
-    with suppress(psutil.Error):  # the process has died, which ends its workers
+    with suppress(psutil.Error):  # the process has died, and its workers end with it
         workers = raylet.children(recursive=True) if raylet is not None else []
     ray.shutdown()
     _, left = psutil.wait_procs(workers, timeout=_END_SECONDS)
@@ -117,13 +118,14 @@ def stop_local() -> None:
 
 
 _USUAL = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
-# Ray reports each call for its dashboard, which takes a sixth of the time of a small call.
+# Interval of Ray's reports about calls to its dashboard, which take a sixth of the time of a small
+# call.
 _EVENTS = "RAY_task_events_report_interval_ms"
-_NOBODY = "127.0.0.1:9"  # the discard port
+_NOBODY = "127.0.0.1:9"  # the discard port, where no service listens
 
 
 def _init(cpus: int, folder: Path, options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Ray's own
-    # Start a local Ray regardless of RAY_ADDRESS.
+    # Start a local Ray even if RAY_ADDRESS is set.
     return ray.init(address="local", num_cpus=cpus, _temp_dir=str(folder), **options)
 
 
@@ -132,7 +134,7 @@ def _init_small(cpus: int, folder: Path, options: Mapping[str, Any], *, is_first
         for module, name, stand_in in _list_unneeded(options):
             stack.enter_context(_replaced(module, name, partial(_take_other, stand_in)))
         if not options["include_dashboard"]:
-            if is_first:  # a retry uses Ray's own agent, which this version may need
+            if is_first:  # a retry uses Ray's own agent, in case this version needs it
                 replace = partial(_replace_agent, folder / _AGENT_FILE)
                 stack.enter_context(_replaced("services", _INTERPRETER, replace))
             stack.enter_context(setting(_EVENTS, os.environ.get(_EVENTS, "0")))
@@ -143,18 +145,18 @@ def _init_small(cpus: int, folder: Path, options: Mapping[str, Any], *, is_first
 
 
 def _list_unneeded(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[..., Any]]]:
-    """Yield Ray functions that start unused services, each with a replacement.
+    """Yield functions of Ray that start unneeded services, each with a replacement.
 
-    Each of these processes would load Ray in Python while the first workers do, and would delay the
-    end.
+    Each service is a process that would load Ray at the same time as the first workers, and would
+    delay the end.
     """
-    yield "node.Node", "start_monitor", _start_nothing  # the monitor is for clusters that grow
+    yield "node.Node", "start_monitor", _start_nothing  # only for clusters that grow
     yield "utils", "set_sigterm_handler", _set_patient_handler
     if not options["log_to_driver"]:
         yield "node.Node", "start_log_monitor", _start_nothing
     if not options["include_dashboard"]:
         yield "node.Node", "start_api_server", _start_nothing
-        # Make Ray's agent serve no dashboard either, as if its dependencies were missing.
+        # Prevent a dashboard in Ray's agent too: simulate missing dependencies.
         yield "utils", "get_dashboard_dependency_error", lambda: ImportError("not asked for")
 
 
@@ -163,24 +165,27 @@ def _take_other(stand_in: Callable[..., Any], _: object) -> Callable[..., Any]:
 
 
 def _start_nothing(*_: object, **__: object) -> None:
-    """Replacement for a function of Ray that starts a process."""
+    """Do nothing, in place of a function of Ray that starts a process."""
 
 
-# Modules with callbacks that Python runs after a fork, or between any two lines of other code.
+# Modules with callbacks that Python may run after a fork, or between any two lines of other code.
 _CALLED_BACK = frozenset({"importlib._bootstrap", "logging", "random", "threading", "weakref"})
 _AGAIN_SECONDS = 0.05
 
 
 def _set_patient_handler(handler: Callable[[int, FrameType | None], object]) -> None:
-    """Install Ray's SIGTERM handler, which ends the process by an exception."""
+    """Install Ray's SIGTERM handler, delayed if the main thread is in a callback of Python.
+
+    The handler ends the process with an exception.
+    """
     signal.signal(signal.SIGTERM, partial(_answer_patiently, handler))
 
 
 def _answer_patiently(
     handler: Callable[[int, FrameType | None], object], number: int, frame: FrameType | None
 ) -> None:
-    # Python prints and drops an exception raised in a callback, and the request to end would be
-    # lost.
+    # Send the signal again later: Python would print and drop an exception that is raised in a
+    # callback, and the request to end would be lost.
     if frame is not None and frame.f_globals.get("__name__") in _CALLED_BACK:
         threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
         return
@@ -194,7 +199,8 @@ _AGENT_PORTS = (
     "METRICS_EXPORT_PORT_NAME",
     "DASHBOARD_AGENT_LISTEN_PORT_NAME",
 )
-# Announces no ports, like an agent that serves nothing, and lives as long as the node.
+# A program that announces no ports, like an agent that serves nothing, and runs as long as the
+# node.
 _AGENT_CODE = """\
 import os, sys, time
 given = dict(word[2:].split("=", 1) for word in sys.argv[1:] if "=" in word)
@@ -212,8 +218,8 @@ while os.getppid() == node:
 def _replace_agent(path: Path, build: Callable[..., list[str]]) -> Callable[..., list[str]]:
     """Replace the node's first agent, which serves nothing here, with a program of a few lines.
 
-    Ray's own agent would load Ray only to do nothing, at the same time as the other agent, and the
-    node waits for both.
+    Ray's own agent would load Ray without need. It would do so at the same time as the second
+    agent, and the node waits for both.
 
     Args:
         path: file for the program.
@@ -221,9 +227,9 @@ def _replace_agent(path: Path, build: Callable[..., list[str]]) -> Callable[...,
     """
     raylet = getattr(ray, "_raylet", None)
     names = [getattr(raylet, constant, None) for constant in _AGENT_PORTS]
-    if None in names:  # nodes of this version do not wait for an agent's ports
+    if None in names:  # in this version, nodes do not wait for the ports of agents
         return build
-    path.parent.mkdir(parents=True, exist_ok=True)  # Ray creates its folder later
+    path.parent.mkdir(parents=True, exist_ok=True)  # Ray creates the folder later
     path.write_text(_AGENT_CODE.format(names=names), encoding="ascii")
 
     def build_command(component: str, *words: Any, **options: Any) -> list[str]:  # noqa: ANN401 - Ray's own
@@ -235,8 +241,11 @@ def _replace_agent(path: Path, build: Callable[..., list[str]]) -> Callable[...,
 
 
 def _name_dashboard(address: str) -> None:
-    """Announce a dashboard address to Ray's agent, which otherwise complains every second."""
-    with suppress(Exception):  # other versions may differ, and only fill a log
+    """Announce a dashboard address to Ray's agent.
+
+    Without an address, the agent logs an error every second.
+    """
+    with suppress(Exception):  # in another version this may fail, which only fills a log
         from ray._private import ray_constants  # noqa: PLC0415 - private
         from ray.experimental.internal_kv import _internal_kv_put  # noqa: PLC0415 - private
 
@@ -245,7 +254,7 @@ def _name_dashboard(address: str) -> None:
 
 
 def choose_start_limit(load: float, cpus: int) -> float:
-    """Return the seconds that a local Ray may take to start: more if CPUs are shared.
+    """Return the seconds that a local Ray may take to start. A busy machine gets more time.
 
     Args:
         load: average number of processes that requested a CPU over the last minute.
@@ -256,7 +265,7 @@ def choose_start_limit(load: float, cpus: int) -> float:
 
 @contextmanager
 def setting(variable: str, value: str | None) -> Iterator[None]:
-    """Set or unset an environment variable for processes started in the block."""
+    """Set or unset an environment variable for processes that are started in the block."""
     before = os.environ.pop(variable, None)
     if value is not None:
         os.environ[variable] = value
@@ -269,15 +278,15 @@ def setting(variable: str, value: str | None) -> Iterator[None]:
 
 
 class _ProcessDiedError(Exception):
-    """A process of the local Ray died before it was ready."""
+    """Raised if a process of the local Ray died before it was ready."""
 
 
 @contextmanager
 def waiting_for_node(seconds: float) -> Iterator[None]:
-    """Make Ray wait longer for its own processes, and only while they live.
+    """Make Ray wait longer for its own processes, but only while they live.
 
-    Ray has no setting for either. It waits for a dead process as for a slow one, and during the
-    wait no signal reaches Python.
+    Ray has no setting for this. Ray waits for a dead process as long as for a slow process, and
+    during the wait, Python receives no signals.
     """
     until = time.monotonic() + seconds
     with (
@@ -289,7 +298,7 @@ def waiting_for_node(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def _replaced(module: str, name: str, replace: Callable[[Any], Any]) -> Iterator[None]:
-    """Replace one of Ray's functions, if this version has it."""
+    """Replace one of Ray's private functions within the block, if this version has the function."""
     within = ray
     for part in ("_private", *module.split(".")):
         within = getattr(within, part, None)
@@ -305,8 +314,11 @@ def _replaced(module: str, name: str, replace: Callable[[Any], Any]) -> Iterator
 
 
 def _ask_node(ask: Callable[..., Any], until: float, gcs: str, node: str, *words: Any) -> Any:  # noqa: ANN401 - Ray's own
-    """Query a node once it exists. Ray itself polls once a second and blocks signals meanwhile."""
-    with suppress(Exception):  # if a version differs, fall back to Ray's own wait
+    """Query a node once it exists.
+
+    Ray itself would poll only once a second, and block signals meanwhile.
+    """
+    with suppress(Exception):  # in another version this may fail; then use Ray's own wait
         from ray._raylet import GcsClient  # type: ignore[attr-defined]  # noqa: PLC0415 - private
 
         list_nodes = partial(GcsClient(address=gcs).get_all_node_info, timeout=_ANSWER_SECONDS)
@@ -315,7 +327,7 @@ def _ask_node(ask: Callable[..., Any], until: float, gcs: str, node: str, *words
 
 
 def _await_node(list_nodes: Callable[[], Iterable[Any]], node: str, until: float) -> None:
-    """Wait until a node is listed, its process has died, or the time is over."""
+    """Wait until a node is listed, the raylet has died, or the time is up."""
     while time.monotonic() < until and is_running(find_child(RAYLET)):
         if any(found.hex() == node for found in list_nodes()):
             return
@@ -327,7 +339,7 @@ def _wait_port(ask: Callable[..., Any], until: float, *words: Any, **_: Any) -> 
 
 
 def _ask_again(ask: Callable[..., Any], process: str, until: float, *words: Any) -> Any:  # noqa: ANN401 - Ray's own
-    """Retry until there is a response, the time is over, or the responding process has died."""
+    """Retry `ask` until it returns, the time is up, or the process that responds has died."""
     while True:
         try:
             return ask(*words)
@@ -344,7 +356,8 @@ def kill_trees(processes: Iterable[psutil.Process]) -> None:
     """Kill processes and all their descendants."""
     for process in processes:
         with suppress(psutil.Error):
-            # List the descendants first: a child whose parent died has another parent.
+            # Kill descendants first: if a parent dies, its children get another parent and are not
+            # found.
             for below in process.children(recursive=True):
                 below.kill()
             process.kill()
@@ -352,7 +365,7 @@ def kill_trees(processes: Iterable[psutil.Process]) -> None:
 
 def is_about_token(error: Exception) -> bool:
     """Return whether the error is a missing or wrong token of a cluster."""
-    return type(error).__name__ == "AuthenticationError"  # older versions have no such class
+    return type(error).__name__ == "AuthenticationError"  # older versions lack the class
 
 
 def _is_late(error: Exception) -> bool:
@@ -360,11 +373,11 @@ def _is_late(error: Exception) -> bool:
 
 
 def read_last_error(folder: Path) -> str:
-    """Return the last fatal error in the logs of the newest session in a folder; empty if none.
+    """Return the last fatal error in the logs of a folder's newest session, or an empty string.
 
     Other errors are ignored, because a Ray that starts successfully logs errors too.
     """
-    with suppress(OSError, ValueError):  # there is no session, or it is being removed
+    with suppress(OSError, ValueError):  # the session is missing, or is being removed
         session = max(folder.glob("session_*/logs"), key=lambda path: path.stat().st_mtime)
         for name in ("raylet", "gcs_server"):
             for suffix in (".out", ".err"):
@@ -380,7 +393,7 @@ def _describe_start(error: Exception, seconds: float | None, log: str) -> str:
         todo = "set HOME, or TMPDIR, to a writable folder"
         return f"the local Ray did not start: no permission to write {error.filename}; {todo}"
     if is_about_token(error):
-        why = getattr(error, "message", str(error))  # Ray's advice is about clusters
+        why = getattr(error, "message", str(error))  # omits Ray's advice, which is about clusters
         return (
             f"the local Ray did not start: {why}; unset RAY_AUTH_TOKEN_PATH, and Ray creates a "
             "token"
@@ -390,7 +403,7 @@ def _describe_start(error: Exception, seconds: float | None, log: str) -> str:
         "`strandline doctor` checks the machine, and --workers 1 makes Ray start fewer processes"
     )
     if _is_late(error):
-        # Without our own limit, Ray's limit of unknown length applies.
+        # If there is no limit of ours, Ray's own limit applies, which is unknown here.
         limit = "in time" if seconds is None else f"within {seconds:.0f} s"
         why = f"{limit}, for example because the machine is busy or its disk is full"
         return f"the local Ray did not start {why}{log}; {advice}"

@@ -1,1 +1,1 @@
-"""Worker counts for a cluster of Ray, and the resources to request from its autoscaler."""
+"""Sets the worker counts on a Ray cluster, and requests resources from Ray's autoscaler."""

@@ -1,8 +1,8 @@
 """Requests more nodes from Ray's autoscaler while work waits, and cancels the request afterwards.
 
-Workers are only started if there is capacity, so the autoscaler would never see a pending worker.
-The request therefore covers the full size that the pipeline allows. The autoscaler itself removes
-nodes without a worker. The module must not depend on the way nodes are created.
+Workers are started only if there is capacity, so the autoscaler never sees a pending worker.
+Therefore, the request covers the full size that the pipeline allows. The autoscaler itself removes
+nodes without workers. The module must not depend on how nodes are created.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any
 
 from strandline.engine.flow.stage_queue import StageQueue
 
-# The resources of a cluster at full size: a list of counts and resources, `[[4, {"CPU": 8}]]`.
+# Environment variable with the resources of a cluster at full size: a list of counts and resources,
+# such as `[[4, {"CPU": 8}]]`.
 VARIABLE = "STRANDLINE_FULL_SIZE"
-WAIT_SECONDS = 60.0  # without waiting work
+WAIT_SECONDS = 60.0  # time without waiting work after which the request is canceled
 
 Bundle = Mapping[str, float]
 Request = Callable[[list[dict[str, float]]], None]
@@ -38,7 +39,7 @@ def request_nodes(bundles: list[dict[str, float]]) -> None:
 
 
 class Demand:
-    """The current request, and whether it is still needed.
+    """The current request to the autoscaler, and whether the request is still needed.
 
     Args:
         full: one bundle for each node of a cluster at full size; if empty, nothing is requested.
@@ -56,12 +57,12 @@ class Demand:
         self._wanted_at = now()
 
     def look(self, queues: Sequence[StageQueue], sources_left: int | None) -> None:
-        """Request all nodes while work waits; cancel after `WAIT_SECONDS` without waiting work.
+        """Request all nodes while work waits. Cancel after `WAIT_SECONDS` without waiting work.
 
         Args:
             queues: the queues of the run.
-            sources_left: listed sources that are in no queue yet; None before the end of the
-                listing.
+            sources_left: number of listed sources that are in no queue yet; None before the end of
+                the listing.
         """
         if not self._full:
             return
@@ -72,7 +73,7 @@ class Demand:
             self._ask(is_asked=False)
 
     def _ask(self, *, is_asked: bool) -> None:
-        # The autoscaler keeps the last request, so a repetition is useless.
+        # Send only changes, because the autoscaler keeps the last request.
         if is_asked != self._is_asked:
             self._request(self._full if is_asked else [])
             self._is_asked = is_asked
@@ -81,8 +82,8 @@ class Demand:
 def wants_more(queues: Sequence[StageQueue], sources_left: int | None) -> bool:
     """Return whether more workers would have work.
 
-    While sources follow, queues are kept short, so any waiting task indicates work. At the end,
-    more tasks must be waiting than running.
+    While the listing continues, queues are kept short, so any waiting task means that there is
+    enough work. At the end, more tasks must wait than run.
     """
     waiting = sum(len(queue) for queue in queues)
     if sources_left is None or sources_left > 0:

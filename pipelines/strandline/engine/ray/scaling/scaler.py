@@ -1,7 +1,7 @@
 """Keeps the pools at the sizes that the planner computes: queries nodes, starts and drains workers.
 
-The module only decides which worker of a node is drained, and when to give up on a worker that has
-waited too long for capacity.
+The module itself decides only which worker of a node is drained, and when to give up on a worker
+that has waited too long for capacity.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
 from strandline.storage.outputs.ports import OutputLocation
 
-LOOK_SECONDS = 1.0  # between checks
-SURGE_SECONDS = 0.1  # between checks when work grows
+LOOK_SECONDS = 1.0  # interval between checks
+SURGE_SECONDS = 0.1  # interval between checks if work grows quickly
 _SURGE = 2  # factor by which waiting tasks must grow since the last check
-AVOID_SECONDS = 15.0  # by then Ray knows whether a node is dead
-PENDING_SECONDS = 120.0  # for a worker without capacity
-LONG_SECONDS = 1800.0  # limit for a worker that may have capacity, but does not begin
+AVOID_SECONDS = 15.0  # time after which Ray has noticed whether a node is dead
+PENDING_SECONDS = 120.0  # time limit for a worker that has no capacity
+LONG_SECONDS = 1800.0  # time limit for a worker that may have capacity, but does not start
 
 
 class Scaler:
-    """Checks the pools every second, and at once when a worker has gone.
+    """Checks the pools every second, and immediately after a worker has ended.
 
     Args:
         stages: the plans of the pools.
@@ -71,23 +71,24 @@ class Scaler:
         self._reported: set[str] = set()
         self._now = now
         self._due = 0.0
-        self._looked = (0.0, 0)  # time, and number of waiting tasks, of the last check
+        self._looked = (0.0, 0)  # time of the last check, and number of waiting tasks then
         self._is_first = True
         self.bottleneck: str | None = None
         self.below: Mapping[str, str] = {}
 
     def is_due(self, queues: Sequence[StageQueue]) -> bool:
-        """Return whether a check is due."""
+        """Return whether it is time for a check."""
         now, (last, waited) = self._now(), self._looked
         if self._pools.has_gone or now >= self._due:
             return True
-        # A fan-out makes work for many workers at once, and workers take a second or more to start.
+        # Check early after a fan-out, which suddenly makes work for many workers. A start takes a
+        # second or more.
         least = _SURGE * max(waited, sum(1 for _ in self._pools.list_workers()))
         return now >= last + SURGE_SECONDS and sum(map(len, queues)) > least
 
     def avoid(self, node: str) -> None:
-        """Start nothing on a node for a while, because it may be dead."""
-        # The driver's own node is alive as long as this process runs.
+        """Start no workers on a node for a while, because the node may be dead."""
+        # The driver's own node cannot be dead while this process runs.
         if node != self._here:
             self._shunned[node] = self._now() + AVOID_SECONDS
 
@@ -112,7 +113,7 @@ class Scaler:
         ]
         self._withdraw(now, nodes)
         workers = [_describe(worker) for worker in self._pools.list_workers() if worker not in lost]
-        # A worker started on a departing node would be lost with its work.
+        # Omit departing nodes: a worker that is started there would be lost with its work.
         nodes = [
             node
             for node in nodes
@@ -147,11 +148,12 @@ class Scaler:
                     cpu = self._choose_cpu(number, look.needs.cpu, left.get(placement.node or ""))
                     self._pools.start_worker(number, cpu, placement.node)
                     if placement.node in left:
-                        # The survey is older than these starts, so subtract the new workers' CPUs.
+                        # The snapshot does not include these starts, so subtract the new workers'
+                        # CPUs.
                         left[placement.node] -= cpu
 
     def _choose_cpu(self, stage: int, cpu: float, left: float | None) -> float:
-        """Return the CPUs that a worker reserves; on shared CPUs no more than are free now."""
+        """Return the CPUs that a worker reserves: if CPUs are shared, at most the free CPUs."""
         if left is None or cpu >= self._stages[stage].cpu:
             return cpu
         return max(0.0, min(cpu, round_cpu(left)))
@@ -163,7 +165,7 @@ class Scaler:
                     self._pools.drain(worker)
 
     def _report(self, answer: ScalingPlan) -> None:
-        # The first plan starts all workers, which is no news.
+        # Do not report the first plan, which merely starts all workers.
         changes = [] if self._is_first else [stage.why for stage in answer.stages if stage.why]
         self._is_first = False
         for sentence in (*changes, *answer.below.values()):
@@ -176,13 +178,13 @@ class Scaler:
 
 
 def _choose_leavers(workers: Iterable[Worker], placement: Placement) -> list[Worker]:
-    """Return the workers of a node with the least to lose."""
+    """Choose workers to drain on a node: the workers that have the least to lose."""
     here = [
         candidate
         for candidate in workers
         if candidate.node == placement.node and not candidate.is_draining
     ]
-    # False sorts first: workers without a place or a setup have the least to lose.
+    # False sorts before True, so workers that have not started or are not set up come first.
     here.sort(key=lambda worker: (worker.is_placed, worker.is_ready, len(worker.calls)))
     return here[: placement.count]
 
@@ -199,7 +201,11 @@ def _describe(worker: Worker) -> WorkerFacts:
 
 
 def find_nodes(name: str) -> list[str]:
-    """Return the ids of live nodes with that address or id."""
+    """Return the ids of live nodes with an address or id.
+
+    Args:
+        name: the address or id.
+    """
     return [
         str(node["NodeID"])
         for node in ray.nodes()
@@ -208,7 +214,7 @@ def find_nodes(name: str) -> list[str]:
 
 
 def list_nodes() -> tuple[list[NodeFacts], set[str]]:
-    """Return the live nodes, and the names of the dead nodes."""
+    """Return the live nodes, and the ids of the dead nodes."""
     free = available_resources_per_node()
     nodes, dead = [], set()
     for node in ray.nodes():

@@ -1,1 +1,1 @@
-"""Files on a disk: atomic writes, sharing among writers, and removal."""
+"""Files on a disk: atomic writes, locks among writers, and removal."""

@@ -1,4 +1,4 @@
-"""Outputs on a file system: each file is complete or absent, even after a crash."""
+"""Writes outputs to a file system: each file is complete or absent, even after a crash."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from strandline.storage.outputs.ports import FOLDERS_KNOWN, GROUP_FILES, SYNCED_
 
 
 class LocalOutputs:
-    """Outputs in a folder: temporary file, fsync, rename, fsync of the folder.
+    """Outputs in a folder. Each write is: temporary file, fsync, rename, fsync of the folder.
 
     Args:
         writer: prefix of temporary names.
@@ -88,7 +88,7 @@ class LocalOutputs:
                 sync_folder(folder)
             if not keep:
                 folder.rmdir()
-                # If the folder is created again, the new name needs a sync.
+                # Forget the removed folder: if it is created again, the new name needs a sync.
                 self._folders.pop(folder, None)
         return removed + len(others)
 
@@ -97,7 +97,7 @@ class LocalOutputs:
             for file in files:
                 path = Path(folder, file)
                 name = str(path.relative_to(self.root))
-                with suppress(FileNotFoundError):  # another writer may have renamed it
+                with suppress(FileNotFoundError):  # another writer may have renamed the file
                     size = path.stat().st_size
                     if name not in NO_OUTPUTS:
                         yield name, size
@@ -137,8 +137,9 @@ class LocalOutputs:
     def make_folders(self, folders: Iterable[Path]) -> list[Path]:
         """Create folders of sources. Return the folders whose names are not known to be durable.
 
-        An existing folder proves nothing: its creator may not have synced it yet, or may have been
-        killed before. Each process therefore syncs every folder that it uses once.
+        The name of an existing folder may not be durable: the creator may not have synced the name
+        yet, or may have been killed before the sync. Therefore, each process syncs every folder
+        that it uses once.
         """
         new = [path for path in folders if path not in self._folders or not path.is_dir()]
         if new and not self._fans:
@@ -159,28 +160,28 @@ class LocalOutputs:
             sync_folder(self.root)
 
     def note_durable(self, folders: Iterable[Path]) -> None:
-        """Remember source folders whose names are durable."""
+        """Remember that the names of these source folders are durable."""
         for folder in folders:
             faults.reach("output.placed")
             self._fans.add(folder.parent.name)
             self._folders[folder] = None
-        # A dictionary keeps the order of insertion, so the oldest folders are forgotten first.
+        # Forget the oldest folders first: a dictionary keeps the order of insertion.
         while len(self._folders) > FOLDERS_KNOWN:
             del self._folders[next(iter(self._folders))]
 
     def open_temporary(self) -> tuple[Path, BinaryIO]:
-        """Open a file with a temporary name of this writer."""
+        """Open a new file with a temporary name of this writer."""
         path = self._temporary / f"{self._writer}-{secrets.token_hex(8)}"
         with naming_volume(self.root):
             try:
                 return path, path.open("wb")
-            except FileNotFoundError:  # the first temporary file here
+            except FileNotFoundError:  # the folder of temporary files does not exist yet
                 make_folder(self._temporary)
                 return path, path.open("wb")
 
 
 class _PendingFile(NamedTuple):
-    """A written file that awaits its final name and folder."""
+    """A written file that does not have its final name and folder yet."""
 
     path: Path
     file: BinaryIO
@@ -189,10 +190,10 @@ class _PendingFile(NamedTuple):
 
 
 class LocalGroup:
-    """Outputs in a folder that become durable together, and only then get their names.
+    """Outputs in a folder that become durable together before they get their names.
 
-    Each step is done for all files before the next step: files are synced, files are renamed,
-    folders are synced. A crash leaves only complete files, and few waits for the disk are needed.
+    Each step is done for all files before the next step begins: sync the files, rename the files,
+    sync the folders. A crash leaves only complete files, and the group rarely waits for the disk.
     """
 
     def __init__(self, outputs: LocalOutputs) -> None:
@@ -231,7 +232,7 @@ class LocalGroup:
         return hashing.finish()
 
     def commit(self) -> None:
-        """Make all written files durable under their names."""
+        """Make all written files durable under their final names."""
         if not self._pending:
             return
         folders = list(dict.fromkeys(pending.folder for pending in self._pending))
@@ -250,7 +251,7 @@ class LocalGroup:
         self.discard()
 
     def discard(self) -> None:
-        """Discard written files that do not have their names yet."""
+        """Discard written files that do not have their final names yet."""
         for pending in self._pending:
             _discard(pending)
         self._pending.clear()
@@ -260,8 +261,8 @@ class LocalGroup:
 
     def _open(self) -> tuple[Path, BinaryIO]:
         opened = self._outputs.open_temporary()
-        # Open the descriptor before the first write, so that its sync reports every later write
-        # error.
+        # Open the descriptor before the first write, so that a sync through this descriptor reports
+        # the errors of all later writes.
         if self._outputs.is_synced_whole and self._filesystem is None:
             self._filesystem = os.open(opened[0].parent, os.O_RDONLY | os.O_DIRECTORY)
         return opened
@@ -282,9 +283,9 @@ class LocalGroup:
             sync_folder(folder)
 
     def _sync_whole(self) -> bool:
-        """Sync the whole file system if that is faster. Return False if it is not."""
-        # A sync of the file system also writes pending data of other processes, which is too slow
-        # for a few files.
+        """Sync the whole file system if that is faster. Return False if nothing was synced."""
+        # A sync of the file system also writes pending data of other processes, so it is slower
+        # than separate syncs of a few files.
         if self._filesystem is None or len(self._pending) < SYNCED_WHOLE_FROM:
             return False
         sync_filesystem(self._filesystem)

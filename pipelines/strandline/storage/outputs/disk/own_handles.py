@@ -1,8 +1,8 @@
-"""Descriptors private to this process: forked children of a stage do not keep them open.
+"""Keeps descriptors private to this process: forked children of a stage do not keep them open.
 
-A file lock lasts until the last copy of its descriptor is closed, and the peer of a socket sees no
-end before that. Executed programs inherit no copies anyway. The module must not depend on the
-purpose of a descriptor.
+A file lock lasts until the last copy of its descriptor is closed. Likewise, the peer of a socket
+sees the end only after the last copy is closed. Programs started with `exec` inherit no copies in
+any case. The module must not depend on the purpose of a descriptor.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _OWN: dict[int, _Identity] = {}
 
 
 def keep_own(handle: int) -> int:
-    """Hide an open descriptor from children forked later. Return the descriptor."""
+    """Hide an open descriptor from children that are forked later. Return the descriptor."""
     _OWN[handle] = _identify(handle)
     return handle
 
 
 def keep_own_sockets() -> None:
-    """Hide all currently open sockets from forked children; see `keep_own`."""
+    """Hide all currently open sockets from children that are forked later; see `keep_own`."""
     for path in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # the listing's own descriptor is already closed
+        with suppress(OSError):  # the descriptor that listed the folder is already closed
             if path.is_socket():
                 keep_own(int(path.name))
 
@@ -57,14 +57,14 @@ def _identify(handle: int) -> _Identity:
 
 
 def _detach() -> None:
-    """Point a forked child's copies at the null device.
+    """Point a forked child's copies of the descriptors at the null device.
 
-    Closing them would free their numbers, and a later close by a copied object of the parent would
-    then close an unrelated file of the child.
+    If the copies were closed instead, their numbers would be free for new files. A later close by
+    an object copied from the parent would then close an unrelated file of the child.
     """
     nothing = os.open(os.devnull, os.O_RDWR)
     for handle, identity in _OWN.items():
-        with suppress(OSError):  # closed meanwhile; the number may belong to another file
+        with suppress(OSError):  # the descriptor was closed; another file may have its number now
             if _identify(handle) == identity:
                 os.dup2(nothing, handle, inheritable=False)
     _OWN.clear()

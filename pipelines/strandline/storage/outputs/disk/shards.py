@@ -1,4 +1,4 @@
-"""Files of frames: append-only shards, and packs sealed in the order of keys.
+"""Files of frames: append-only shards, and packs whose frames are sorted by key.
 
 A frame has a title (key, token, and name) and bytes. The module does not decide which frames count;
 readers skip frames that were not requested.
@@ -20,11 +20,11 @@ from strandline.storage.outputs.hashing import DIGEST_BYTES
 
 _HEAD = Struct(">16s16sHQ")  # key, token, size of the name, size of the data
 _BUFFER = 1 << 18
-_SEEK_BUFFER = 1 << 13  # a read of a small frame fills the whole buffer
+_SEEK_BUFFER = 1 << 13  # small, because a read of a small frame fills the whole buffer
 
 
 class DamagedFileError(ValueError):
-    """The content of a file of frames differs from the written content."""
+    """Raised if a file of frames is missing, or its content differs from the written content."""
 
 
 class Title(NamedTuple):
@@ -43,10 +43,10 @@ class FrameWriter:
 
     Args:
         path: path of the file.
-        goes_on: append to an existing file instead of overwriting it.
+        goes_on: True to append to an existing file, False to overwrite it.
 
     Attributes:
-        size: size of the file, including all frames.
+        size: size of the file in bytes, including all frames.
     """
 
     def __init__(self, path: Path, *, goes_on: bool = False) -> None:
@@ -58,7 +58,7 @@ class FrameWriter:
         self.size = self._file.tell()
 
     def append(self, title: Title, data: bytes) -> int:
-        """Append a frame. Return its offset.
+        """Append a frame. Return the frame's offset.
 
         Raises:
             OSError: if the frame can't be written.
@@ -71,7 +71,7 @@ class FrameWriter:
         return at
 
     def sync(self) -> None:
-        """Make appended frames and the name of the file durable.
+        """Make the appended frames and the name of the file durable.
 
         Raises:
             OSError: if the disk is full or fails.
@@ -85,7 +85,7 @@ class FrameWriter:
 
     def close(self) -> None:
         """Close the file. The writer can't be used afterwards."""
-        with suppress(OSError):  # bytes that were not synced do not count
+        with suppress(OSError):  # only bytes that were not synced can fail, and these do not count
             self._file.close()
 
     @contextmanager
@@ -106,7 +106,7 @@ def read_frame(file: BinaryIO, at: int, title: Title, size: int) -> bytes:
         size: expected number of bytes.
 
     Raises:
-        DamagedFileError: if there is no frame with that title and size.
+        DamagedFileError: if no frame at the offset has that title and size.
     """
     file.seek(at)
     if _read_head(file) != (title, size):
@@ -115,7 +115,7 @@ def read_frame(file: BinaryIO, at: int, title: Title, size: int) -> bytes:
 
 
 class PackReader:
-    """Reads frames of a pack in their order in the file, and skips all others."""
+    """Reads frames of a pack in file order, and skips frames that are not requested."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -127,7 +127,7 @@ class PackReader:
         self._file.close()
 
     def find(self, title: Title, size: int) -> bytes:
-        """Return the bytes of a frame, which must follow all previously found frames.
+        """Return the bytes of a frame, which must come after all frames found before.
 
         Raises:
             DamagedFileError: if there is no frame with that title and size.
@@ -136,12 +136,12 @@ class PackReader:
             found, length = head
             if head == (title, size):
                 return self._file.read(size)
-            # Frames are sorted by key, so the frame is missing. The current frame may be the next
-            # to find.
+            # Frames are sorted by key, so the frame is missing. Do not read on: the current frame
+            # may be the next frame to find.
             if found.key > title.key:
                 self._file.seek(-measure_head(found), os.SEEK_CUR)
                 break
-            # A length beyond the end of the file is damaged.
+            # A length that reaches beyond the end of the file is damaged.
             if length > self._end - self._file.tell():
                 break
             self._file.seek(length, os.SEEK_CUR)
@@ -169,13 +169,13 @@ def digest_bytes(data: bytes) -> bytes:
 
 
 def sync_file(path: Path) -> None:
-    """Make the content of a file durable that another process has written."""
+    """Make the content of a file durable, after another process has written the file."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def move_into(path: Path, target: Path) -> None:
-    """Move a file or folder to its final name durably, replacing an existing target."""
+    """Move a file or folder to its final name durably. An existing target is replaced."""
     if target.is_dir():
         shutil.rmtree(target)
     path.rename(target)
@@ -183,7 +183,7 @@ def move_into(path: Path, target: Path) -> None:
 
 
 def _read_head(file: BinaryIO) -> tuple[Title, int] | None:
-    """Return title and size of the next frame, or None at the end of the file."""
+    """Return the title and the data size of the next frame, or None at the end of the file."""
     packed = file.read(_HEAD.size)
     if len(packed) < _HEAD.size:
         return None
@@ -192,7 +192,7 @@ def _read_head(file: BinaryIO) -> tuple[Title, int] | None:
 
 
 def measure_head(title: Title) -> int:
-    """Return the size of a frame's head, which precedes the data."""
+    """Return the size of a frame's head, which precedes the data, in bytes."""
     return _HEAD.size + len(title.name.encode())
 
 

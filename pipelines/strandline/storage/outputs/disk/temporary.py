@@ -1,8 +1,8 @@
 """Temporary folders that are removed with their process, or by the next process after a kill.
 
-The owner holds a lock on the folder itself while alive. The next process can thus recognize
-leftovers without looking up processes, which are invisible from other containers. The module must
-not depend on the purpose of a folder.
+A process holds a lock on its folder for as long as the process lives. The next process therefore
+recognizes leftover folders without a process lookup, which would fail across containers. The module
+must not depend on the purpose of a folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strandline.storage.outputs.disk.own_handles import keep_own, locking
 
 @contextmanager
 def owned_folder(kind: str) -> Iterator[Path]:
-    """Create a folder that is removed at the end, and remove folders of killed processes.
+    """Create a folder that is removed when the block ends. Also remove killed processes' leftovers.
 
     Args:
         kind: a word shared by all processes that may remove each other's folders.
@@ -37,12 +37,12 @@ def owned_folder(kind: str) -> Iterator[Path]:
 
 
 def sweep_folders(root: Path, prefix: str) -> None:
-    """Remove folders without a holder. Keep other users' folders, and ignore failures."""
+    """Remove folders that no process holds. Keep other users' folders, and ignore failures."""
     for path in root.glob(f"{prefix}*"):
         try:
             if path.lstat().st_uid == os.getuid():
                 sweep_folder(path)
-        except OSError:  # another process was faster
+        except OSError:  # another process has removed the folder
             continue
 
 
@@ -52,7 +52,8 @@ def sweep_folder(path: Path) -> None:
     Raises:
         OSError: if the folder is already gone, or is not a folder.
     """
-    # All users share the folder above, and a link could lead to a folder of another user.
+    # Do not follow links: all users can write to the parent folder, and a link could lead to a
+    # folder of another user.
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         with locking(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -64,7 +65,7 @@ def sweep_folder(path: Path) -> None:
 
 
 def hold_folder(path: Path) -> int | None:
-    """Hold a folder until the handle is closed. Return None if the folder was swept before.
+    """Hold a folder until the handle is closed. Return None if the folder was already swept.
 
     Several processes may hold a folder at the same time.
     """
@@ -74,10 +75,10 @@ def hold_folder(path: Path) -> int | None:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        # A sweeper may have removed the folder between the open and the lock.
+        # Between the open and the lock, a sweeper may have removed the folder.
         if os.path.samestat(os.fstat(handle), path.stat()):
             return handle
-    except (BlockingIOError, FileNotFoundError):  # a sweeper holds or has removed it
+    except (BlockingIOError, FileNotFoundError):  # a sweeper holds or has removed the folder
         pass
     os.close(handle)
     return None
@@ -103,7 +104,7 @@ def spooling(table: str) -> Iterator[sqlite3.Connection]:
 def _make(prefix: str) -> tuple[Path, int]:
     while True:
         path = Path(tempfile.mkdtemp(prefix=prefix))
-        # A sweeper may remove the new folder before the lock; then create another folder.
+        # If a sweeper removes the new folder before the lock is taken, create another folder.
         handle = hold_folder(path)
         if handle is not None:
             return path, handle

@@ -1,6 +1,6 @@
-"""Small files that are complete or absent: temporary file, sync, rename, sync of the folder.
+"""Writes small files that are complete or absent: temporary file, sync, rename, folder sync.
 
-The module handles a file at a time, and must not depend on the content.
+Each call handles one file. The module must not depend on the content.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strandline.storage.errors import naming_volume
 from strandline.storage.layout import sync_folder
 from strandline.storage.outputs.disk.own_handles import locking
 
-TURNS = 1000  # number of waits for other writers
+TURNS = 1000  # maximum number of waits for other writers
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 
 
@@ -44,7 +44,7 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, steps: str | No
 
 @contextmanager
 def writing_whole(path: Path, *, steps: str | None = None) -> Iterator[int]:
-    """Yield a descriptor for new content of `path`, which replaces the file when the block ends.
+    """Yield a descriptor for new content of `path`. When the block ends, the file is replaced.
 
     Args:
         path, steps: see `write_whole`.
@@ -55,8 +55,8 @@ def writing_whole(path: Path, *, steps: str | None = None) -> Iterator[int]:
     temporary = _name_temporary(path)
     with naming_volume(path), _hold_alone(temporary) as handle:
         try:
-            # Overwrite the reserved space before truncating: on a full disk, released space could
-            # be lost to another process.
+            # Overwrite the reserved space before truncating the file: on a full disk, another
+            # process could take released space.
             yield handle
             os.ftruncate(handle, os.lseek(handle, 0, os.SEEK_CUR))
             _reach(steps, "written")
@@ -72,16 +72,16 @@ def writing_whole(path: Path, *, steps: str | None = None) -> Iterator[int]:
 
 
 def reserve_whole(path: Path, size: int) -> None:
-    """Reserve disk space for the next content of `path`, so that a full disk does not prevent it.
+    """Reserve disk space for the next content of `path`, so a full disk can't prevent the write.
 
     Args:
-        size: bytes to reserve. Longer content needs free space only for the rest.
+        size: bytes to reserve. If the content is longer, only the excess needs free space.
 
     Raises:
         VolumeError: if there is not enough space.
     """
     with naming_volume(path), _hold_alone(_name_temporary(path)) as handle:
-        # Write real bytes: merely allocated space may need more space when it is written.
+        # Write real bytes: space that is only allocated may need more space once it is written.
         _write_all(handle, bytes(size))
         os.fsync(handle)
 
@@ -111,8 +111,8 @@ def sweep_whole(path: Path) -> None:
 def show_whole(path: Path, content: bytes) -> None:
     """Write `content` to `path` atomically, but not durably, and ignore errors.
 
-    For files that one process writes every few seconds for readers on this machine. A failing disk
-    should not stop the process.
+    Use this function for files that one process writes every few seconds for readers on this
+    machine. A failing disk should not stop the process.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with suppress(OSError):
@@ -122,7 +122,7 @@ def show_whole(path: Path, content: bytes) -> None:
 
 @contextmanager
 def open_locked(path: Path) -> Iterator[BinaryIO]:
-    """Lock a file exclusively and open it. If the file is replaced meanwhile, lock the new file.
+    """Open a file and lock it exclusively. If the file is replaced meanwhile, lock the new file.
 
     Raises:
         OSError: if the file can't be opened.
@@ -134,13 +134,13 @@ def open_locked(path: Path) -> Iterator[BinaryIO]:
                 try:
                     yield file
                 finally:
-                    file.flush()  # while the file is locked
+                    file.flush()  # before the lock is released
                 return
 
 
 @contextmanager
 def _hold_alone(temporary: Path) -> Iterator[int]:
-    """Open and lock the temporary file, which may have content."""
+    """Open and lock the temporary file, which may already have content."""
     for _ in range(TURNS):
         handle = os.open(temporary, _FLAGS, 0o644)
         try:
@@ -160,7 +160,7 @@ def _name_temporary(path: Path) -> Path:
 
 
 def is_at(path: Path, handle: int) -> bool:
-    """Return False if the lock's last holder has renamed, replaced, or removed the file."""
+    """Return False if the previous lock holder has renamed, replaced, or removed the file."""
     try:
         return os.path.samestat(path.stat(), os.fstat(handle))
     except FileNotFoundError:
