@@ -21,7 +21,7 @@ class RunInterruption:
     """Turns the first interrupt into a flag and the second into an exception.
 
     Args:
-        announce: shows a sentence.
+        announce: shows a sentence to the user.
     """
 
     def __init__(self, announce: Callable[[str], None]) -> None:
@@ -35,8 +35,9 @@ class RunInterruption:
     def receive(self, _number: int, _frame: FrameType | None) -> None:
         """Process an interrupt."""
         if self._is_asked:
-            # Restore the default handler: a stage must not treat the interrupt as its own error,
-            # and clean-up must not count as a third request.
+            # Restore the default handler: only then does the engine attribute the exception to the
+            # user instead of the stage. Also, an interrupt during clean-up must not call this
+            # method.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             raise KeyboardInterrupt
         self._is_asked = True
