@@ -48,7 +48,7 @@ class NegativePendingCountError(StrandlineError):
 
 
 def duplicate_of(listed: ListedSource, where: str) -> DuplicateKeyError:
-    """Return the error for a source whose key was already listed at `where`."""
+    """Return the error for a duplicate key; `where` describes the earlier listing."""
     return DuplicateKeyError(
         f"the source key {listed.key!r} is listed twice: as item {listed.ordinal} and {where}; "
         "keys must be unique"

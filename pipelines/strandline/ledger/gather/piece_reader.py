@@ -1,4 +1,4 @@
-"""Reading of pieces from their current place: the shard that the record names, or the pack."""
+"""Reading of pieces from a shard or from the pack, wherever the piece is stored now."""
 
 from __future__ import annotations
 
