@@ -14,7 +14,7 @@ from strandline.plan.receipt import Effort, Output, Piece, RowChange
 QUARANTINED, SKIPPED, RELEASED = -1, 0, 1
 # Added to the result for a source that failed in an earlier attempt. Larger than any group.
 HAS_FAILED = 1 << 40
-# Interval between lease renewals. `LAPSE_SECONDS` without a renewal mean that the holder is dead.
+# Interval between lease renewals. After `LAPSE_SECONDS` without one, the holder counts as dead.
 RENEWAL_SECONDS = 15.0
 LAPSE_SECONDS = 4 * RENEWAL_SECONDS
 # Key in `meta` for digests of the manifest beside the outputs. Changes of sources delete the entry.

@@ -1,6 +1,6 @@
 """The fingerprint of the pipeline that wrote a ledger.
 
-Digests of code have an entry of their own. Older releases know no such digests and compare only the
+Digests of code have an entry of their own. Older releases ignore this entry and compare only the
 other entry, so a user can downgrade and continue a run.
 """
 

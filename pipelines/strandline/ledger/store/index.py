@@ -18,7 +18,7 @@ _UPPER_HALF = [bytes((byte & 0xF0,)) for byte in range(256)]
 
 
 class IndexEntry(NamedTuple):
-    """Entry of a finished source: 8-byte digest of its version, and a stamp that grows."""
+    """Entry of a finished source: 8-byte version digest, and a stamp that grows with time."""
 
     version: bytes
     stamp: bytes

@@ -102,8 +102,7 @@ class StoreReader:
 
         Raises:
             LedgerInUseError: if another process wrote during a copy from a read-only mount, where
-                LMDB
-                has no lock.
+                LMDB has no lock.
         """
         before = self.read_version()
         self._environment.copy(handle)
@@ -133,8 +132,7 @@ class StoreReader:
 
         Returns:
             The index in the batch, the source, and its index entry. The entry is None unless
-                another
-                version is finished or this attempt has finished the source.
+                another version is finished or this attempt has finished the source.
         """
         left: list[tuple[int, ListedSource, bytes | None]] = []
         with self._reading(self._dbs.finished) as txn:
