@@ -1,7 +1,7 @@
 """Lists the files that a model file refers to: external data of ONNX, and shards of an index.
 
-The module is pure: bytes in, names relative to the model's folder out. It loads no library for
-models.
+The module is pure: it gets bytes and returns names relative to the model's folder. It loads no
+library for models.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 WEIGHTS = (".onnx", ".index.json")  # suffixes of models that may refer to other files
-# Messages of onnx.proto that may contain a tensor, with the relevant fields by number.
+# Messages of onnx.proto that may contain a tensor, with the numbers and messages of the relevant
+# fields.
 _FIELDS = {
     "model": {7: "graph", 25: "function"},
     "function": {7: "node"},
