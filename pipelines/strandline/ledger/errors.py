@@ -1,4 +1,4 @@
-"""Errors of a ledger, worded for the person who must act."""
+"""Errors of a ledger. The messages address the user who must act."""
 
 from __future__ import annotations
 

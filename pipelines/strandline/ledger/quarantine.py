@@ -65,7 +65,7 @@ def release(store: Store, keys: Collection[str] | None) -> list[str]:
         The released keys, sorted.
 
     Raises:
-        UnknownSourceError: if any source is not in quarantine. No source is released then.
+        UnknownSourceError: if any source is not in quarantine. In this case, no source is released.
     """
     found = _find_quarantined(store, keys)
     marks = [

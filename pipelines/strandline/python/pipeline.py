@@ -129,8 +129,8 @@ class Pipeline:
         """Make one attempt in this process, and skip sources that earlier attempts finished.
 
         After an interrupt (Ctrl-C, or a notebook's stop button), work in flight is finished and
-        kept; a second interrupt ends the run at once. In both cases everything that the run started
-        has ended.
+        kept; a second interrupt ends the run immediately. In both cases everything that the run
+        started has ended.
 
         Args:
             checkpoint_path: folder (a volume) for the ledger and, if the sink has no path, the

@@ -46,7 +46,7 @@ def displaying(name: str, *, is_wanted: bool | None, is_debugged: bool) -> Itera
     if display is None and not (is_seen if is_wanted is None else is_wanted):
         yield NOWHERE
         return
-    # Loaded here: a pipeline that is not shown needs neither click nor rich.
+    # Load this here: a pipeline that is not shown needs neither click nor rich.
     from strandline.cli.views.reporter import NotebookReporter, create_reporter  # noqa: PLC0415
 
     reporter = create_reporter(is_json=False) if display is None else NotebookReporter(display)

@@ -21,8 +21,8 @@ def render_edits(pipeline: ClusterPipeline) -> list[str]:
     """Render the fields of the current spec as `--set` options.
 
     Raises:
-            SpecError: the spec refers to an artifact of another pipeline, or to an output of
-                another pipeline that no attempt has read yet.
+        SpecError: the spec refers to an artifact of another pipeline, or to an output of another
+            pipeline that no attempt has read yet.
     """
     known = {each.pipeline: each.output for each in pipeline.status.inputs}
 

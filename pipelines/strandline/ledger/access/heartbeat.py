@@ -66,7 +66,7 @@ class Heartbeat:
         self._error: Exception | None = None
 
     def note_progress(self) -> None:
-        """Record a finished step of work. Call it often.
+        """Record a finished step of work. Call this method often.
 
         Raises:
             StrandlineError: if the lease could not be renewed.
@@ -79,7 +79,7 @@ class Heartbeat:
     def trusting(self) -> Iterator[None]:
         """Count CPU time and I/O of the process as work until the block ends.
 
-        For code that cannot report steps. A hanging call uses neither.
+        Use this for code that cannot report steps. A hanging call uses neither CPU time nor I/O.
         """
         with self._counting:
             self._trusted += 1

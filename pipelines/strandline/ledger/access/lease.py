@@ -336,8 +336,8 @@ def _list_begun(store: Store) -> Iterator[tuple[bytes, Mark]]:
 
 
 def _mark_fresh(key: str, version: bytes) -> Mark:
-    # Attempt 0 does not exist, so a crash of the previous attempt does not make the source a
-    # suspect.
+    # Use attempt 0, which does not exist: with a real attempt, a crash of that attempt would make
+    # the source a suspect.
     return Mark(key, version, attempt=0, ordinal=0, is_stale=True)
 
 

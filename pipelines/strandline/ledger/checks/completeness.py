@@ -78,14 +78,14 @@ def find_gaps(store: Store, outputs: OutputStore | None = None) -> Gaps:
 
 
 def _has_listed(store: Store) -> bool:
-    # Older releases did not record the start of a listing.
+    # Older releases recorded only the end of a listing (`listed`), not the start.
     return store.read_meta("listed") is not None and not store.read_meta(LISTING)
 
 
 def _count_due(store: Store) -> int:
     settled, recipes = store.read_meta(SETTLED), read_recipes(store)
-    # Nothing is due if the last recipe is settled. Older releases did not record this, and their
-    # mixtures of recipes count as complete.
+    # No source is due for replacement if the last recipe is settled. Older releases did not record
+    # this, and their mixtures of recipes count as complete.
     if settled is None or not recipes or settled == recipes[-1].since:
         return 0
     return count_older(store)

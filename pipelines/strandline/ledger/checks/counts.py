@@ -214,7 +214,7 @@ class _Flow:
         """
         known = {change.stage: change for change in record.changes}
         written = sum(output.rows for output in record.data)
-        # A source starts as one row, and the changes lead to the written rows.
+        # A source starts as one row, so 1 plus all changes must equal the number of written rows.
         if not stages or 1 + sum(change.rows for change in record.changes) != written:
             return False
         if not known.keys() <= {ROOT, *stages}:  # a stage was renamed

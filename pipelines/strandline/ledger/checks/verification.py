@@ -80,10 +80,11 @@ def verify(
 
 
 def count_missing(store: Store, outputs: OutputStore) -> tuple[int, str]:
-    """Return the number of missing or truncated files of finished sources, and the first problem.
+    """Return how many files of finished sources are missing or wrong, and the first problem.
 
-    Files of any wrong size count. If another process has written during the count, count once more.
-    Kept cuts are ignored: a missing cut only makes later changes more expensive.
+    A file is wrong if its size differs from the record. If another process has written during the
+    count, count once more. Kept cuts are ignored: a missing cut only makes later changes more
+    expensive.
     """
     version = store.read_version()
     missing = _count_missing(store, outputs)
@@ -325,7 +326,7 @@ class _SharedCheck:
                 yield _Fault(
                     f"{facts.live} rows should have a record, but {named} have one: {name}"
                 )
-            elif is_settled and facts.live != facts.rows:  # else the next attempt rewrites it
+            elif is_settled and facts.live != facts.rows:  # otherwise, a later attempt rewrites it
                 yield _Fault(f"{facts.rows - facts.live} rows belong to no source: {name}")
 
     def _find_overlaps(self, files: Mapping[bytes, SharedFile]) -> Iterator[_Fault]:

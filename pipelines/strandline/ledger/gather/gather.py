@@ -203,7 +203,7 @@ class _Gathering:
     def _finish(
         self, after: GatherState, before: Mapping[str, MergedFile]
     ) -> dict[str, MergedFile]:
-        """Join new pieces to the previously merged files, and put the results in place."""
+        """Join new pieces to the previous merged files, and move the results into place."""
         made = self._scratch / "merged"
         made.mkdir()
         merged = {}

@@ -1,7 +1,7 @@
 """Merging of many pieces into one file, in order and with few files at a time.
 
-The stage provides the function that joins files. The module must not depend on the source of the
-pieces.
+The stage provides the function that joins files. The module must not depend on where the pieces
+come from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading of pieces from a shard or from the pack, wherever the piece is stored now."""
+"""Reads pieces from where they are stored now: a shard or the pack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage of gathered pieces: bytes go into a shard, and their places into records.
+"""Storage of gathered pieces: a shard holds the bytes, and records hold their locations.
 
 A piece stays in memory until its source is finished. Large pieces go into the shard immediately,
 and so do all pieces while the waiting pieces exceed a size limit. A piece in a shard counts only if
@@ -51,7 +51,7 @@ class PieceStore:
         ]
 
     def keep(self, source: bytes, pieces: Iterable[Piece]) -> tuple[Piece, ...]:
-        """Write a finished source's pieces to the shard. Return them sorted, with their places.
+        """Write a finished source's pieces to the shard. Return them sorted, with their locations.
 
         Raises:
             OSError: if the disk is full or fails.

@@ -24,7 +24,8 @@ class IndexEntry(NamedTuple):
     stamp: bytes
 
 
-# Entries are created for every listed source, and calling the class itself takes twice as long.
+# Entries are created for every listed source. Calling their class instead of `tuple.__new__` takes
+# twice as long.
 _new_tuple = tuple.__new__
 
 
@@ -88,7 +89,7 @@ class IndexRows:
     def list_entries(
         self, rows: Iterable[tuple[bytes, bytes]]
     ) -> Iterator[tuple[bytes, IndexEntry]]:
-        """Yield digest and entry of every source in some rows, which are given with their keys."""
+        """Yield digest and entry of every source in rows, which are pairs of row key and row."""
         for key, row in rows:
             for at in range(0, len(row), self.width):
                 version = row[at + _TAIL : at + _STAMP]

@@ -1,4 +1,4 @@
-"""Recipes of finished sources: the parts of a fingerprint, by first attempt.
+"""Recipes: the fingerprint parts under which sources were finished.
 
 An attempt has one recipe, and a finished source names its attempt, so the source needs no other
 record of its recipe. Callers decide what to do with sources of older recipes.

@@ -24,8 +24,8 @@ from strandline_api.spec.policy import Checkpoint
 # Share of the grace period reserved for flushing, publishing, and process shutdown.
 MARGIN_SHARE = 1 / 3
 MARGIN_MOST = 10.0
-# Default grace period in seconds. A node that is shutting down gives its pods 15 s or less, without
-# a notice, so an attempt without a configured period ends within this time after the stop request.
+# Seconds between a stop request and the end of the process, for an attempt without a configured
+# grace period. A node that is shutting down gives its pods 15 s or less, without a notice.
 PROMPT_SECONDS = 10.0
 # Seconds reserved for stopping a local Ray and the worker processes. Calls whose duration can't be
 # estimated are awaited for `UNKNOWN_SECONDS`.
@@ -60,7 +60,7 @@ class Grace:
         return self._now() - self._began >= self._working
 
     def find_leave(self) -> Leave:
-        """Return the times until which to wait for calls in flight."""
+        """Return the deadlines for calls in flight."""
         if self._began is None:
             return Leave()
         latest_at = self._began + self._working

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # load engines only when chosen
 # `IN_DRIVER` starts no process, `FORKED` forks workers, and several attempts can share the Ray
 # cluster that `SHARED` starts.
 IN_DRIVER, FORKED, SHARED = "inline", "processes", "ray"
-ON_ONE_MACHINE = (IN_DRIVER, FORKED)  # only for `strandline run`; manifests can't name them
+ON_ONE_MACHINE = (IN_DRIVER, FORKED)  # usable by `strandline run` only; manifests can't name them
 
 
 def choose_engine(

@@ -1,4 +1,4 @@
-"""Digests the text of a Python module, and lists its imports and calls of code from elsewhere.
+"""Digests the text of a Python module, and lists its imports and the external code it runs.
 
 Comments and formatting do not count. All versions of Python that can parse the text return the same
 digest. The module is pure: it reads no file and imports no user module.
@@ -57,7 +57,7 @@ def read_source(text: str, package: str) -> SourceText:
 
 
 def digest_text(text: str) -> str:
-    """Return the short digest of an unparsed text."""
+    """Return the short digest of a text without parsing it."""
     # The text may contain unpaired surrogates, which UTF-8 can't encode without `surrogatepass`.
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 

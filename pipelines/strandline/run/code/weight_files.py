@@ -23,7 +23,7 @@ _FIELDS = {
     "tensor": {13: "entry"},
 }
 _KEY, _VALUE = 1, 2  # fields of an entry of external data
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # kinds of fields
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # wire types of protobuf fields
 
 
 def list_weights(name: str, data: memoryview) -> list[str]:
@@ -65,7 +65,7 @@ def _list_fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
     at = 0
     while at < len(data):
         tag, at = _read_varint(data, at)
-        # The lower three bits are the kind of the field, the upper bits the number.
+        # The lower three bits are the wire type of the field, the upper bits the field number.
         kind = tag & 7
         if kind == _VARINT:
             _, at = _read_varint(data, at)

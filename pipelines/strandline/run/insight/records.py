@@ -26,7 +26,12 @@ from strandline_api.status.enums import Trigger
 
 
 class AttemptProgress(NamedTuple):
-    """Number of sources finished by an attempt, and unfinished at its start or None if unknown."""
+    """Progress of an attempt.
+
+    Attributes:
+        finished: number of sources that the attempt finished.
+        remaining: number of sources unfinished at the attempt's start, or None if unknown.
+    """
 
     finished: int
     remaining: int | None

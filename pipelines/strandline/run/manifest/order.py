@@ -100,7 +100,7 @@ def _find_absent(
 
 
 def _find_circles(pipelines: Sequence[CurationPipeline]) -> Iterator[Problem]:
-    """Yield a problem for one cycle per namespace. A later check finds further cycles."""
+    """Yield a problem for one cycle per namespace. After a fix, the next check finds others."""
     for namespace in dict.fromkeys(pipeline.metadata.namespace for pipeline in pipelines):
         before = {
             pipeline.metadata.name: pipeline.spec.predecessors

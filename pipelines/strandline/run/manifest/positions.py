@@ -123,6 +123,6 @@ def _compose(file: Path, name: str) -> yaml.Node | None:
 
 
 def _is_stored(metadata: tuple[yaml.Node, int] | None) -> bool:
-    """Return whether an operator wrote the document, so that users do not know its lines."""
+    """Return whether an operator wrote the document. Users do not know its lines."""
     annotations = _enter(metadata[0], "annotations") if metadata else None
     return annotations is not None and _enter(annotations[0], STORED_ANNOTATION) is not None

@@ -104,7 +104,7 @@ def move_outputs(
                 # Read the old location before the next line overwrites it.
                 is_left = knows_location(store) and old not in {None, location}
                 record_location(store, plan.fingerprint, recorded)
-                store.write(Change(meta={LISTED: None}))  # the next run writes a list
+                store.write(Change(meta={LISTED: None}))  # the next run writes the list there
                 if is_left:
                     with suppress(*_UNRELEASED):
                         release_location(str(old), owner)

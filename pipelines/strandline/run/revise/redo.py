@@ -165,7 +165,7 @@ def show_whole(progress: RunProgress, redo: Redo) -> RunProgress:
 def _add_leftover(ending: Ending, number: int) -> Ending:
     if not number:
         return ending
-    # Such sources failed, are quarantined, or are no longer listed.
+    # Sources keep an old recipe if they failed, are quarantined, or are no longer listed.
     sentence = f"redo: {number} sources keep the output of an older recipe"
     return ending._replace(incidents=[*ending.incidents, sentence])
 

@@ -136,7 +136,7 @@ class RedoingWriter(RevisingWriter):
         super().__init__(*arguments, **options)
         self._redo = redo
         self._above = frozenset(redo.above)
-        self._unreadable = 0  # number of such sources in the group being written
+        self._unreadable = 0  # unreadable sources in the group being written
 
     def _is_due(self, entry: FinishedEntry, _: SourceRecord) -> bool:
         return entry.attempt != self._attempt
@@ -151,7 +151,7 @@ class RedoingWriter(RevisingWriter):
         self._unreadable = 0
         super()._write_group()
         self._failed_count -= self._unreadable
-        # Forget the sources only after the group is written: after an error, it is written again.
+        # Forget the sources only now: after an error, the group would be written again.
         for source in ended:
             self._former.pop(source, None)
             self._failed_before.pop(source, None)

@@ -72,7 +72,7 @@ def tidy_shared(
             if must_stop():
                 return notes
             name, gone = name_shared(file, facts.suffix), facts.rows - facts.live
-            why = "the file is missing"  # left at an earlier location of the outputs
+            why = "the file is missing"  # the file is at an earlier location of the outputs
             if lying.issuperset(name_shared(file, suffix) for suffix, *_ in facts.list_files()):
                 why = _rewrite(store, outputs, sink, name, members[file])
             if why:

@@ -101,7 +101,7 @@ def wait_for(
     find_process: Find,
     sleep: Callable[[float], None],
 ) -> Process | None:
-    """Wait until processes have ended. Return one that is still alive after the time, or None."""
+    """Wait until processes have ended. Return a process that outlives the time limit, or None."""
     for left in range(round(seconds / PAUSE_SECONDS), -1, -1):
         # Compare the start time too, because the kernel reuses pids.
         alive = [each for each in processes if find_process(each.pid) == each]

@@ -23,7 +23,7 @@ def write_record(folder: PipelineFolder, record: AttemptRecord) -> None:
     """Write a record durably into its attempt's folder.
 
     Raises:
-        VolumeError: if the record can't be written. The former record stays.
+        VolumeError: if the record can't be written. The previous record stays.
     """
     location = folder.attempt(record.number)
     make_folder(location)

@@ -1,4 +1,4 @@
-"""`strandline gather`: merge gathered statistics now, and publish the results."""
+"""`strandline gather`: merges gathered statistics now, and publishes the results."""
 
 from __future__ import annotations
 

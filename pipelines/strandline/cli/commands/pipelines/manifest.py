@@ -1,4 +1,4 @@
-"""`strandline validate`, `plan` and `describe`: previews of a manifest before a run."""
+"""`strandline validate`, `plan` and `describe`: preview a manifest before a run."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ from strandline_api.outcome.reader_token import HEADER, derive_token
 # Seconds between two refreshes, and seconds to wait for a driver's response.
 INTERVAL = 1.0
 ANSWER_SECONDS = 5.0
-# Maximum number of failures, and of quarantined sources, among which the command looks for new
-# ones. The rest is only counted.
+# Maximum number of failures, and of quarantined sources, that the command searches for new
+# failures. The rest is only counted.
 LOOKED_THROUGH = 10_000
 WIDTH = 120  # number of characters without a terminal
 

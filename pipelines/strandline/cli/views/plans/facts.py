@@ -54,8 +54,8 @@ class PlanFacts(NamedTuple):
         output: folder or URL of the outputs.
         ledger: state of the ledger; None if the pipeline never ran on the volume.
         listing: result of listing the sources; None if it was not requested.
-        unmet: reasons why this machine would reject a run. chaining: finding that most sources form
-            a single group because they share storage, or None.
+        unmet: reasons why this machine would reject a run.
+        chaining: finding that most sources form a single group because they share storage, or None.
         schema: description of the input's schema; None if each task has its own schema.
         worst: cost of a kill at the worst moment; None without measurements.
         redo: finished sources that would be processed again, or None.

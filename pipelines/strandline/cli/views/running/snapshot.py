@@ -142,7 +142,7 @@ class Pace:
         self._stages.clear()
 
     def measure_stage(self, name: str, what: str, seconds: float, done: float) -> float:
-        """Return the rate of a stage's work, measured since this pace began."""
+        """Return the recent rate of a stage's work per second, measured since this pace began."""
         pace = self._stages.get((name, what))
         if pace is None:
             pace, begun = Pace(), self._points[0][0]

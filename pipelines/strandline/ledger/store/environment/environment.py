@@ -154,7 +154,8 @@ def translate(path: Path, error: lmdb.Error) -> Exception:
     """Return a readable error for an LMDB error."""
     text = str(error)
     if os.strerror(errno.EAGAIN) in text:
-        # Each LMDB reader locks a byte of the lock file, at the offset of its own pid.
+        # Each LMDB reader locks a byte of the lock file, at the offset of its own pid. Two readers
+        # with the same pid, in different containers, conflict.
         msg = (
             f"{path}: a process in another container has the ledger open and has the same pid, "
             f"{os.getpid()}, as this process, but LMDB identifies readers by pid; read the ledger "

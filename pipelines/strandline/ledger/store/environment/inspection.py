@@ -1,4 +1,4 @@
-"""Checks from the first bytes and the size of a ledger's data file whether it can be mapped.
+"""Checks whether a ledger's data file can be mapped, from its first bytes and its size.
 
 If used pages are missing in the file, access through the map would kill the process, so check
 first. A file may legally be shorter than its header indicates: pages at the end that were allocated
@@ -194,7 +194,7 @@ def _read_whole(read: Read, offset: int, size: int) -> bytes:
 
 @contextmanager
 def watching_pages(path: Path) -> Iterator[None]:
-    """Exit with a message if LMDB gets a fatal signal in the block because the ledger is damaged.
+    """Exit with a message if a damaged ledger causes a fatal signal in the block.
 
     Args:
         path: path of the ledger, for the message.

@@ -23,7 +23,7 @@ Transaction = Any
 Database = Any
 
 NEW = 1  # format of new ledgers
-LARGE = 100_000  # records: 13 MB, converted in less than a second
+LARGE = 100_000  # number of records; 13 MB, converted in under a second
 _ATTEMPT = 3
 _NUMBER = 5
 _NEXT = b"next"
@@ -56,7 +56,7 @@ class Layout(Protocol):
 
     @property
     def rows(self) -> IndexRows:
-        """Return the packing of index rows."""
+        """Return the functions that pack and find entries in index rows."""
 
     def take_stamps(
         self, txn: Transaction, meta: Database, starts: Database, count: int, attempt: int

@@ -152,7 +152,7 @@ class StoreReader:
     def _read_entries(
         self, txn: lmdb.Transaction, layout: Layout, rows: Iterable[tuple[bytes, bytes | None]]
     ) -> dict[bytes, FinishedEntry]:
-        """Return the index entries of digests in their rows."""
+        """Return the index entries of digests from the given rows."""
         attempt_of = layout.read_attempts(txn, self._dbs.starts)
         return {
             digest: FinishedEntry(entry.version, attempt_of(entry.stamp))

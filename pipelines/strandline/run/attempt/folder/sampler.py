@@ -48,7 +48,7 @@ class Sampler:
             self._keep(counts)
 
     def take(self, finished: int, counts: Mapping[str, StageCounts]) -> None:
-        """Take a sample now. The number of failed sources is that of the last report."""
+        """Take a sample now, with the number of failed sources from the last report."""
         self._sample(finished, counts)
         self._keep(counts)
 

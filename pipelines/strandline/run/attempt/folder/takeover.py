@@ -129,7 +129,7 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
                 clean_up(store, outputs, heartbeat.note_progress)
                 sweep_shared(store, outputs, heartbeat.note_progress)
                 if make_index(plan.sink, location) is None:
-                    remove_beside(location, INDEX)  # a previous sink's, whose files will be removed
+                    remove_beside(location, INDEX)  # index of a previous sink
                 sweep_records(folder)
                 _look_back(store, config, claimant, lease)
                 sweep_tables(folder)

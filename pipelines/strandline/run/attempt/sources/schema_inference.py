@@ -223,7 +223,7 @@ def _tell(
     is_asked: bool,
 ) -> None:
     count = f"{len(schemas)} sources" if len(schemas) > 1 else "the first source"
-    if is_asked:  # without a request, only `strandline plan` shows the schema
+    if is_asked:  # otherwise, only `strandline plan` shows the schema
         tell(f"{stage}: the schema, inferred from {count}: {format_schema(whole)}")
     widened = {path for schema in schemas for path in list_widened(schema, whole)}
     if widened:

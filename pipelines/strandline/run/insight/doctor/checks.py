@@ -29,10 +29,10 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 GIB, MIB = 1 << 30, 1 << 20
 SMALL_SHARE = 0.1  # minimum share of free space and of free inodes
-LITTLE_SPACE, NO_SPACE = GIB, 64 * MIB  # for a warning, and for a problem
+LITTLE_SPACE, NO_SPACE = GIB, 64 * MIB  # free bytes: limits for a warning and a problem
 NO_INODES = 1000
 LITTLE_MEMORY = 2 * GIB  # Ray's own processes use about half of this
-STORE_SHARE, STORE_MOST, STORE_LEAST = 0.3, 200 * 10**9, GIB  # size of Ray's object store
+STORE_SHARE, STORE_MOST, STORE_LEAST = 0.3, 200 * 10**9, GIB  # limits of Ray's object store
 SPILL_SHARE = 0.05
 BUSY = 4  # running or waiting processes per CPU
 FEW_FILES = 4096  # Ray itself warns below this, because workers keep many connections

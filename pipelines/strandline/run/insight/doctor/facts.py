@@ -80,7 +80,7 @@ class Disk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VolumeFact:
-    """A volume, or the place where the volume would be created.
+    """A volume, or the location where the volume would be created.
 
     Attributes:
         path: the volume.

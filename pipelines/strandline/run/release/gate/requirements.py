@@ -158,7 +158,8 @@ def _find_of_column(measure: MeasureName, row: Mapping[str, Any]) -> float | Non
         return row["nulls"] / row["rows"] if row["rows"] else None
     if measure is MeasureName.DUPLICATE_SHARE:
         measured = row["rows"] - row["nulls"] - row["not_finite"]
-        # The number of distinct values is an estimate and may exceed the number of values.
+        # The number of distinct values is an estimate and may exceed the number of values, so the
+        # difference may be negative.
         return max(0.0, 1 - row["distinct"] / measured) if measured else None
     value: float | None = row[_COLUMN_KEYS[measure]]
     return value

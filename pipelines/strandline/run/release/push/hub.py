@@ -119,7 +119,7 @@ def _push(hub: _Hub, shipment: Shipment, contents: Contents) -> PushResult:
         head = hub.find_head()
         manifest = hub.read_manifest(head)
         owner = read_properties(manifest)
-        if owner is not None:  # None if the repository has files, but no manifest
+        if owner is not None:  # None for files without a manifest
             require_ours(target.name, shipment.author, owner, "repository")
         # Check the head, which may already have this revision, from a commit whose response was
         # lost. The tag alone proves nothing: a later revision may be the head, or a user may have

@@ -79,7 +79,7 @@ def _find_added(due: DueSource) -> tuple[str, ...] | None:
         return None
     if tail.renewed is None:
         return ()
-    # The stage has dropped rows, or could not process them, so they are not in the files.
+    # Rows that the stage has dropped or could not process are not in the files.
     if tail.has_dropped or below[0].name in due.record.count_dead():
         return None
     return _list_added(below[0].stage, tail.renewed)

@@ -133,7 +133,7 @@ class RunningDriver:
             yield
 
     def wait(self, seconds: float) -> int | None:
-        """Return the exit code, or 0 if the driver waits for another pipeline, or None."""
+        """Return the exit code, 0 if the driver waits for a pipeline, or None while it runs."""
         if self.orders is not None:
             if not select.select([self.orders], [], [], seconds)[0]:
                 return None
