@@ -40,7 +40,7 @@ def judge_run(pipeline: ClusterPipeline, attempt: ListedAttempt | None) -> RunVe
 
     Args:
         pipeline: current state of the pipeline.
-        attempt: the latest attempt, or None. If it failed, its exit code becomes the run's.
+        attempt: the latest attempt, or None. After a failure, its exit code is the run's exit code.
     """
     status, name = pipeline.status, pipeline.name
     # The operator has not processed the latest edit yet, so the conditions are outdated.

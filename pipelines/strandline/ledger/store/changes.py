@@ -57,7 +57,7 @@ def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, atte
     _delete_all(txn, dbs.untidy, change.tidy)
     _put_all(txn, dbs.untidy, [(source, b"") for source in change.untidy])
     if finish or gone or change.rewrite:
-        txn.delete(LISTED.encode(), db=dbs.meta)  # the manifest no longer matches
+        txn.delete(LISTED.encode(), db=dbs.meta)  # the recorded list is outdated
     for name, value in change.meta.items():
         txn.put(name.encode(), json.dumps(value).encode(), db=dbs.meta)
 

@@ -151,7 +151,7 @@ class Store(StoreReader):
 
     def _check_format(self, *, readonly: bool) -> None:
         if self.read_meta("format") is None:
-            if readonly:  # the file is being created
+            if readonly:  # the ledger is not completely created yet
                 raise LedgerError(explain_absence(self._path))
             self.write(Change(meta={"format": NEW}))
         with self._reading() as txn:

@@ -129,8 +129,8 @@ class LedgerWriter:
 
         Returns:
             For each source, `SKIPPED` if finished, `QUARANTINED` if quarantined, and otherwise
-                `RELEASED`. For a suspect, the number of sources suspected with it is added (see
-                `Mark`); for a version that has failed before, `HAS_FAILED` is added.
+            `RELEASED`. For a suspect, the number of sources suspected with it is added (see
+            `Mark`); for a version that has failed before, `HAS_FAILED` is added.
 
         Raises:
             DuplicateKeyError: if a key is listed twice.

@@ -20,7 +20,7 @@ class SweepingRule(NamedTuple):
 
     Attributes:
         stage: name of the stage.
-        reason: the rule, under its name in the stage's counters.
+        reason: name of the rule in the stage's counters.
         rows: number of dropped rows.
         of: number of rows that entered the stage.
     """

@@ -59,7 +59,7 @@ TABLE = "inflight"  # table of the work in flight; see `storage.volume.inflight`
 
 
 class Witness(StrEnum):
-    """The writer of an attempt's end.
+    """The process that recorded the end of an attempt.
 
     The supervisor is the parent process, or the watchdog of a driver in which a call hangs.
     """

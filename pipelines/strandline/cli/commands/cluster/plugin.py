@@ -38,7 +38,7 @@ _ON_CLAIMS = {
 
 
 class ClusterCommands(Program):
-    """The commands of the tables above."""
+    """The commands in `_ROOMS` and `_ON_CLAIMS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of the commands, in the order of the overview."""

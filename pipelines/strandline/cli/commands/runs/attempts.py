@@ -1,4 +1,4 @@
-"""`strandline attempts`: lists the attempts of a pipeline, or shows the details of one."""
+"""`strandline attempts`: lists a pipeline's attempts, or shows the details of an attempt."""
 
 from __future__ import annotations
 

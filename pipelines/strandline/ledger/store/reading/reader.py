@@ -132,7 +132,7 @@ class StoreReader:
 
         Returns:
             The index in the batch, the source, and its index entry. The entry is None unless
-                another version is finished or this attempt has finished the source.
+            another version is finished or this attempt has finished the source.
         """
         left: list[tuple[int, ListedSource, bytes | None]] = []
         with self._reading(self._dbs.finished) as txn:

@@ -1,6 +1,6 @@
 """Reads the measures of a filter for some rows, from marked outputs or by processing sources.
 
-This module must not depend on the effect of limits.
+The module does not decide which rows a limit drops; see `thresholds`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules of a redo, best first. A new rule is a module in this package and an entry here."""
+"""The rules of a redo, best first. Each rule is a module in this package, and is listed here."""
 
 from __future__ import annotations
 

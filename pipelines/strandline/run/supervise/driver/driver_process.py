@@ -49,8 +49,8 @@ from strandline_api.outcome.evidence import Evidence, find_signal
 from strandline_api.status.enums import Trigger
 
 POLL_SECONDS = 0.1
-LOOK_SECONDS = 5.0  # between two checks of deadlines and progress
-FORCE_SECONDS = 5.0  # between the end of the grace period and a kill
+LOOK_SECONDS = 5.0  # time between two checks of deadlines and progress
+FORCE_SECONDS = 5.0  # time between the end of the grace period and a kill
 SCORE = Path("oom_score_adj")
 
 
