@@ -1,4 +1,4 @@
-"""The counting law: decides when a source is finished, in whatever order its events arrive.
+"""The counting law: decides when a source is finished, regardless of the order of its events.
 
 Each token of a source's task tree is announced once, by the event that settles its parent (the root
 by the source stage), and settled once. The tally keeps a signed count per token, +1 for announced
@@ -8,7 +8,7 @@ arrived. This event announced the root's children, so they were settled too, and
 tree. No order of arrival can make this condition true too early, which a single counter of deltas
 can't guarantee.
 
-Pure: no disk, no clock. The store handles bytes; the writer orders both.
+Pure: no disk, no clock. The store handles bytes, and the writer orders durable changes.
 """
 
 from __future__ import annotations

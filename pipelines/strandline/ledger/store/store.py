@@ -133,7 +133,7 @@ class Store(StoreReader):
             if self._lease and change.finish and is_due(txn, self._dbs, self._find_layout(txn)):
                 convert(txn, self._dbs)
             apply(txn, self._dbs, self._find_layout(txn), change, attempt)
-            if not is_heartbeat:  # heartbeats come at any time, so tests can't stop at one
+            if not is_heartbeat:  # heartbeats have no fixed time, so tests can't stop there
                 faults.reach("commit.written")
 
     def _forget_dead_readers(self) -> None:

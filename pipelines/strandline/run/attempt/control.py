@@ -114,7 +114,7 @@ def attach_folder(
 
 
 def _leave_call(held: TakenFolder | None, message: str) -> None:
-    """End this process, because no other action can end a call that hangs in it.
+    """End this process, because a hanging call can't be ended in any other way.
 
     Sources in flight stay marked, so the next attempt can find the suspect.
     """

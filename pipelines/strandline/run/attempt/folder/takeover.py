@@ -276,7 +276,7 @@ def _look_at_outputs(store: Store, claim: Claim, location: str) -> tuple[Claim, 
 
 
 def _claim_outputs(store: Store, claim: Claim, location: str, owner: Owner) -> None:
-    """Claim the location for the ledger, which relies on the files there, and record it."""
+    """Claim the outputs' location for the ledger, and record the location in the ledger."""
     assert claim.location is not None  # checked in `_look_at_outputs`
     claim_location(location, owner, inherits=is_own(claim.location))
     record_location(store, claim.fingerprint, claim.location)

@@ -125,7 +125,7 @@ def _push(hub: _Hub, shipment: Shipment, contents: Contents) -> PushResult:
         # lost. The tag alone proves nothing: a later revision may be the head, or a user may have
         # changed files.
         if find_revision(manifest) == shipment.revision and hub.has_files(head, shipment):
-            # If this push has tried to commit, the commit is probably its own, so report a new
+            # If this push has tried to commit, the head is probably that commit, so report a new
             # revision.
             if not is_asked and tag in hub.list_tags():
                 return PushResult(target.name, shipment.revision, is_new=False, files=0)
