@@ -114,7 +114,7 @@ PARENT_SECONDS = 0.5  # interval between two checks of the parent
 @click.option("--dead-letters", "dead_letters")
 @take_json
 def drive(**options: Any) -> int:  # noqa: ANN401 - the options
-    """Make an attempt in this process, and further attempts if the parent requests them."""
+    """Make one attempt in this process, and further ones if the parent requests them."""
     orders, ahead = find_orders(os.environ), os.environ.pop(AHEAD, None)
     forks = os.environ.pop(FORKS, None) is not None
     # Load Ray's library only for an attempt on Ray, because loading takes long.
