@@ -10,7 +10,7 @@ from importlib import import_module
 
 from strandline.plan.lazy_names import load_lazily
 
-# `typing` is not imported at run time: the command imports this module before it handles Ctrl-C.
+# Do not import `typing` at run time: the command imports this module before it handles Ctrl-C.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

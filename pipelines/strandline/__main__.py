@@ -1,34 +1,37 @@
-"""The entry of the `strandline` command, and of the same program as kubectl finds it.
+"""Entry points of the `strandline` and `kubectl strandline` commands.
 
-Ctrl-C may come while it is still being loaded, so what it means then is settled before anything is.
+A user may press Ctrl-C while the program is loading, so the module handles the signal before it
+imports anything large.
 """
 
 from __future__ import annotations
 
-# `_signal` is the built-in part of `signal`: it need not be loaded.
+# `_signal` is the built-in part of `signal`, so this import reads no file.
 import _signal as signal  # type: ignore[import-not-found]
 import atexit
 import gc
 import os
 import sys
 
-# An attempt that never began goes on with the next one; other commands end as a shell's do.
+# Exit codes after Ctrl-C during the start. Commands that run attempts exit with the code for "run
+# it again"; other commands exit as a shell's commands do.
 _INTERRUPTED, _KEYS_PRESSED = 75, 130
 _ATTEMPTS = frozenset({"run", "drive", "retry"})
-# Garbage is looked for after so many new objects: modules that are loaded are none, and a
-# seventh of the time that they take to load is the search through them.
+# Number of new objects between two garbage collections. With Python's default, a seventh of the
+# load time goes into searches through newly loaded modules, which contain no garbage.
 NEW_OBJECTS = 50_000
-_ended_with: list[object] = []  # the exit code, once a command has ended
+_ended_with: list[object] = []  # exit code of the finished command
 
 
 def main_on_cluster() -> None:
-    """Run what `kubectl strandline` calls, and exit with its code."""
+    """Run the `kubectl strandline` command and exit with its code."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _leave_quietly)
     _fill_streams()
     from strandline.cli.commands.cluster.plugin import plugin  # noqa: PLC0415 - the same
 
-    # A Job that was made has to go, so a request to end is raised where that is done.
+    # The command deletes the Jobs that it has created, so raise KeyboardInterrupt from now on
+    # instead of exiting directly.
     if signal.getsignal(signal.SIGINT) is _leave_quietly:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -36,11 +39,15 @@ def main_on_cluster() -> None:
 
 
 def main() -> None:
-    """Run the command line and exit with its code; `module:Class` is looked up from here."""
+    """Run the `strandline` command and exit with its code.
+
+    The working directory is added to the import path, so that a manifest can name local classes as
+    `module:Class`.
+    """
     gc.set_threshold(NEW_OBJECTS)
-    atexit.register(_skip_teardown)  # the first one, so it comes after all others
+    atexit.register(_skip_teardown)  # registered first, so called last
     makes_attempts = bool(_ATTEMPTS.intersection(sys.argv[1:2]))
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as for a shell's background job
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # ignored in background jobs
         signal.signal(signal.SIGINT, _leave if makes_attempts else _leave_quietly)
     _fill_streams()
     here = os.getcwd()  # noqa: PTH109 - `pathlib` need not be loaded before the rest is
@@ -59,20 +66,20 @@ def main() -> None:
         _ended_with.append(end.code)
         raise
     finally:
-        # Python takes down what handles signals before its own end: the signal would kill a
-        # command that is done.
+        # Python removes its signal handlers before the process ends, so a late Ctrl-C would kill a
+        # command that has already finished.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # Python notes a KeyboardInterrupt that leaves code made of text, as dataclasses are made,
-        # and dies of the signal in the end whatever the exit code; the next such code makes it
-        # forget.
+        # If a KeyboardInterrupt leaves code compiled from a string (dataclasses compile such code),
+        # Python remembers the interrupt and ends by SIGINT, regardless of the exit code. Executing
+        # another string clears this memory.
         exec("")  # noqa: S102
 
 
 def _skip_teardown() -> None:
-    """End without taking down libraries, where Arrow is one of them.
+    """Exit without tearing down libraries if Arrow is loaded.
 
-    Its pool of threads aborts one process of some hundred that end while a thread of it begins,
-    after all that they had to do is done.
+    If the process ends while Arrow starts a thread, Arrow's thread pool aborts the process. This
+    happens about once in several hundred exits, after all work is done.
     """
     code = _ended_with[-1] if _ended_with else None
     if "pyarrow" not in sys.modules or not isinstance(code, int):
@@ -80,7 +87,7 @@ def _skip_teardown() -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except (OSError, ValueError):  # Python says that of a stream which is gone
+    except (OSError, ValueError):  # the stream is closed or broken
         return
     os._exit(code)
 
@@ -111,7 +118,7 @@ def _start_ahead(*, is_fork: bool = False) -> None:
 
     if FORKS not in os.environ and AHEAD not in os.environ:
         return
-    # The variables are read later, and what is started must not have them.
+    # The started processes must not inherit the variables, but later code reads them again.
     ours = {name: os.environ.pop(name) for name in ALL if name in os.environ}
     try:
         if FORKS in ours:
@@ -131,15 +138,15 @@ def _start_forks(*, is_fork: bool) -> None:
 
 
 def _start_ray(workers: str) -> None:
-    """Start a local Ray; its processes take as long as a driver's modules, loaded beside."""
+    """Start a local Ray. Meanwhile, load the driver's modules, which takes about as long."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         from strandline.engine.ray.connection import start_ahead  # noqa: PLC0415 - the first of all
 
         start_ahead(int(workers) if workers else None, _load_driver)
-    except ImportError:  # Ray is missing, and a sentence of the engine's says so
+    except ImportError:  # the engine reports later that Ray is missing
         return
-    except SystemExit:  # Ray's answer to SIGTERM while it starts
+    except SystemExit:  # Ray exits on SIGTERM during its start
         _leave()
     signal.signal(signal.SIGTERM, before)
 
@@ -161,14 +168,15 @@ def _load_driver() -> None:
 
 
 def _fill_streams() -> None:
-    """Have standard streams that are closed lead nowhere, here and in what is started.
+    """Connect closed standard streams to the null device, in this process and its children.
 
-    The next file to be opened would else be taken for one of them, and each print would write into
-    it: it may be the ledger.
+    Otherwise the next opened file, for example the ledger, would get the descriptor of a standard
+    stream, and every print would write into that file.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            # The lowest number that is free is this one, since those below it are open by now.
+            # `os.open` returns the lowest free descriptor, which is `number`: all lower descriptors
+            # are open.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 - its signature
             mode = "w" if number else "r"
             stream = open(number, mode, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115 - as long as this
@@ -176,7 +184,7 @@ def _fill_streams() -> None:
 
 
 def _leave(*_: object) -> None:
-    """End at once: nothing was begun, or all of it was put down."""
+    """Exit immediately: no work has begun, or everything started so far has been stopped."""
     sentence = (
         b"strandline: error: the run was stopped during its start; run it again to continue\n"
     )

@@ -1,6 +1,7 @@
-"""What a run may raise, in one place for `except`.
+"""All exceptions that a run may raise, for use in `except` clauses.
 
-Each is loaded when it is first named, so that naming one costs no more than it must.
+A name is loaded on first use, so importing an exception loads only the module that defines the
+exception.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,7 @@
-"""The stage classes of the packs that come with Strandline, under one public name.
+"""The stage classes of all built-in packs.
 
-Each is loaded when it is first used: a worker needs one of them. Type checkers read `stages.pyi`.
+A class is loaded on first use, because a worker needs only a few of them. Type checkers read
+`stages.pyi`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors of a ledger, worded for the person who must act."""
+"""Errors of a ledger. The messages address the user who must act."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class NegativePendingCountError(StrandlineError):
 
 
 def duplicate_of(listed: ListedSource, where: str) -> DuplicateKeyError:
-    """Return the error for a source whose key was already listed at `where`."""
+    """Return the error for a duplicate key; `where` describes the earlier listing."""
     return DuplicateKeyError(
         f"the source key {listed.key!r} is listed twice: as item {listed.ordinal} and {where}; "
         "keys must be unique"

@@ -1,4 +1,4 @@
-"""Place and lease of a ledger, and the other settings needed to host it."""
+"""Settings for hosting a ledger: its folder, its lease, and the policies of its writer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from strandline.storage.outputs.ports import OutputLocation
 
 
 class Trial(NamedTuple):
-    """Sources that an attempt has processed in a trial, before all other sources.
+    """Sources that an attempt has processed in a trial, before the main listing.
 
     Attributes:
-        sources: digests of the sources; the listing yields them again.
+        sources: digests of the sources; the main listing yields them again.
         finished: number of these sources that finished.
     """
 
@@ -28,18 +28,19 @@ class LedgerLocation:
     """A ledger with a lease that was taken for an attempt.
 
     Attributes:
-        path: folder of the environment.
+        path: folder of the LMDB environment.
         attempt, uid: attempt and uid of the lease.
         outputs: location where the sinks write.
         deletes_vanished, deletes_within, part_suffix: see `RemovalPolicy`.
         quarantine_after: see `LedgerWriter`.
         tolerances: see `LedgerWriter`.
-        make_writer: creates the writer that processes finished sources again, or None for the usual
-            writer.
-        is_trial: True if the listing has only a few of all sources.
+        make_writer: creates a special writer, used to process finished sources again, or None for
+            the usual writer.
+        is_trial: True if the listing is a trial, with only a few of the sources.
         trial: the preceding trial, or None.
         room: bytes available for further cuts, or None for no limit.
-        worth: stages with kept cuts, those that save most first; unlisted stages rank last.
+        worth: stages with kept cuts, sorted by the work that a cut saves, largest first; unlisted
+            stages rank last.
         shards: folder for gathered pieces, or None if no stage gathers.
     """
 
@@ -61,5 +62,5 @@ class LedgerLocation:
 
     @property
     def removal(self) -> RemovalPolicy:
-        """Policy for finished sources that are missing in a listing."""
+        """Policy for finished sources that a listing no longer has."""
         return RemovalPolicy(self.deletes_vanished, self.deletes_within, self.part_suffix)

@@ -1,6 +1,6 @@
 """Location of a ledger's outputs, recorded in the ledger and checked before any source is skipped.
 
-A source is finished only at the location that has its outputs. Locations here are absolute names;
+A source counts as finished only at the location that has its outputs. All locations are absolute;
 the caller has already resolved different spellings.
 """
 
@@ -26,18 +26,18 @@ def name_own_files(record: SourceRecord) -> set[str]:
 
 
 def clean_up(store: Store, outputs: OutputStore, work: Callable[[], None] = lambda: None) -> int:
-    """Remove leftovers that earlier attempts did not remove. Return the number of sources.
+    """Remove leftovers that earlier attempts did not remove. Return the number of cleaned sources.
 
     Args:
         work: called for each source.
 
     Raises:
         LeaseLostError: if another attempt has the ledger.
-        VolumeError: if files can't be removed; the source stays recorded.
+        VolumeError: if files can't be removed; the source then stays recorded for the next attempt.
     """
     untidy = list(store.list_untidy())
     records = store.find_records(untidy)
-    # Sources that are no longer finished need no cleanup here: their next try cleans up the folder.
+    # Ignore sources that are no longer finished: their next try cleans up the folder.
     for source, record in records.items():
         store.require_lease()
         outputs.remove_others(source, name_own_files(record))
@@ -50,7 +50,7 @@ def clean_up(store: Store, outputs: OutputStore, work: Callable[[], None] = lamb
 def sweep_shared(
     store: Store, outputs: OutputStore, work: Callable[[], None] = lambda: None
 ) -> int:
-    """Remove the shared files without a record. Return their number. No sink may write meanwhile.
+    """Remove shared files without a record, and return their number. No sink may write meanwhile.
 
     Args:
         work: called for each file.
@@ -69,7 +69,7 @@ def sweep_shared(
     }
     extra = [name for name in lying if name not in named]
     for name in extra:
-        store.require_lease()  # the next attempt may have written the file
+        store.require_lease()  # another attempt may have written the file by now
         outputs.remove_shared(name)
         faults.reach("commit.cleaned")
         work()
@@ -77,7 +77,7 @@ def sweep_shared(
 
 
 def list_out(store: Store) -> Iterator[ListedOutput]:
-    """Yield every file that a record names."""
+    """Yield every recorded file for readers: data files, shared files, and their companions."""
     for source, _, record in store.list_records():
         for output in record.outputs:
             if output.part is None and output.is_data:
@@ -86,7 +86,7 @@ def list_out(store: Store) -> Iterator[ListedOutput]:
         rows = facts.live
         for suffix, size, _ in facts.list_files():
             yield ListedOutput(name_shared(file, suffix), size, rows)
-            rows = 0  # companion files have no rows of their own
+            rows = 0  # count the rows once, for the first file
 
 
 META = "outputs"
@@ -98,8 +98,9 @@ class OutputRoot(NamedTuple):
     Attributes:
         url: absolute folder or URL, or None for the pipeline's own folder, which moves with the
             ledger.
-        own: the pipeline's own folder, for messages.
-        part: path of the fingerprint part that contains the location, if a stage parameter does.
+        own: path of the pipeline's own folder, for messages.
+        part: path of the fingerprint part with the location, or an empty string if no stage
+            parameter contains the location.
         is_marked: True if an owner mark exists at the location, or None if not checked yet.
     """
 
@@ -121,7 +122,7 @@ def read_output_root(store: Store) -> str | None:
 
 
 def find_move(store: Store, location: OutputRoot) -> str | None:
-    """Describe the difference from the recorded location in a line. Return None if there is none.
+    """Describe in a line how the location differs from the recorded location, or return None.
 
     Ledgers of older releases have no recorded location, so no difference is found.
     """

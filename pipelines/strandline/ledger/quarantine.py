@@ -1,7 +1,7 @@
 """Sources that may have killed a process: suspected, retried separately, and finally quarantined.
 
 A source is blamed for a crash only if no other source was with a worker. Otherwise the source is
-only suspected, and the next attempt tries it in a smaller group. The caller provides which workers
+only suspected, and the next attempt tries it in a smaller group. The caller reports which workers
 had which sources.
 """
 
@@ -19,14 +19,14 @@ from strandline_api.spec.policy import count_tolerated
 
 
 class Crash(NamedTuple):
-    """Crash of an attempt.
+    """A crash of an attempt.
 
     Attributes:
         attempt: number of the attempt.
-        processing: sources being processed.
-        queued: sources waiting with a worker.
-        cause: a word of the API's list of causes.
-        message: one sentence.
+        processing: sources that workers were processing.
+        queued: sources that were waiting with a worker.
+        cause: cause in the vocabulary of `strandline_api`.
+        message: a sentence for the user.
     """
 
     attempt: int
@@ -39,7 +39,8 @@ class Crash(NamedTuple):
 def accuse(store: Store, crash: Crash, quarantine_after: int) -> int:
     """Record suspicions about the sources that a crash interrupted. Return the number of records.
 
-    Sources that finished anyway are not affected. Repeated calls for the same crash have no effect.
+    Sources that have finished nevertheless are not affected. Further calls for the same crash have
+    no effect.
     """
     if (store.read_meta("accused") or 0) >= crash.attempt:
         return 0
@@ -64,7 +65,7 @@ def release(store: Store, keys: Collection[str] | None) -> list[str]:
         The released keys, sorted.
 
     Raises:
-        UnknownSourceError: if any source is not in quarantine. No source is released then.
+        UnknownSourceError: if any source is not in quarantine. In this case, no source is released.
     """
     found = _find_quarantined(store, keys)
     marks = [
@@ -103,10 +104,10 @@ def _accuse_source(
 
 
 def _accuse_finished(change: Change, store: Store, crash: Crash, after: int) -> None:
-    """Blame a source that was being replaced. Such a source stays finished and has no mark."""
+    """Blame a source that was being replaced. The source stays finished and has no mark."""
     (source,) = crash.processing
     entry = store.find_finished([source]).get(source)
-    # If the crashed attempt has finished the source, the replacement was already complete.
+    # If the crashed attempt has already finished the source, the source did not cause the crash.
     if entry is None or entry.attempt >= crash.attempt:
         return
     key = store.find_records([source])[source].key
@@ -123,10 +124,12 @@ def find_excess(
 ) -> tuple[str, str] | None:
     """Return the first stage with more dead letters than it tolerates, and a sentence about it.
 
+    Return None if no stage has too many.
+
     Args:
         tolerances: by stage, a number or a percentage of the stage's input rows.
         dead: the source's dead letters by stage.
-        efforts: work on the source by stage, at least of the stages that tolerate a percentage.
+        efforts: work on the source by stage. Required for stages that tolerate a percentage.
     """
     for stage, tolerance in tolerances:
         count = dead.get(stage, 0)

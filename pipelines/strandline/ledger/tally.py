@@ -1,13 +1,14 @@
-"""The counting law: decides when a source is finished, in whatever order its events arrive.
+"""The counting law: decides when a source is finished, regardless of the order of its events.
 
 Each token of a source's task tree is announced once, by the event that settles its parent (the root
 by the source stage), and settled once. The tally keeps a signed count per token, +1 for announced
 and -1 for settled, and drops zeros. A source is finished when its root was announced and no count
-remains. Then the root was settled, so the event that settled it was seen; so its children were
-announced and are settled too, and so on down the tree. No order of arrival can make this condition
-true too early, which a single counter of deltas can't guarantee.
+remains. Proof: an announced root without a count was settled, so the event that settled it has
+arrived. This event announced the root's children, so they were settled too, and so on down the
+tree. No order of arrival can make this condition true too early, which a single counter of deltas
+can't guarantee.
 
-Pure: no disk, no clock. The store handles bytes; the writer orders both.
+Pure: no disk, no clock. The store handles bytes, and the writer orders durable changes.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ _OPEN = b""
 
 
 class _FailedTree:
-    """Stands for the tree of a source that failed in this attempt. Its later events are ignored."""
+    """Replaces the tree of a source that failed in this attempt. Its later events are ignored."""
 
 
 _FAILED = _FailedTree()
 
-# Tree of a live source: token -> `_ANNOUNCED`, or the digest of its children if settled (positive
-# if also announced, negative if not), and `_OPEN` -> number of nonzero counts. Most trees are only
-# an announced root for most of their life; such a tree is stored as the token alone.
+# Tree of a live source. A dictionary maps each announced token to `_ANNOUNCED` and each settled
+# token to the digest of its children (positive if also announced, negative if not); `_OPEN` is the
+# number of nonzero counts. Most trees are only an announced root for most of their life; they are
+# stored as the token alone.
 _Tree = bytes | dict[bytes, int] | _FailedTree
 
 
@@ -39,8 +41,8 @@ class Tally:
 
     Args:
         is_over: returns True if the source with this digest was finished before (waiting for its
-            commit, or in the ledger). Called for events of unknown sources, so late duplicates open
-            nothing.
+            commit, or in the ledger). The tally calls it for events of unknown sources, so that
+            late duplicates do not open a finished source again.
 
     Attributes:
         efforts: work by source and stage, until the source is forgotten.
@@ -55,9 +57,9 @@ class Tally:
         self.restarted: set[bytes] = set()
 
     def announce(self, roots: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, list[Left]]]:
-        """Count the first events of sources, each with the token of its root; see `count`.
+        """Count the first event of each source, with the token of its root; see `count`.
 
-        This finishes only sources whose other events have all arrived before.
+        The result contains only sources whose other events arrived earlier.
         """
         finished: list[tuple[bytes, list[Left]]] = []
         trees = self._trees
@@ -65,8 +67,8 @@ class Tally:
             if source in trees or self._is_over(source):
                 finished += self.count([Event(source, (), (root,))])
             else:
-                # Most sources are a lone root for long: a dictionary for each would take too much
-                # memory.
+                # For most of their life, most sources have only a root. A dictionary for each
+                # source would take too much memory.
                 trees[source] = root
         return finished
 
@@ -81,8 +83,8 @@ class Tally:
         for event in events:
             source, settled, children, outputs, efforts = event
             tree = trees.get(source)
-            # By far the most frequent case, so handled without a call: a task was written or
-            # filtered, whether it was the only task of its source or one of many.
+            # This is by far the most frequent case, so avoid a call: a task was written or
+            # filtered, either the only task of its source or one of many.
             is_leaf = not children and len(settled) == 1
             if is_leaf and type(tree) is bytes and tree == settled[0]:
                 if outputs or efforts:
@@ -95,8 +97,8 @@ class Tally:
                     self._keep(source, outputs, efforts)
                 is_finished = not tree[_OPEN]
             else:
-                # `is_over` does not yet include sources that this batch finished; a duplicate would
-                # reopen them.
+                # `is_over` does not cover sources that this batch has finished, and a duplicate
+                # would open them again.
                 is_finished = source not in finished and self._count_one(event, tree)
             if is_finished:
                 del trees[source]
@@ -107,25 +109,26 @@ class Tally:
         """Count any event. Return True if it finishes its source."""
         source, settled, children, outputs, efforts = event
         if len(settled) == 1 and settled == children:
-            # A root that becomes itself signals a restart. Counted normally, it would finish the
-            # source.
+            # An event that replaces a root by itself signals a restart. A normal count would finish
+            # the source.
             self._restart(source, settled[0])
             return False
         if tree is None:
             if self._is_over(source):
-                # A late duplicate: counting it would open a finished source, and no event would
-                # close it.
+                # Ignore a late duplicate: it would open a finished source, and no event would close
+                # the source again.
                 return False
             if not settled and len(children) == 1:
-                # Most sources are a lone root for long: a dictionary for each would take too much
-                # memory.
+                # For most of their life, most sources have only a root. A dictionary for each
+                # source would take too much memory.
                 self._trees[source] = children[0]
                 return False
             tree = self._trees[source] = {_OPEN: 0}
         elif isinstance(tree, bytes):
             tree = self._trees[source] = {_OPEN: 1, tree: _ANNOUNCED}
         if isinstance(tree, _FailedTree):
-            # Later events of its tasks could finish a source that lacks a task.
+            # Ignore the events of a failed source: they could finish the source without the task
+            # that failed.
             return False
         # Outputs of a duplicate are already kept; keeping them again would record them twice.
         if _count_event(source, tree, settled, children) and (outputs or efforts):
@@ -133,7 +136,8 @@ class Tally:
         return not tree[_OPEN]
 
     def _restart(self, source: bytes, root: bytes) -> None:
-        # Finished sources are no longer counted, and failed sources wait for the next attempt.
+        # Ignore sources that are already finished, and failed sources, which wait for the next
+        # attempt.
         if source in self._trees and self._trees[source] is not _FAILED:
             self._trees[source] = root
             self._outputs.pop(source, None)
@@ -150,7 +154,7 @@ class Tally:
         fresh = []
         for failure in failures:
             if self._trees.get(failure.source) is _FAILED or self._is_over(failure.source):
-                # Recording the failure would overwrite the first failure, or a finished source.
+                # A second record would overwrite the first failure, or a finished source.
                 continue
             self._trees[failure.source] = _FAILED
             self._outputs.pop(failure.source, None)
@@ -178,7 +182,7 @@ class Tally:
 
 
 def _digest(children: tuple[bytes, ...]) -> int:
-    # At least 2, so that no digest equals `_ANNOUNCED` or `_CHILDLESS`.
+    # The result is at least 2, so that no digest equals `_ANNOUNCED` or `_CHILDLESS`.
     return (hash(children) & 0x3FFF_FFFF_FFFF_FFFF) + 2 if children else _CHILDLESS
 
 
@@ -187,14 +191,14 @@ def _count_event(
 ) -> bool:
     """Count one event in a tree. Return False if it was counted before."""
     digest = _digest(children)
-    # An event that settles nothing can't be recognized as a duplicate. Repeated announcements
-    # change no count.
+    # An event that settles nothing always counts as new, because its duplicates can't be
+    # recognized. Repeated announcements change no count.
     is_new = not settled
     for token in settled:
         state = tree.get(token)
         if state is None:
-            # The parent's event is still on its way. If not counted, the source would finish
-            # without it.
+            # The token was settled before the parent's event has arrived. Count the token as open,
+            # or the source could finish too early.
             tree[token] = -digest
             tree[_OPEN] += 1
             is_new = True
@@ -203,7 +207,8 @@ def _count_event(
             tree[_OPEN] -= 1
             is_new = True
         elif abs(state) != digest:
-            # Children of both tries are on their way, and no count could distinguish them.
+            # The children of both tries have different tokens and will both report events, and no
+            # count could separate them.
             msg = (
                 f"source {source.hex()}: the task {token.hex()} was processed twice and produced "
                 f"{len(children)} tasks that differ from the first time; a stage's output may "
@@ -217,8 +222,8 @@ def _count_event(
                 tree[token] = _ANNOUNCED
                 tree[_OPEN] += 1
             elif state < 0:
-                # The token's own event came first. Both events are known now, so the token is
-                # closed.
+                # The token was settled before it was announced. Both events have arrived now, so
+                # the token is closed.
                 tree[token] = -state
                 tree[_OPEN] -= 1
     return is_new

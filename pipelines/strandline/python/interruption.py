@@ -1,8 +1,8 @@
 """Handling of Ctrl-C, or of a notebook's stop button, for a run in the caller's own process.
 
-After the first interrupt, work in flight is finished and kept; the second interrupt ends the run at
-once. In both cases the caller gets a KeyboardInterrupt after everything that the run started has
-ended.
+After the first interrupt, work in flight is finished and kept; the second interrupt ends the run
+immediately. In both cases the caller gets a KeyboardInterrupt after everything that the run started
+has ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class RunInterruption:
     """Turns the first interrupt into a flag and the second into an exception.
 
     Args:
-        announce: shows a sentence.
+        announce: shows a sentence to the user.
     """
 
     def __init__(self, announce: Callable[[str], None]) -> None:
@@ -35,8 +35,9 @@ class RunInterruption:
     def receive(self, _number: int, _frame: FrameType | None) -> None:
         """Process an interrupt."""
         if self._is_asked:
-            # Restore the default handler: a stage must not treat the interrupt as its own error,
-            # and clean-up must not count as a third request.
+            # Restore the default handler: only then does the engine attribute the exception to the
+            # user instead of the stage. Also, an interrupt during clean-up must not call this
+            # method.
             signal.signal(signal.SIGINT, signal.default_int_handler)
             raise KeyboardInterrupt
         self._is_asked = True

@@ -1,7 +1,7 @@
 """Outcome of a run, for code and notebooks.
 
-The module reads the ledger for facts that a run does not return, and must not change anything. The
-views of the command line format the outcome, and are loaded when an outcome is shown.
+The module reads some facts of the outcome from the ledger, and must not change anything. The views
+of the command line format the outcome; they are loaded only when an outcome is shown.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Outcome(AttemptResult):
     def outputs(self) -> list[str]:
         """Return paths or URLs of all output files, in the order of their sources' keys.
 
-        The files are those of finished sources of all attempts, according to the current ledger.
-        For a run without a ledger, the files are all files at the location.
+        With a ledger, these are the files of all finished sources, including sources that earlier
+        attempts finished. Without a ledger, these are all files at the output location.
         """
         names = self._list_untracked() if self._folder is None else _list_tracked(self._folder)
         return [f"{self.output.rstrip('/')}/{name}" for name in names]
@@ -82,7 +82,10 @@ def _list_tracked(folder: PipelineFolder) -> list[str]:
 
 
 def _escape_lines(text: str) -> list[str]:
-    """Return lines as separate markup: each is shortened alone and keeps its newline."""
+    """Return the lines of a text as separate markup strings, with their newlines.
+
+    `escape` shortens long strings and escapes newlines, so the lines are escaped separately.
+    """
     from strandline.cli.report.markup import escape  # noqa: PLC0415 - see above
 
     return [escape(line) + "\n" for line in text.splitlines()]

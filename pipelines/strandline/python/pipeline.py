@@ -1,4 +1,4 @@
-"""A pipeline put together in Python: the same plan and the same attempt as from a manifest."""
+"""Pipelines built in Python: the plan and the attempt are the same as from a manifest."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ class Pipeline:
         """Make one attempt in this process, and skip sources that earlier attempts finished.
 
         After an interrupt (Ctrl-C, or a notebook's stop button), work in flight is finished and
-        kept; a second interrupt ends the run at once. In both cases everything that the run started
-        has ended.
+        kept; a second interrupt ends the run immediately. In both cases everything that the run
+        started has ended.
 
         Args:
             checkpoint_path: folder (a volume) for the ledger and, if the sink has no path, the
@@ -207,7 +207,7 @@ def _noting_advice() -> Iterator[None]:
 
 
 def _describe_call(advice: Advice | None) -> str:
-    """Return the recommended call; empty if Python has no such call."""
+    """Return the recommended call, or an empty string if Python has no equivalent."""
     if advice is None or advice.command != "run" or advice.options:
         return ""
     words = [f"{to_snake(field)}={value!r}" for field, value in advice.settings]
@@ -234,19 +234,19 @@ def work(  # noqa: PLR0913 - one argument for each setting
     tolerate_rows: int | str | None = None,
     keep: bool = False,
 ) -> StagePlan:
-    """Return a stage with settings, like the fields of an item in a file.
+    """Return a stage with settings, the same settings as in a manifest.
 
     Args:
         stage: an instance; workers get copies.
         name: name of the stage, unique in the pipeline; by default the registered name of the
             class, or the class name in kebab-case.
         batch_size: maximum number of tasks in one call of `process_batch`.
-        workers: minimum and maximum number; None leaves the maximum to the engine.
-        cpu: cores of one worker; workers can share a core by fractions.
-        gpu: GPUs of one worker; workers can share a GPU by fractions.
+        workers: minimum and maximum number of workers; if the maximum is None, the engine chooses.
+        cpu: cores of one worker; with 0.5, two workers share a core.
+        gpu: GPUs of one worker; with 0.5, two workers share a GPU.
         memory: memory reserved for one worker, such as "2Gi"; None for no reservation.
         custom: other Ray resources of one worker, by name.
-        group: number of children of one fan-out that are joined into one task; None for no joining.
+        group: number of a task's children that are joined into one task; None for no joining.
         runtime_env: Ray's runtime environment of the workers.
         max_age: maximum age of a worker, such as "1h"; None for no limit.
         max_memory: maximum memory of a worker, such as "4Gi"; None for no limit.
@@ -264,7 +264,7 @@ def work(  # noqa: PLR0913 - one argument for each setting
     """
     use, (least, most) = _find_use(type(stage)), workers
     given = {
-        "use": "checked-here",  # not `use`: a class inside a function has no name for a manifest
+        "use": "checked-here",  # placeholder: a class defined in a function has no name
         "name": name or default_name(use),
         "batchSize": batch_size,
         "workers": {"min": least, "max": most, "maxAge": max_age, "maxMemory": max_memory},

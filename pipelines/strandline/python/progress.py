@@ -1,7 +1,7 @@
-"""Display of a run started from Python: in a notebook, in a terminal, in a log.
+"""Display of a run started from Python: in a notebook, in a terminal, or in a log.
 
-The module chooses the display. The views of the command line format progress, and are loaded when
-there is progress to show. IPython is used only if already loaded by the caller.
+The module chooses the display. The views of the command line format progress, and are loaded only
+when progress is shown. IPython is used only if the caller has already loaded it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class Display(NamedTuple):
     """Display of a run.
 
     Attributes:
-        report: takes the progress.
+        report: shows a progress report.
         announce: shows a sentence.
-        end: takes a sentence about the result of the run.
+        end: shows a sentence about the result of the run.
     """
 
     report: Callable[[RunProgress], None]
@@ -33,7 +33,7 @@ NOWHERE = Display(lambda _: None, lambda _: None, lambda _: None)
 
 @contextmanager
 def displaying(name: str, *, is_wanted: bool | None, is_debugged: bool) -> Iterator[Display]:
-    """Show a run while the block runs.
+    """Show the progress of a run until the block ends.
 
     Args:
         name: name of the pipeline.
@@ -46,7 +46,7 @@ def displaying(name: str, *, is_wanted: bool | None, is_debugged: bool) -> Itera
     if display is None and not (is_seen if is_wanted is None else is_wanted):
         yield NOWHERE
         return
-    # Loaded here: a pipeline that is not shown needs neither click nor rich.
+    # Load this here: a pipeline that is not shown needs neither click nor rich.
     from strandline.cli.views.reporter import NotebookReporter, create_reporter  # noqa: PLC0415
 
     reporter = create_reporter(is_json=False) if display is None else NotebookReporter(display)

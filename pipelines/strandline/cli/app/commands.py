@@ -1,6 +1,6 @@
 """The commands by name. A command is loaded when called, so the overview is there at once.
 
-Packs may add commands; the table has precedence.
+Packs may add commands. If a pack's command has the name of a command in the table, the table wins.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Commands(Program):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the requested command; suggest the nearest name for a misspelt one."""
+        """Return the requested command. For an unknown name, suggest the nearest name."""
         # Leave unknown options like `--verison` to click, which has its own message for options.
         if args and not args[0].startswith("-") and not _is_known(args[0]):
             nearest = get_close_matches(args[0], self.list_commands(ctx), n=1)
@@ -155,8 +155,8 @@ def _load_pack_command(name: str, target: str) -> click.Command:
 
 
 def _list_pack_commands() -> dict[str, str]:
-    """Return `module:command` by name. If packs share a name, the first pack wins."""
-    # Reverse the packs: in a dict comprehension, the last value of a repeated key wins.
+    """Return the packs' commands as `module:command`, by name. The first pack with a name wins."""
+    # Reverse the packs so that the first pack wins: a repeated key keeps its last value.
     packs = reversed([*load_packs().packs.values()])
     return {name: target for pack in packs for name, target in pack.commands.items()}
 

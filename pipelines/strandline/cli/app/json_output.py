@@ -1,8 +1,8 @@
 """Standard output reserved for JSON: all other output is redirected to standard error.
 
-User modules print while they load, and their child processes print later, through the descriptor.
-So the descriptor is redirected as soon as JSON is requested, and the original descriptor is kept
-separately. The module must not depend on the content of the output.
+User modules print while they load, and their child processes print later, through the file
+descriptor. So the descriptor is redirected as soon as JSON is requested, and a copy of the original
+descriptor is kept. The module must not depend on the content of the output.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OUT, _ERROR = 1, 2
 
 
 class JsonOutput:
-    """Redirects standard output from its creation on.
+    """Redirects standard output to standard error until `close`.
 
     Attributes:
         number: descriptor of the original output, for child processes that write JSON too.
@@ -32,8 +32,8 @@ class JsonOutput:
         self._former = sys.stdout
         self.number = os.dup(_OUT)
         self._is_real = _find_number(sys.stdout) == _OUT
-        # Without a real descriptor, for example in a test of a command, JSON goes to Python's own
-        # object.
+        # Standard output may have no descriptor, for example in a test of a command. In that case,
+        # write JSON to Python's own stream object.
         self.text: TextIO = (
             open(self.number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open as long as this object
             if self._is_real
@@ -45,11 +45,10 @@ class JsonOutput:
     def close(self) -> None:
         """Restore standard output if code in this process may still use it.
 
-        A real descriptor stays redirected: output at the end of the program would follow the last
-        object.
+        If standard output has a descriptor, the redirect stays, because later output of the process
+        must not follow the last JSON object.
         """
-        # `Program.invoke` has flushed before and handled a closed pipe, so a second failure adds
-        # nothing.
+        # Ignore errors: `Program.invoke` has already flushed the stream and handled a closed pipe.
         with suppress(OSError, ValueError):
             self.text.flush()
         if not self._is_real:
@@ -59,9 +58,9 @@ class JsonOutput:
 
 
 def reserve(ctx: click.Context) -> None:
-    """Keep standard output for JSON as long as a command runs."""
-    # Nested contexts share `ctx.meta`. A second redirect would duplicate standard error as the
-    # stream for JSON.
+    """Keep standard output for JSON until the command ends."""
+    # Redirect only once, although nested contexts share `ctx.meta`: a second redirect would use
+    # standard error as the stream for JSON.
     if _KEY not in ctx.meta:
         output = ctx.meta[_KEY] = JsonOutput()
         ctx.call_on_close(output.close)
@@ -74,18 +73,18 @@ def find_output() -> JsonOutput | None:
 
 
 def find_text() -> TextIO:
-    """Return the stream for this command's own text."""
+    """Return the stream to which this command writes its results."""
     output = find_output()
     return sys.stdout if output is None else output.text
 
 
 def write_line(text: str) -> None:
-    """Write a line of the command's own text to standard output."""
+    """Write a line of the command's results to standard output."""
     click.echo(text, file=find_text())
 
 
 def _find_number(stream: TextIO) -> int | None:
     try:
         return stream.fileno()
-    except (OSError, ValueError):  # a stream of a test, which is no file
+    except (OSError, ValueError):  # a stream without a descriptor, in a test
         return None

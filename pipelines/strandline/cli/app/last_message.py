@@ -1,7 +1,7 @@
-"""Message of a failed container that prepares or checks something, addressed to the operator.
+"""Reports the failure of an init or check container to the operator.
 
-The message is an outcome line like those of drivers, so the operator can distinguish it from other
-output at a container's end.
+The message is an outcome line like those of drivers, so that the operator can distinguish it from
+other output at the end of a container.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from strandline_api.outcome.driver_outcome import DriverOutcome
 
 @contextmanager
 def leaving_message() -> Iterator[None]:
-    """Write the reason of a failure in the block to the pod's status."""
+    """If the block fails, write the reason to the pod's status."""
     try:
         yield
     except Exception as error:

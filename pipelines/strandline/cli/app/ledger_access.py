@@ -28,16 +28,15 @@ def locate_output(plan: PipelinePlan, volume: Path) -> str:
 
 @contextmanager
 def looking(folder: PipelineFolder) -> Iterator[Store]:
-    """Open the ledger in the folder for reading while the block runs.
+    """Open the ledger in the folder for reading until the block ends.
 
     Raises:
         LedgerError: the ledger is missing or unreadable.
     """
     with opened_to_read(folder.ledger) as store:
         if is_mounted_readonly(folder.ledger):
-            # The volume may be a snapshot, which does not show later changes.
-            # LMDB writes `data.mdb` at every commit, so the modification time dates the last
-            # commit.
+            # The volume may be a snapshot, which does not show later changes, so show its age. LMDB
+            # writes `data.mdb` at every commit, so the modification time dates the last commit.
             written = (folder.ledger / "data.mdb").stat().st_mtime
             time = datetime.fromtimestamp(written, UTC)
             click.echo(f"as of {time:%Y-%m-%d %H:%M:%S} UTC: the volume is read-only", err=True)

@@ -19,7 +19,7 @@ Command = Callable[..., Any]
 
 
 def _keep_output(ctx: click.Context, _option: click.Parameter, is_asked: bool) -> bool:
-    """Reserve standard output for JSON when the option is parsed, before anything is loaded."""
+    """Reserve standard output for JSON while options are parsed, before modules are loaded."""
     # Shell completion also parses options, and must not lose standard output.
     if is_asked and not ctx.resilient_parsing:
         reserve(ctx)
@@ -60,7 +60,7 @@ take_settings = click.option(
 
 
 class _EngineName(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on
-    """The name of an engine. The name of a removed engine gets a specific message."""
+    """The name of an engine. For the removed engine, the error says that it was removed."""
 
     def convert(
         self,
@@ -97,24 +97,24 @@ def take_engine(command: Command) -> Command:
             help="Cause of the previous attempt's end, if only known outside, such as Preempted.",
         ),
     )
-    # Decorators apply from the last to the first; the reversal keeps this order in `--help`.
+    # Apply the last option first, because click lists options in reverse order of application.
     for option in reversed(options):
         command = option(command)
     return command
 
 
 def show_examples(*lines: str) -> str:
-    """Return the end of a command's help: valid command lines."""
+    """Return the last paragraph of a command's help: example command lines."""
     head = "Example:" if len(lines) == 1 else "Examples:"
-    # click rewraps a paragraph unless the first line is `\b`.
+    # A first line `\b` prevents click from rewrapping the paragraph.
     return "\n".join(("\b", head, *(f"  {line}" for line in lines)))
 
 
 def take_manifests(command: Command) -> Command:
-    """Return the arguments of commands that read several manifests: FILES, --set and --debug."""
+    """Add the arguments of commands that read several manifests: FILES, --set, and --debug."""
     return take_files(take_settings(add_debug(command)))
 
 
 def take_manifest(command: Command) -> Command:
-    """Return the arguments of commands that read a manifest: FILE, --set and --debug."""
+    """Add the arguments of commands that read a manifest: FILE, --set, and --debug."""
     return take_file(take_settings(add_debug(command)))

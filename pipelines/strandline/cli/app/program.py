@@ -1,4 +1,4 @@
-"""The frame of every command: errors become one sentence on stderr and an exit code.
+"""Base of every command: turns errors into a sentence on stderr and an exit code.
 
 The module must not depend on the purpose of any command.
 """
@@ -28,7 +28,7 @@ PIPE_CLOSED = 141  # a shell's exit code after writing to a closed pipe
 
 
 class Program(click.Group):
-    """A group of commands with documented exit codes, and tracebacks only on request."""
+    """A group of commands with documented exit codes. It prints tracebacks only on request."""
 
     def main(  # type: ignore[override]
         self,
@@ -41,8 +41,8 @@ class Program(click.Group):
         extra["standalone_mode"] = False
         try:
             code = super().main(args, prog_name, **extra)
-        # Handle this subclass of ClickException first: the message is the whole help page, without
-        # an "error:" prefix.
+        # Handle this subclass of ClickException first, because its message is the whole help page
+        # and needs no "error:" prefix.
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             code = ExitCode.BAD_SPEC
@@ -77,9 +77,9 @@ class Program(click.Group):
 
 
 def load_command(target: str) -> click.Command:
-    """Return the command that a table names as `module:name`."""
+    """Return the command that a table of commands names as `module:name`."""
     command = load_target(target)
-    assert isinstance(command, click.Command)  # guaranteed by the table
+    assert isinstance(command, click.Command)  # true for all entries of the table
     return command
 
 
@@ -98,7 +98,8 @@ def _add_advice(error: Exception, lines: list[str], ctx: click.Context) -> list[
     advice = error.advice if isinstance(error, StrandlineError) else None
     if advice is None:
         return lines
-    # After a message of several lines, a semicolon would attach the advice to the last line only.
+    # After a message of several lines, a semicolon would connect the advice with the last line
+    # only.
     between = "\n" if "\n" in lines[-1] else "; "
     return [*lines[:-1], f"{lines[-1]}{between}for example: `{describe_command(advice, ctx)}`"]
 
@@ -109,7 +110,7 @@ def show_error(sentence: str) -> None:
 
 
 def take_debug(ctx: click.Context, _option: click.Parameter, value: bool) -> None:
-    """Note for `Program.invoke` that tracebacks are requested."""
+    """Record for `Program.invoke` that tracebacks are requested."""
     ctx.meta["debug"] = value
 
 
@@ -128,6 +129,6 @@ def _show_usage_error(error: click.ClickException) -> ExitCode:
     hint = ""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         hint = f"; see `{error.ctx.command_path} --help`"
-    # Messages of click end with a period, which would precede the semicolon of the hint.
+    # Remove the period at the end of click's messages, because a semicolon and the hint follow.
     show_error(f"{error.format_message().rstrip('.')}{hint}")
     return ExitCode.BAD_SPEC

@@ -1,4 +1,4 @@
-"""Meaning of Ctrl-C and SIGTERM: the first request stops cleanly, the second at once.
+"""Handles Ctrl-C and SIGTERM: the first request stops cleanly, the second stops immediately.
 
 The module sets a flag, and must not depend on the readers of the flag.
 """
@@ -19,22 +19,23 @@ SENTENCE = "stopping: letting work in flight finish; press again to stop at once
 
 
 class StoppedAtOnceError(Exception):
-    """The run was ended at a point that can't react to requests to stop (exit code 75)."""
+    """The run ended immediately, because a request to stop came during the start (exit code 75)."""
 
     def __init__(self) -> None:
         super().__init__("the run was stopped during its start; run it again to continue")
 
 
 class Interruption:
-    """Turns the first signal into a flag and the second into the end of the process.
+    """Turns the first signal into a flag, and ends the process on the second signal.
 
-    `Stop` recognises signals that are the same request: Ray's `job stop` and systemd send SIGTERM
-    to each process of a run, and the process that started this one passes it on.
+    Several signals may be the same request, and `Stop` counts them once: Ray's `job stop` and
+    systemd send SIGTERM to each process of a run, and the parent forwards its SIGTERM to this
+    process.
 
     Args:
         announce: shows a sentence.
         then: called once, at the first request.
-        leave: ends the process with an exit code, at once.
+        leave: ends the process immediately with an exit code.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Interruption:
         return self._stop.is_asked()
 
     def arm(self) -> None:
-        """Install the handlers; repeat after a library may have replaced them."""
+        """Install the signal handlers. Call this again after a library may have replaced them."""
         for number in SIGNALS:
             # Compare with `!=`: every access to a method creates a new object, so `is not` would
             # always hold.
@@ -62,7 +63,7 @@ class Interruption:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle signals while the block runs."""
+        """Handle signals until the block ends."""
         old = {number: signal.getsignal(number) for number in SIGNALS}
         self.arm()
         try:
@@ -76,10 +77,10 @@ class Interruption:
         if not self._stop.ask(number):
             return
         if self._stop.times > 1:
-            # `os._exit` does not flush streams.
+            # Flush here because `os._exit` does not flush streams.
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
-            # Shells report 128 plus the signal's number for a process that a signal ended.
+            # If a signal ends a process, shells report 128 plus the signal's number.
             self._leave(128 + number)
             return
         self._announce(SENTENCE)

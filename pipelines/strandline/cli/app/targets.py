@@ -1,4 +1,7 @@
-"""The pipelines that a command line names, and their order: files, or pipelines within a file."""
+"""The pipelines that a command line names, in the order in which they run.
+
+A command line names files, or single pipelines in a file.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def list_targets(
 
     Raises:
         SpecError: a file or pipeline is invalid.
-        UsageError: settings for more than one pipeline.
+        UsageError: the command line has settings, but more than one pipeline.
     """
     paths = [path for file in files for path in list_pipelines(file)]
     if settings and len(paths) > 1:
@@ -60,13 +63,14 @@ def order_targets(targets: Sequence[Target], volume: Path | None) -> list[Target
     """Return the pipelines in an order in which they can run.
 
     Args:
-        volume: folder with the results of pipelines that are not listed; without a volume, those
-            pipelines count as complete.
+        volume: folder with the results of pipelines that are not listed. If None, pipelines that
+            are not listed count as complete.
 
     Raises:
         SpecError: no order is possible; see `order_pipelines`.
     """
-    # Identify pipelines by object: duplicate names are only rejected later, by `order_pipelines`.
+    # Look pipelines up by identity, because names may be duplicates: only `order_pipelines` rejects
+    # duplicate names.
     found = {id(target.pipeline): target for target in targets}
     pipelines = [target.pipeline for target in targets]
     ordered = order_pipelines(pipelines, partial(_find_gap, volume))
@@ -74,12 +78,15 @@ def order_targets(targets: Sequence[Target], volume: Path | None) -> list[Target
 
 
 def _find_gap(volume: Path | None, namespace: str, name: str, run: str | None) -> str | None:
-    """Return why a pipeline on the volume has not completed, see `FindGap`."""
+    """Return why a pipeline on the volume has not completed, as `FindGap` requires.
+
+    Return None if the pipeline is complete, and an empty text if the reason is unknown.
+    """
     if volume is None:
         return None
     folder = PipelineFolder.on_volume(volume, namespace, name)
     last = find_last(folder)
-    # An empty text means a gap without a known reason.
+    # The pipeline never ran, or not in this run.
     if last is None or run not in {None, last.run}:
         return ""
     # An attempt without an outcome is still running, or was lost.

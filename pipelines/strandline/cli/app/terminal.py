@@ -8,9 +8,9 @@ import sys
 
 
 def find_width() -> int | None:
-    """Return the characters in a line of standard output, or None for unlimited lines.
+    """Return the number of characters in a line of standard output, or None for unlimited lines.
 
-    Readers of a pipe expect whole lines, unless COLUMNS sets a width.
+    Programs that read a pipe expect whole lines, so only COLUMNS limits the width there.
     """
     if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
         return shutil.get_terminal_size().columns or None

@@ -1,4 +1,4 @@
 """A data set's card: a README about contents and origin, readable by people and programs.
 
-Pure except `reading`, which only reads.
+All modules are pure except `reading`, which only reads.
 """

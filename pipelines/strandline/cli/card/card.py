@@ -1,4 +1,4 @@
-"""The card: YAML for programs, and a description of the data set for people. Pure."""
+"""The text of a card: YAML for programs, and a description of the data set for people. Pure."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from strandline.cli.views.format import (
 from strandline.ledger.checks.counts import DataCounts, StageTotals
 from strandline.storage.outputs.names import MANIFEST
 
-NUMBERS = 40  # limit for numbers from the statistics of a stage
-REASONS = 8  # limit for reasons of a stage
-# Loaders for data files, by file extension.
+NUMBERS = 40  # maximum count of shown statistics of a stage
+REASONS = 8  # maximum count of shown drop reasons of a stage
+# Name of the `datasets` loader for each file extension.
 _READ_AS = {
     ".parquet": "parquet",
     ".jsonl": "json",
@@ -66,7 +66,7 @@ def render_card(facts: CardFacts) -> str:
 
 
 def make_front(facts: CardFacts) -> dict[str, Any]:
-    """Return the front matter, the part of the card for programs."""
+    """Return the front matter: the YAML block at the start of the card, for programs."""
     front: dict[str, Any] = {"pretty_name": facts.title}
     if facts.license is not None:
         front["license"] = facts.license
@@ -79,21 +79,24 @@ def make_front(facts: CardFacts) -> dict[str, Any]:
 
 
 def name_size(rows: int) -> str:
-    """Return the category of a number of rows."""
+    """Return the size category for a number of rows."""
     return next((name for limit, name in _SIZES if rows < limit), "n>1T")
 
 
 def list_loadable(data: DataCounts, names: Sequence[str] | None) -> list[str]:
-    """Return the files to load: patterns, or names if unrelated files lie among them."""
+    """Return patterns of the files to load, or names if the folder has unrelated files.
+
+    Return an empty list if there are too many names, or if no loader supports all files.
+    """
     if names is None or len(names) > NAMED:
-        # A pattern would also match files of unfinished sources, so a list that is too long is left
-        # out.
+        # Do not replace too many names by patterns, which would also match files of unfinished
+        # sources.
         return list_patterns(data) if names is None else []
     return list(names) if list_patterns(data) else []
 
 
 def list_patterns(data: DataCounts) -> list[str]:
-    """Return patterns for the files below the card; empty if no reader supports all files."""
+    """Return patterns for the files below the card; empty if no loader supports all files."""
     readers = {_READ_AS.get(suffix) for suffix in data.suffixes}
     # `datasets` loads all files of a configuration with the same loader.
     if len(readers) != 1 or None in readers:

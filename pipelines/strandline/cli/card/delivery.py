@@ -28,14 +28,14 @@ def plan_delivery(
     """Return a function that delivers a complete run's files, or None without a target.
 
     Args:
-        volume: folder that holds the ledger, or None.
-        metadata: metadata of the pipeline; it names the data set.
+        volume: folder with the ledger, or None for a run without a ledger.
+        metadata: metadata of the pipeline, which may have the title and license of the data set.
         clock: see `push`.
 
     Raises:
         BadTargetError: the target can't receive a push.
     """
-    # Elsewhere, a run without a ledger is rejected with a specific message.
+    # A run without a ledger can't deliver; other code rejects this with a specific message.
     if publishing is None or publishing.to is None or volume is None:
         return None
     folder, names = locate(plan, volume), (find_title(metadata), choose_license(metadata))

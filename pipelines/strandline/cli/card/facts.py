@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from strandline.cli.report.facts import RunFacts
 from strandline.ledger.checks.counts import DataCounts
 
-NAMED = 1000  # limit for files that the front matter names
+NAMED = 1000  # maximum number of files that the front matter lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,8 @@ class CardFacts:
         ledger: id of the ledger that lists the files.
         run: facts shared with the report.
         cuts: stages with cuts chosen by `keep: auto`.
-        names: names of the files, at most one more than `NAMED`, if unrelated files may lie among
-            them; None otherwise.
+        names: names of the files if the folder may contain unrelated files, otherwise None. At most
+            `NAMED` + 1 names.
     """
 
     title: str
@@ -33,5 +33,5 @@ class CardFacts:
 
     @property
     def data(self) -> DataCounts:
-        """Files and rows of finished sources."""
+        """Counts of the files and rows of finished sources."""
         return self.run.counts.data

@@ -1,4 +1,4 @@
-"""Markdown from plain data; text from outside is escaped.
+"""Renders plain data as Markdown, and escapes all text that comes from users or data.
 
 The module must not depend on the content of pages.
 """
@@ -10,17 +10,16 @@ from collections.abc import Iterable, Sequence
 
 from strandline.cli.views.format import escape_text
 
-CHARACTERS = 300  # limit for one text; keys and messages may have any length
-# Characters with a special meaning within a line, in a table cell, or in HTML.
-# Besides special characters, the colon of `https://` and the dot of `www.` match, because GitHub
-# turns bare addresses into links.
+CHARACTERS = 300  # limit for a text, because keys and messages may have any length
+# Characters with a special meaning within a line, in a table cell, or in HTML. The colon of
+# `https://` and the dot of `www.` also match, because GitHub turns bare addresses into links.
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#<>&$]|:(?=//)|(?<=www)\.)")
 # Matches list markers like `- a`, `+ a`, and `1) a`, and underlines of headings like `===`.
 _AT_START = re.compile(r"^(\s*)([-+=]|\d+(?=[)]))")
 
 
 def escape(text: str) -> str:
-    """Return text from outside as one line that renders literally."""
+    """Return text from users or data as one line that Markdown shows literally."""
     if len(text) > CHARACTERS:
         text = f"{text[:CHARACTERS]}…"
     return _AT_START.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", escape_text(text)))

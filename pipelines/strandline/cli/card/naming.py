@@ -1,4 +1,4 @@
-"""Title and license of a data set, from an option or from the pipeline's annotations."""
+"""Chooses title and license of a data set, from an option or from the pipeline's annotations."""
 
 from __future__ import annotations
 

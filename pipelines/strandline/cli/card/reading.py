@@ -27,7 +27,7 @@ def read_card(
     """Return all facts for the card of a pipeline's data set.
 
     Args:
-        time: now, in seconds since the epoch.
+        time: current time, in seconds since the epoch.
         title: title of the data set.
         license_id: license of the data set, or None.
 
@@ -36,8 +36,8 @@ def read_card(
         VolumeError: the folder can't be read.
     """
     with looking(folder) as store:
-        # Reject a pipeline that was edited after the rows were written: the card would name the
-        # wrong parameters permanently.
+        # Reject a pipeline that was edited after the rows were written, because the card would list
+        # parameters that did not produce the rows.
         changes = find_changes(store, make_claim(plan, folder))
         if changes:
             msg = (
@@ -51,9 +51,9 @@ def read_card(
 
 
 def _name_files(store: Store) -> tuple[str, ...] | None:
-    """Return the names of the files if files of unfinished sources may lie among them."""
+    """Return the file names if the folder may also contain files of unfinished sources, or None."""
     states = count_sources(store)
     if not (states["failed"] or states["inflight"] or states["quarantined"]):
         return None
-    # One name more than the card can hold shows that there are too many.
+    # Read one more name than a card can list, so that the card detects the excess.
     return tuple(output.name for output in islice(list_out(store), NAMED + 1))

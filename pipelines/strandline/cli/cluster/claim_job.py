@@ -1,4 +1,4 @@
-"""Commands next to a pipeline's volumes: find the volumes, run the command in a Job, clean up.
+"""Runs commands on a pipeline's volumes: finds the volumes, starts a Job, and cleans up.
 
 The module sequences kubectl calls and makes no choices: `placement.py` decides where a Job may run,
 and `job.py` renders the Job. Clock and sleep are arguments.
@@ -37,10 +37,10 @@ from strandline_api.spec.pod_paths import (
     digest_config,
 )
 
-# Ended pods still list the claim in their spec, but no longer mount the claim.
+# Pods that have ended still list the claim in their spec, but no longer mount the claim.
 _ALIVE = "--field-selector=status.phase!=Succeeded,status.phase!=Failed"
-# Time between two looks at the pod; silence during a normal start, before the reason for a wait is
-# shown; and time for the kubelet to report an exit code after the log has ended.
+# In seconds: interval between two polls of the pod; time before the reason for a wait is shown; and
+# time for the kubelet to report an exit code after the log has ended.
 _LOOK_SECONDS, _QUIET_SECONDS, _END_SECONDS = 1.0, 10.0, 60.0
 
 
@@ -61,7 +61,7 @@ class JobNotStartedError(StrandlineError):
 
 
 class TornReadingError(StrandlineError):
-    """An attempt began during a command that read the ledger as if no attempt were running."""
+    """An attempt began while a command was reading the ledger without registering as a reader."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 
@@ -72,7 +72,7 @@ class ClusterSession:
 
     Attributes:
         now, sleep: the clock.
-        show: shows a line next to the answer.
+        show: shows a line about the progress of the command.
         start_seconds: maximum time for a pod to start.
     """
 
@@ -103,13 +103,13 @@ class ClusterSession:
 
 
 class CommandOrder(NamedTuple):
-    """A command on a claim.
+    """A command to run on a claim.
 
     Attributes:
         title: short name of the command.
-        use: access to the claim.
+        use: how the command uses the claim.
         words: command line of the container.
-        width: characters in a line of the answer; None for unlimited lines.
+        width: number of characters in an output line; None for unlimited lines.
     """
 
     title: str
@@ -123,7 +123,8 @@ class Volumes(NamedTuple):
 
     Attributes:
         document: the pipeline in the form that its driver received.
-        head: spec of the head's pod.
+        head: spec of the pod of the Ray head.
+        holders: pods that mount the claim.
         metadata: labels and annotations for a pod that mounts the volumes.
     """
 
@@ -136,17 +137,17 @@ class Volumes(NamedTuple):
 def run_command(
     session: ClusterSession, pipeline: ClusterPipeline, order: CommandOrder, target: BinaryIO
 ) -> int:
-    """Run a command next to a pipeline's volumes, and return its exit code.
+    """Run a command in a pod with a pipeline's volumes, and return its exit code.
 
     Args:
         session: access to the cluster.
         pipeline: current state of the pipeline.
         order: the command.
-        target: stream for the answer, written as it arrives.
+        target: stream for the output, written as it arrives.
 
     Raises:
         HeldClaimError: the command may not run now.
-        TornReadingError: an attempt began in the meantime, so the answer may be wrong.
+        TornReadingError: an attempt began in the meantime, so the output may be inconsistent.
         StrandlineError: the command could not be run.
     """
     words = separate_errors(order.words)
@@ -158,22 +159,22 @@ def run_command(
         ended = _await(session, job, lambda state: state.code is not None, _END_SECONDS)
     for line in ended.message.splitlines():
         session.show(line)
-    # An error of the command itself is more useful than the failure of `kubectl logs`.
+    # If the command itself failed, its exit code is more useful than an error of `kubectl logs`.
     if code and not ended.code:
         msg = (
             f"kubectl logs ended with {code}, so the output may be incomplete; run the command "
             "again"
         )
         raise KubectlError(msg)
-    # COPY reads files that no longer change. WRITE and REPAIR keep an attempt from opening the
-    # ledger.
+    # No other use needs the check: COPY reads files that no longer change, and during WRITE and
+    # REPAIR no attempt can open the ledger.
     if order.use in {ClaimUse.READ, ClaimUse.OUTPUT}:
         refuse_torn(session, pipeline, volumes)
     return int(ended.code or 0)
 
 
 def refuse_torn(session: ClusterSession, before: ClusterPipeline, volumes: Volumes) -> None:
-    """Reject an answer read from an idle ledger if an attempt began in the meantime.
+    """Reject the output of a reader if an attempt began while the command was reading the ledger.
 
     Args:
         session: access to the cluster.
@@ -182,7 +183,8 @@ def refuse_torn(session: ClusterSession, before: ClusterPipeline, volumes: Volum
     Raises:
         TornReadingError: an attempt began.
     """
-    # Next to a head, the reader was registered with the writer, so the answer is consistent.
+    # If a head was running, the command ran on its node and registered as a reader in LMDB's lock
+    # file, so the output is consistent.
     if any(holder.is_head for holder in volumes.holders):
         return
     attempt = session.find_pipeline(before.name).status.attempt
@@ -201,7 +203,7 @@ def _list_holders(session: ClusterSession, pipeline: ClusterPipeline) -> tuple[C
 
 
 def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
-    """Find the latest attempt's volumes, and the pods that hold the claim.
+    """Find the latest attempt's volumes, and the pods that mount the claim.
 
     Raises:
         NothingRunError: the pipeline has made no attempt.
@@ -213,7 +215,8 @@ def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
         raise NothingRunError(msg)
     config, data = _read_config(session, pipeline)
     holders = _list_holders(session, pipeline)
-    # Older operators do not write the template; the pod of a running head has the same volumes.
+    # Older operators do not write the template. In that case, use the pod of a running head, which
+    # has the same volumes.
     if HEAD_TEMPLATE in data:
         head = json.loads(data[HEAD_TEMPLATE])
     else:
@@ -234,10 +237,10 @@ def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
 def _read_config(
     session: ClusterSession, pipeline: ClusterPipeline
 ) -> tuple[str, Mapping[str, str]]:
-    """Return name and data of the ConfigMap that the operator made for the latest attempt.
+    """Return name and data of the ConfigMap that the operator created for the latest attempt.
 
-    The digest is checked: another user may have replaced the ConfigMap, and its pod would run with
-    the caller's permissions.
+    Check the digest: if another user had replaced the ConfigMap, the pod that it describes would
+    run with the caller's permissions.
     """
     attempt = session.find_attempt(pipeline)
     if attempt is None or attempt.status.config is None:
@@ -258,7 +261,7 @@ def _read_config(
 def opened_job(
     session: ClusterSession, pipeline: ClusterPipeline, order: CommandOrder, volumes: Volumes
 ) -> Iterator[tuple[str, str]]:
-    """Provide the names of a Job and of its started pod; delete the Job afterwards."""
+    """Create a Job, wait until its pod starts, and yield both names. Delete the Job afterwards."""
     modes = session.kubectl.get("persistentvolumeclaim", pipeline.claim)["spec"]["accessModes"]
     placement = choose_placement(
         order.use,
@@ -286,7 +289,7 @@ def opened_job(
 
 
 def _find_pod(session: ClusterSession, job: str) -> dict[str, Any]:
-    """Return the Job's pod, or an empty object without a status if it has none yet."""
+    """Return the Job's pod. If there is no pod yet, return an empty object without a status."""
     found = session.kubectl.get("pods", "-l", f"batch.kubernetes.io/job-name={job}")["items"]
     return dict(found[0]) if found else {"metadata": {"name": job}}
 
@@ -301,7 +304,7 @@ def _await(
         state = read_pod(pod, CONTAINER)
         if is_there(state):
             return state
-        # The command ended without reaching the state, so further waiting is useless.
+        # The command has ended without reaching the state, so stop waiting.
         if state.code is not None:
             raise JobNotStartedError(state.message)
         waited = session.now() - begun
@@ -309,7 +312,7 @@ def _await(
         if waited > seconds:
             msg = f"the command made no progress for {seconds:g} s: {why}"
             raise JobNotStartedError(msg)
-        # Show a reason only when the text changes: the loop runs every second.
+        # The loop runs every second, so show a reason only when the text changes.
         if waited > _QUIET_SECONDS and why != shown:
             session.show(f"waiting: {why}")
             shown = why
@@ -319,5 +322,5 @@ def _await(
 def _describe_way(job: str, pod: Mapping[str, Any]) -> str:
     if "status" in pod:
         return f"pod {pod['metadata']['name']} is on its way"
-    # If a quota or policy rejects the pod, only an event contains the reason.
+    # If a quota or policy rejects the pod, only an event of the Job has the reason.
     return f"Job {job} has no pod yet; `kubectl events --for job/{job}` says why"

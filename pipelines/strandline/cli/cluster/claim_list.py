@@ -18,9 +18,9 @@ class LedgerClaim(NamedTuple):
 
     Attributes:
         pipeline: name of the pipeline, shortened as in labels.
-        is_used: whether a pipeline in the claim's namespace keeps its ledger there.
+        is_used: whether a pipeline in the claim's namespace keeps its ledger on the claim.
         size, created: values from the API server.
-        pods: pods that mount the claim and have not ended.
+        pods: running or pending pods that mount the claim.
     """
 
     namespace: str
@@ -35,11 +35,12 @@ class LedgerClaim(NamedTuple):
 def list_ledger_claims(
     claims: Iterable[Json], pipelines: Iterable[Json], pods: Iterable[Json]
 ) -> list[LedgerClaim]:
-    """List claims of ledgers by namespace and name.
+    """List claims of ledgers, sorted by namespace and name.
 
     Args:
         claims: claims with the label of a pipeline.
-        pipelines: listed after the claims; otherwise a new pipeline's claim would seem unused.
+        pipelines: all pipelines. Read them from the server after the claims; otherwise the claim of
+            a new pipeline would seem unused.
         pods: pods of the same namespaces.
     """
     used = {(each.namespace, each.claim) for each in map(read_cluster_pipeline, pipelines)}
@@ -53,7 +54,7 @@ def list_ledger_claims(
 def _read(claim: Json, used: set[tuple[str, str]], pods: dict[str, list[Json]]) -> LedgerClaim:
     metadata, status = claim["metadata"], claim.get("status") or {}
     namespace, name = metadata["namespace"], metadata["name"]
-    # No UID is needed: the list does not distinguish heads from other pods.
+    # Pass no UID: it only identifies heads, which this list does not distinguish from other pods.
     holders = find_holders(pods.get(namespace, []), name, "")
     return LedgerClaim(
         namespace=namespace,

@@ -12,13 +12,13 @@ from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.pod_paths import VOLUME
 
-# Lifetime of a pod whose user has disappeared.
+# Seconds until a forgotten pod ends, for example after the user's machine has crashed.
 COPY_SECONDS = 6 * 3600
 _OUTPUT = "output"
-# Names in the archive are relative to the copied folder, or to the parent of the copied file.
+# The archive has names relative to the copied folder, or to the parent folder of a copied file.
 _PACK = (
     # `${1%/*}` is the parent folder and `${1##*/}` the file name, as in `/data/a/b.json`:
-    # `/data/a`, `b.json`. The word `--` protects file names that begin with a dash.
+    # `/data/a`, `b.json`. After `--`, a file name that begins with a dash is not an option.
     'if [ -d "$1" ]; then exec tar -C "$1" -cf - .; '
     'else exec tar -C "${1%/*}" -cf - -- "${1##*/}"; fi'
 )
@@ -42,13 +42,15 @@ def locate_copy(pipeline: ClusterPipeline, document: Mapping[str, Any], path: st
         NotCopiedError: the path is elsewhere.
     """
     parts = PurePosixPath(path).parts
-    # Parent folders and absolute paths would reach other pipelines, or files of the image.
+    # Reject parent folders and absolute paths, which could lead to other pipelines' files, or to
+    # files of the image.
     if not parts or ".." in parts or parts[0] == "/":
         msg = f"{path!r} is not a path in the folder of {pipeline.name}; name `output` or `latest`"
         raise NotCopiedError(msg)
     root = PurePosixPath(VOLUME, pipeline.namespace, pipeline.name)
     output = find_output(document)
-    # Without a configured location, the outputs are in the pipeline's folder, below `output`.
+    # Without a configured location, the outputs are in the subfolder `output` of the pipeline's
+    # folder.
     if parts[0] != _OUTPUT or output is None:
         return str(root.joinpath(*parts))
     if not is_on_claim(output):
@@ -61,5 +63,5 @@ def locate_copy(pipeline: ClusterPipeline, document: Mapping[str, Any], path: st
 
 
 def render_tar(source: str) -> list[str]:
-    """Render the command that writes a file, or a folder's content, as an archive to stdout."""
+    """Render the command that writes a file or a folder's content to stdout, as a tar archive."""
     return ["/bin/sh", "-c", _PACK, "tar", source]

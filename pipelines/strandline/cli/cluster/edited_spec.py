@@ -1,6 +1,6 @@
-"""The current pipeline as options for a command next to the latest attempt's volume.
+"""Renders the current spec as options for a command that runs with the latest attempt's file.
 
-The pod has the file of the attempt, which may predate an edit. Pure.
+The pod has the file of the attempt, which does not have the user's later edits. Pure.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from strandline.cli.cluster.objects import ClusterPipeline
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.spec.predecessors import Reference, join_location, replace_references
 
-# Fields of a spec that decide which work is done again.
+# Fields of a spec that determine which work a run repeats.
 _EDITED = ("source", "stages", "sink", "onChange", "keep", "keepAtMost")
 
 
 def render_edits(pipeline: ClusterPipeline) -> list[str]:
-    """Render the current spec's differences for a run, as options of a command.
+    """Render the fields of the current spec as `--set` options.
 
     Raises:
-        SpecError: the spec reads from another pipeline an input that no attempt has read yet.
+        SpecError: the spec refers to an artifact of another pipeline, or to an output of another
+            pipeline that no attempt has read yet.
     """
     known = {each.pipeline: each.output for each in pipeline.status.inputs}
 
     def locate(reference: Reference) -> str:
         root = known.get(reference.pipeline)
-        # Locations of artifacts depend on mounts that only the operator can create.
+        # The locations of artifacts depend on mounts that only the operator can create.
         if not root or reference.artifact:
             message = (
                 f"uses information that only attempts have about pipeline {reference.pipeline!r}"

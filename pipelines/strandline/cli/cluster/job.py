@@ -1,8 +1,8 @@
-"""The Job that runs a command next to a pipeline's volumes. Pure: an order in, a manifest out.
+"""Renders the Job that runs a command on a pipeline's volumes. Pure.
 
-The pod is a copy of the head's pod, so user, volumes, variables and code match the run's. It starts
-no Ray, has no permissions and no host folders, and does not belong to an attempt. The operator
-finds pods of attempts by labels, so the pod must not have these labels.
+The pod is a copy of the Ray head's pod, so user, volumes, variables, and code match the run's. The
+pod starts no Ray, has no permissions and no host folders, and does not belong to an attempt. The
+operator finds pods of attempts by labels, so the pod must not have these labels.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from strandline_api.spec.pod_paths import HEAD_CONTAINER, MESH_KEYS, OUT_OF_MESH
 CONTAINER = "strandline"
 COMMAND_LABEL = f"{GROUP}/command"
 OWNER_LABEL = f"{GROUP}/command-of"
-# Fields of the head's pod with its user, permissions and placement.
+# Fields copied from the head's pod, about its user, permissions, and placement.
 _KEPT = (
     "securityContext",
     "serviceAccountName",
@@ -43,8 +43,8 @@ _KEPT = (
     "dnsConfig",
 )
 _CONTAINER_KEPT = ("image", "imagePullPolicy", "envFrom")
-# The caller may have more permissions than the pipeline's author. The pod gets only enough to read
-# and write files.
+# Copied fields of the security context: enough to read and write files. Other fields could grant
+# privileges that the caller has, but the pipeline's author lacks.
 _SECURITY_KEPT = (
     "runAsUser",
     "runAsGroup",
@@ -53,38 +53,38 @@ _SECURITY_KEPT = (
     "seccompProfile",
     "seLinuxOptions",
 )
-# Supported parts of the metadata that the operator sets for pods of commands.
+# Labels and annotations that are copied from the operator's metadata for pods of commands.
 _METADATA_KEPT = {"labels": (NETWORK_LABEL, *MESH_KEYS), "annotations": MESH_KEYS}
 _CONFINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-# Folders of the node. The pod runs another user's image with the caller's permissions, which must
-# not open the node's files.
+# Volume type for folders of the node, which is never copied: the pod runs another user's image, and
+# the caller's permissions must not give that image access to files of the node.
 _OF_NODES = "hostPath"
 _CODE_CONTAINER = "strandline-code"
 _RESOURCES = {
     "requests": {"cpu": "250m", "memory": "512Mi"},
     "limits": {"memory": "2Gi"},
 }
-# Well after the caller has stopped waiting.
+# Seconds before the Job is deleted or ended, long after the caller has stopped waiting.
 KEEP_SECONDS, LONGEST_SECONDS = 300, 24 * 3600
 # Matches `corpus-2` and `a`, but not `2-corpus`, `corpus-`, or `Corpus`.
 _LABEL_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-# Names and label values have at most 63 characters; the remaining 23 are for the title and the
-# suffix from the API server.
+# Names and label values have at most 63 characters. The remaining 23 characters are for the
+# command's title and the suffix that the API server adds.
 _LONGEST_NAME = 40
 _ATTACHED = "/dev/shm"  # noqa: S108 - Ray's object store, which is not started
 
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:
-    """A command to run.
+    """A command to run in a Job.
 
     Attributes:
         title: short name of the command, such as `verify`.
         words: command line of the container.
         pipeline: owner of the mounted volumes.
-        head: spec of the latest head's pod.
+        head: spec of the pod of the latest Ray head.
         placement: node of the Job, and write access.
-        width: characters in a line of the answer; None for unlimited lines.
+        width: number of characters in an output line; None for unlimited lines.
         metadata: labels and annotations that the operator requires on the pod.
     """
 
@@ -105,7 +105,7 @@ def separate_errors(words: Sequence[str]) -> list[str]:
 
 
 def render_job(order: JobOrder) -> dict[str, Any]:
-    """Render the Job; the API server completes the Job's name."""
+    """Render the Job. The API server adds a suffix to the Job's name."""
     pipeline = order.pipeline
     owner = {
         "apiVersion": API_VERSION,
@@ -129,7 +129,7 @@ def render_job(order: JobOrder) -> dict[str, Any]:
             "ownerReferences": [owner],
         },
         "spec": {
-            # A second pod would repeat the output that the caller has already received.
+            # Do not retry: a second pod would repeat output that the caller has already received.
             "backoffLimit": 0,
             "activeDeadlineSeconds": LONGEST_SECONDS,
             "ttlSecondsAfterFinished": KEEP_SECONDS,
@@ -139,7 +139,7 @@ def render_job(order: JobOrder) -> dict[str, Any]:
 
 
 def _render_metadata(order: JobOrder, labels: dict[str, str]) -> dict[str, Any]:
-    """Return labels and annotations of the pod, including those that network policies select."""
+    """Return labels and annotations of the pod. Network policies may select some of the labels."""
     wanted = {
         part: {name: order.metadata[part][name] for name in kept if name in order.metadata[part]}
         for part, kept in _METADATA_KEPT.items()
@@ -156,7 +156,7 @@ def _render_pod(order: JobOrder) -> dict[str, Any]:
     fetching = [
         {**_drop_drivers(order, each), "securityContext": _confine(each)}
         for each in head.get("initContainers") or ()
-        # The command loads the run's code, and needs nothing from other init containers.
+        # Keep only the init container that fetches the run's code; the command needs no other.
         if each["name"] == _CODE_CONTAINER
     ]
     container = _render_container(order, ray)
@@ -166,8 +166,7 @@ def _render_pod(order: JobOrder) -> dict[str, Any]:
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 5,
-        # A required node replaces the head's own affinity, because both pods must share the claim's
-        # node.
+        # A pin to the claim's node replaces the head's own affinity, which could contradict it.
         "affinity": _pin(order.placement.node) or _keep_affinity(head),
         "initContainers": fetching,
         "containers": [container],
@@ -187,7 +186,7 @@ def _render_container(order: JobOrder, ray: Mapping[str, Any]) -> dict[str, Any]
         "name": CONTAINER,
         **{name: ray[name] for name in _CONTAINER_KEPT if name in ray},
         "securityContext": _confine(ray),
-        # Kubernetes would replace `$(…)` with variables.
+        # Escape `$(…)`, which Kubernetes would otherwise replace with variables.
         "command": [word.replace("$(", "$$(") for word in order.words],
         "env": env,
         "resources": _bound_cpu(ray),
@@ -200,9 +199,9 @@ def _render_container(order: JobOrder, ray: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _bound_cpu(ray: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the resources, with the head's CPU limit.
+    """Return the resources of the command's container, with the CPU limit of the head.
 
-    A quota may reject a pod without a limit, and few users may read quotas.
+    A limit is needed because a quota may reject pods without one, and few users may read quotas.
     """
     cpu = ((ray.get("resources") or {}).get("limits") or {}).get("cpu")
     if cpu is None:
@@ -214,7 +213,7 @@ def _bound_cpu(ray: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _drop_drivers(order: JobOrder, container: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a container without the driver's own variables, and without unknown mounts."""
+    """Return a container without the driver's own variables and mounts of omitted volumes."""
     env = [each for each in container.get("env") or () if each["name"] not in DRIVERS_OWN]
     known = {volume["name"] for volume in order.head["volumes"]}
     mounts = [each for each in container.get("volumeMounts") or () if each["name"] in known]
@@ -233,9 +232,9 @@ def _mount(mount: Mapping[str, Any], placement: JobPlacement) -> dict[str, Any]:
 
 
 def _pin(node: str) -> dict[str, Any]:
-    """Return an affinity to one node.
+    """Return an affinity to one node, or an empty dictionary without a node.
 
-    Unlike `nodeName`, the scheduler then checks for free resources.
+    With an affinity, unlike with `nodeName`, the scheduler checks for free resources.
     """
     if not node:
         return {}

@@ -1,4 +1,4 @@
-"""Calls of the user's kubectl, which handles clusters, users and proxies.
+"""Calls the user's kubectl, which handles clusters, users, and proxies.
 
 The module must not depend on the purpose of a call, or on the meaning of a response.
 """
@@ -31,7 +31,7 @@ class NotOnClusterError(KubectlError):
 
 
 class KubectlAnswer(NamedTuple):
-    """Result of a call of kubectl."""
+    """Result of a kubectl call."""
 
     code: int
     out: str
@@ -56,12 +56,12 @@ def open_process(words: Sequence[str], source: IO[bytes] | None) -> subprocess.P
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """Sends requests to one cluster.
+    """Sends requests to a cluster.
 
     Attributes:
         options: options such as `--context`, passed to every call.
-        run, open: start kubectl.
-        find: returns the path of the program, or None.
+        run, open: start kubectl, with or without waiting for its end.
+        find: returns the path of a program, or None.
     """
 
     options: tuple[str, ...] = ()
@@ -122,13 +122,13 @@ class Kubectl:
     def reading(
         self, words: Sequence[str], source: IO[bytes] | None = None
     ) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
-        """Provide the output stream of a call, and a function that waits for the exit code."""
+        """Yield the output stream of a call, and a function that waits for the exit code."""
         process = self.open(self._join(words), source)
-        assert process.stdout is not None  # `open` makes a pipe
+        assert process.stdout is not None  # `open` creates a pipe
         try:
             yield process.stdout, process.wait
         finally:
-            # Close the pipe before the wait: kubectl may be blocked by a full pipe.
+            # Close the pipe before the wait, because kubectl may be blocked by a full pipe.
             process.stdout.close()
             if process.poll() is None:
                 process.terminate()
@@ -139,7 +139,7 @@ class Kubectl:
         if answer.code == 0:
             return answer.out
         text = " ".join(answer.err.split()) or f"exit code {answer.code}"
-        # kubectl exits with 1 for every error, so only the text shows the reason, as in `Error from
+        # kubectl exits with 1 for every error. Only the text contains the reason, as in `Error from
         # server (NotFound): pods "a" not found`.
         raise (NotOnClusterError if "(NotFound)" in text else KubectlError)(f"kubectl: {text}")
 
@@ -148,5 +148,5 @@ class Kubectl:
             msg = "kubectl is not on PATH, and this command needs it to reach clusters; install it"
             raise KubectlError(msg)
         verb, *rest = words
-        # Options come first: kubectl passes everything after `--` to the pod's command.
+        # Put the options first, because kubectl passes everything after `--` to the pod's command.
         return [PROGRAM, verb, *self.options, *rest]

@@ -1,7 +1,7 @@
 """Objects of a cluster in the form that commands need, read from kubectl's JSON.
 
-Objects from operators of other versions are read as far as possible. The module must not depend on
-the way objects were requested.
+Operators of other versions may have written the objects, so unknown and missing fields are
+tolerated. The module must not depend on the way objects were requested.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ClusterPipeline:
 
     @property
     def unanswered(self) -> HandledTokens:
-        """The requests by annotation that the operator has not handled."""
+        """Requests in annotations that the operator has not handled yet."""
         asked, known = (
             HandledTokens.from_annotations(self.annotations),
             self.status.handled or HandledTokens(),
@@ -87,7 +87,7 @@ class ClaimHolder:
 
     Attributes:
         node: name of the node; empty while the pod is unscheduled.
-        is_head: whether the pod is a head of this pipeline, with a driver that may write the
+        is_head: whether the pod is the Ray head of this pipeline, whose driver may write the
             ledger.
         spec: spec of the pod.
     """
@@ -130,12 +130,12 @@ def read_cluster_attempt(document: Json) -> ListedAttempt:
 
 
 def find_holders(pods: Iterable[Json], claim: str, uid: str) -> tuple[ClaimHolder, ...]:
-    """Find the pods that hold a claim.
+    """Return the pods that mount a claim.
 
     Args:
         pods: pods of the namespace.
         claim: name of the claim.
-        uid: uid of the pipeline, to recognise its heads.
+        uid: uid of the pipeline, to recognise its heads; empty if heads need not be recognised.
     """
     return tuple(
         _read_holder(pod, uid)

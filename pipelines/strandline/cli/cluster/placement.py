@@ -1,8 +1,9 @@
-"""Placement of commands that use a claim, and their write access.
+"""Chooses the node and the write access of commands that use a claim. Pure.
 
-A ledger can be read next to its writer only on the same node: LMDB's readers register in a file
-that both processes map; otherwise the writer would reuse pages that are still being read. So the
-claim is mounted read-only if no driver can be running, and read-write next to a driver. Pure.
+While a writer runs, a ledger can be read only on the writer's node: LMDB's readers register in a
+file that both processes map; otherwise the writer would reuse pages that a reader still needs.
+Registering requires write access. So the claim is mounted read-only if no driver can be running,
+and read-write if a driver is running.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _ONE_POD = "ReadWriteOncePod"
 
 
 class HeldClaimError(StrandlineError):
-    """A pod holds the claim, and the command would harm the pod or can't share the claim."""
+    """A pod uses the claim, and the command would disturb the pod or can't share the claim."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 
 
 class ClaimUse(Enum):
-    """Use of the claims by a command.
+    """How a command uses the claims.
 
     Attributes:
         COPY: reads files that no longer change.
@@ -47,7 +48,7 @@ class JobPlacement(NamedTuple):
     """Node and write access of a Job.
 
     Attributes:
-        node: required node; empty for any node that can mount the claim.
+        node: required node; empty if any node that can mount the claim will do.
         writes_ledger: whether the ledger's claim is mounted for writing.
         writes_output: whether a separate claim for outputs is mounted for writing.
     """
@@ -68,8 +69,8 @@ def choose_placement(
     """Choose the node and the write access of a command.
 
     Args:
-        use: use of the claims by the command.
-        pipeline, attempt: the claim's owner, and its latest attempt.
+        use: how the command uses the claims.
+        pipeline, attempt: the claim's owner, and its latest attempt or None.
         modes: access modes of the claim.
         holders: running or pending pods that mount the claim.
         output: folder or URL of the driver's outputs; None if they are on the ledger's claim.
@@ -79,7 +80,7 @@ def choose_placement(
     """
     name, heads = pipeline.name, [holder for holder in holders if holder.is_head]
     changes_ledger = use in {ClaimUse.WRITE, ClaimUse.REPAIR}
-    # Check the attempt as well as the pods: an attempt that has just begun has no head yet.
+    # Check the attempt as well as the pods, because an attempt that has just begun has no head yet.
     if changes_ledger and (heads or (attempt is not None and attempt.is_under_way)):
         number = pipeline.status.attempt if attempt is None else attempt.number
         msg = (
@@ -88,7 +89,7 @@ def choose_placement(
             f"{name}`, and `resume` afterwards)"
         )
         raise HeldClaimError(msg)
-    # A Job's pod would stay pending until the holder is gone.
+    # The claim permits only one pod, so a Job's pod would stay pending until the other pod ends.
     if holders and _ONE_POD in modes:
         pod = holders[0].pod
         msg = (
@@ -96,13 +97,13 @@ def choose_placement(
             f"until that is gone (`kubectl wait --for=delete pod/{pod} --timeout=24h`)"
         )
         raise HeldClaimError(msg)
-    # Prefer the head's node: a reader must map the same lock file as the writer.
+    # Prefer the head's node, because a reader must map the same lock file as the writer.
     nodes = [holder.node for holder in (*heads, *holders) if holder.node]
     return JobPlacement(
         node=nodes[0] if nodes else "",
         writes_ledger=changes_ledger
         or (use is ClaimUse.OUTPUT and output is None)
-        # A reader next to a writer registers in LMDB's lock file, which needs write access.
+        # While a writer runs, a reader registers in LMDB's lock file, which needs write access.
         or (use is not ClaimUse.COPY and bool(heads)),
         writes_output=use in {ClaimUse.OUTPUT, ClaimUse.REPAIR},
     )
@@ -117,5 +118,5 @@ def find_output(document: Mapping[str, Any]) -> str | None:
 
 
 def is_on_claim(output: str | None) -> bool:
-    """Return whether the outputs are on a claim, either their own or the ledger's."""
+    """Return whether the outputs are on a claim: the ledger's claim or a separate claim."""
     return output is None or output == OUTPUT or output.startswith(f"{OUTPUT}/")

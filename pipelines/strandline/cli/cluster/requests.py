@@ -1,4 +1,4 @@
-"""Requests to a run on a cluster: patches of a pipeline, or a reason why no request is needed.
+"""Requests to a run on a cluster: renders patches of a pipeline, or explains why none is needed.
 
 The patches set the annotations and fields that docs/kubernetes.md documents. Pure: the time is an
 argument.
@@ -16,7 +16,7 @@ from strandline_api.names import CANCEL_ANNOTATION, RETRY_ANNOTATION
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.enums import PipelinePhase
 
-# The operator keeps a digest of a value with more than 256 characters.
+# Shorten user names, because the operator replaces values of more than 256 characters by a digest.
 _LONGEST_USER = 200
 
 
@@ -40,11 +40,11 @@ class ClusterRequest(NamedTuple):
 def ask_retry(
     pipeline: ClusterPipeline, attempt: ListedAttempt | None, now: float, user: str = ""
 ) -> ClusterRequest:
-    """Request an immediate attempt.
+    """Return the request for an immediate attempt.
 
     Args:
-        pipeline, attempt: their current state.
-        now, user: time and name of the caller; an empty name is left out.
+        pipeline, attempt: current state of the pipeline and of its latest attempt.
+        now, user: current time, and name of the caller; an empty name is left out.
 
     Raises:
         RequestRefusedError: an attempt is in progress, or the pipeline is suspended.
@@ -66,10 +66,10 @@ def ask_retry(
 def ask_cancel(
     pipeline: ClusterPipeline, attempt: ListedAttempt | None, now: float, user: str = ""
 ) -> ClusterRequest:
-    """Request the end of the run; see `ask_retry`."""
+    """Return the request to end the run; see `ask_retry`."""
     name, status = pipeline.name, pipeline.status
     has_ended = attempt is None or attempt.has_ended
-    # A planned attempt counts as something to cancel, although no attempt is running.
+    # A scheduled attempt can be canceled too, although no attempt is running.
     if has_ended and status.next_attempt_time is None and status.phase in _AT_REST:
         return ClusterRequest(None, f"{name} has nothing to cancel: it is {status.phase.value}")
     patch = _annotate(pipeline, CANCEL_ANNOTATION, now, user)
@@ -82,7 +82,7 @@ _AT_REST = frozenset({PipelinePhase.SUCCEEDED, PipelinePhase.FAILED})
 def ask_suspension(
     pipeline: ClusterPipeline, attempt: ListedAttempt | None, *, is_wanted: bool
 ) -> ClusterRequest:
-    """Request that the pipeline is suspended, or resumed."""
+    """Return the request to suspend or resume the pipeline."""
     name = pipeline.name
     if pipeline.is_suspended == is_wanted:
         sentence = f"{name} is already suspended" if is_wanted else f"{name} is not suspended"
@@ -101,14 +101,14 @@ def _describe_suspension(pipeline: ClusterPipeline, attempt: ListedAttempt | Non
 
 
 def _describe_resumption(pipeline: ClusterPipeline, attempt: ListedAttempt | None) -> str:
-    del attempt  # already ended by the suspension
+    del attempt  # the suspension has already ended the attempt
     if _is_over(pipeline):
         return f"resumed; nothing starts, because the run is {pipeline.status.phase.value}"
     return "resumed; it continues where it stopped"
 
 
 def _is_over(pipeline: ClusterPipeline) -> bool:
-    """Return whether the run has a result, and neither an edit nor a request starts another."""
+    """Return whether the run has ended, and no edit or request will start another attempt."""
     status = pipeline.status
     return (
         status.next_attempt_time is None
@@ -118,13 +118,13 @@ def _is_over(pipeline: ClusterPipeline) -> bool:
 
 
 def _annotate(pipeline: ClusterPipeline, annotation: str, now: float, user: str) -> dict[str, Any]:
-    """Return a patch with a value that differs from all earlier requests.
+    """Return a patch that sets an annotation to a value that no earlier request had.
 
-    The operator repeats the value in its event and status, so the value includes the user's name.
+    The operator copies the value into its event and status, so the value includes the user's name.
     """
     value = f"{datetime.fromtimestamp(now, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
     if user:
         value = f"{value} by {escape_text(user)[:_LONGEST_USER]}"
     if pipeline.annotations.get(annotation) == value:
-        value = f"{value}+"  # make the value unique even if the clock stands still
+        value = f"{value}+"  # an earlier request had the same time and user
     return {"metadata": {"annotations": {annotation: value}}}

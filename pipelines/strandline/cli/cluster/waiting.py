@@ -1,4 +1,4 @@
-"""State of a run on a cluster, or of a command's pod. Pure: objects in, verdicts out."""
+"""Interprets the state of a run on a cluster, or of a command's pod. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.pod_paths import SUBMITTER_CONTAINER
 
-# Exit code of a container that SIGKILL ended, as in a shell.
+# Exit code of a container that was ended by SIGKILL, as in a shell.
 _KILLED = 137
 
 
 class RunVerdict(NamedTuple):
-    """The result of a run that needs no further waiting."""
+    """Exit code and sentence for a run that has succeeded, failed, or been suspended."""
 
     code: int
     sentence: str
@@ -40,10 +40,10 @@ def judge_run(pipeline: ClusterPipeline, attempt: ListedAttempt | None) -> RunVe
 
     Args:
         pipeline: current state of the pipeline.
-        attempt: the latest attempt; if it failed, its exit code becomes the run's.
+        attempt: the latest attempt, or None. After a failure, its exit code is the run's exit code.
     """
     status, name = pipeline.status, pipeline.name
-    # Conditions of an earlier spec, or from before the request, are about to change.
+    # The operator has not processed the latest edit yet, so the conditions are outdated.
     if (status.observed_generation or 0) < pipeline.generation:
         return None
     if _is_true(pipeline, "Suspended"):
@@ -66,7 +66,7 @@ def describe_run(pipeline: ClusterPipeline) -> str:
 
 
 def read_pod(pod: Json, container: str) -> PodState:
-    """Return the state of a pod, judged by one of its containers."""
+    """Return the state of a pod, based on one of its containers."""
     status: dict[str, Any] = pod.get("status") or {}
     state = _find_state(status.get("containerStatuses"), container)
     ended = state.get("terminated")
@@ -78,7 +78,7 @@ def read_pod(pod: Json, container: str) -> PodState:
             message = f"the command was killed in pod {pod['metadata']['name']}"
             message += f": {ended['reason']}" if ended.get("reason") else ""
         return PodState(has_started=True, code=code, message=message)
-    # A pod can fail without a state of the container: by an eviction, or in an init container.
+    # A pod can fail before this container starts: by an eviction, or in an init container.
     if status.get("phase") == "Failed":
         why = _explain_failure(pod, status)
         return PodState(has_started=False, code=ExitCode.APPLICATION_ERROR, message=why)
@@ -88,13 +88,14 @@ def read_pod(pod: Json, container: str) -> PodState:
 
 
 def choose_log(pods: Iterable[Json], number: int) -> tuple[str, str] | None:
-    """Choose the pod and container with the log of an attempt's driver, or None."""
+    """Return the pod and container that have the log of an attempt's driver, or None."""
     own = [
         pod
         for pod in pods
         if (pod["metadata"].get("labels") or {}).get(ATTEMPT_LABEL) == str(number)
     ]
-    # The driver's container is in a submitter pod, or next to Ray in the head's pod.
+    # The driver's container is in a submitter pod, or in the head's pod beside Ray. Prefer the
+    # submitter.
     own.sort(key=lambda pod: pod["metadata"]["labels"].get(ROLE_LABEL) != "submitter")
     for pod in own:
         statuses = (pod.get("status") or {}).get("containerStatuses")
@@ -111,7 +112,8 @@ def _is_true(pipeline: ClusterPipeline, type_: str) -> bool:
 
 def _find_code(attempt: ListedAttempt | None) -> int:
     outcome = None if attempt is None else attempt.status.outcome
-    # A stalled run has failed, even if the last driver is unknown or exited with 0.
+    # A stalled run has failed, so never return 0, even if the last driver is unknown or exited with
+    # 0.
     return (outcome.exit_code if outcome else None) or int(ExitCode.APPLICATION_ERROR)
 
 
@@ -130,7 +132,7 @@ def _explain_failure(pod: Json, status: Json) -> str:
 
 
 def _explain_wait(status: Json, state: Json) -> str:
-    """Return why a pod has not started yet; empty during a normal start."""
+    """Return why a pod has not started yet, or an empty text during a normal start."""
     states = [each.get("state") or {} for each in status.get("initContainerStatuses") or ()]
     for why in (each.get("waiting") or {} for each in (state, *states)):
         if why.get("message"):

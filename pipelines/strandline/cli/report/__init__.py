@@ -1,4 +1,5 @@
-"""A run as one self-contained HTML page: facts, charts, and the page.
+"""Renders a run as one self-contained HTML page with charts.
 
-Pure except `reading`, which reads ledger, attempts and publications and changes nothing.
+All modules are pure except `reading`, which reads ledger, attempts, and publications and changes
+nothing.
 """

@@ -9,30 +9,31 @@ from typing import NamedTuple
 
 from strandline.cli.views.format import format_time
 
-GAP = 0.04  # maximum width of a shortened gap, as a share of the attempts' width
-LEAST_WORKED = 0.1  # share of the width; if attempts would take less, gaps are shortened
+GAP = 0.04  # longest displayed gap, as a share of the width of all attempts
+LEAST_WORKED = 0.1  # gaps are shortened if attempts would take less than this share
 ROOM = 0.33  # share of the width reserved for a tick's label
 TICKS = 4
 _DAY = 86400.0
 
 
 class Span(NamedTuple):
-    """A stretch of time, in seconds since the epoch."""
+    """A period of time, in seconds since the epoch."""
 
     begin: float
     end: float
 
 
 class TimeAxis:
-    """Mapping of time to positions from 0 to 1, linear unless attempts would be too narrow to see.
+    """Maps times to positions from 0 to 1.
 
-    In that case, idle gaps are shortened, and the ticks mark the starts of attempts.
+    The mapping is linear unless attempts would be too narrow to see. In that case, idle gaps are
+    shortened, and the ticks mark the starts of attempts.
 
     Args:
         spans: times of activity, in any order; they may overlap.
 
     Attributes:
-        breaks: shortened gaps, each as its two ends on the axis.
+        breaks: start and end position of each shortened gap.
     """
 
     def __init__(self, spans: Iterable[Span]) -> None:
@@ -54,24 +55,24 @@ class TimeAxis:
             self._times += [begin, end]
             positions += [at, at + (end - begin)]
             at = positions[-1]
-        # Attempts without a duration must not cause a division by zero.
+        # If no attempt has a duration, avoid a division by zero.
         whole = at or 1.0
         self._begins = [begin / whole for begin in self._begins]
-        # Rounding errors may exceed 1.
+        # Because of rounding errors, the quotient may exceed 1.
         self._positions = [min(1.0, position / whole) for position in positions]
         ends = ((left / whole, right / whole) for left, right in shortened)
         self.breaks = [(left, min(1.0, right)) for left, right in ends]
 
     def find_position(self, time: float) -> float:
-        """Return the position of a moment, from 0 to 1."""
+        """Return the position of a time, from 0 to 1."""
         return _interpolate(self._times, self._positions, time)
 
     def find_time(self, position: float) -> float:
-        """Return the moment at a position."""
+        """Return the time at a position."""
         return _interpolate(self._positions, self._times, position)
 
     def list_ticks(self) -> list[tuple[float, str]]:
-        """Return evenly spaced positions with their times, in the shortest useful format."""
+        """Return tick positions with their formatted times."""
         begin, end = self._times[0], self._times[-1]
         form = "%H:%M:%S" if end - begin < _DAY else "%m-%d %H:%M"
         positions = [number / (TICKS - 1) for number in range(TICKS)]
@@ -82,10 +83,10 @@ class TimeAxis:
         return [(position, format_time(self.find_time(position), form)) for position in positions]
 
     def _choose_begins(self) -> Iterator[float]:
-        """Yield the starts of stretches, if there is room for a label, and the end."""
+        """Yield the starts of activity that have enough space for a label, and then 1."""
         last = -ROOM
         for begin in self._begins:
-            # A label in the last third would overlap the label at the end.
+            # A label in the last third of the width would overlap the label at the end.
             if last + ROOM <= begin <= 1 - ROOM:
                 last = begin
                 yield begin
@@ -97,13 +98,13 @@ def ceil_nice(number: float) -> float:
     if number <= 0 or not math.isfinite(number):
         return 1.0
     power = 10.0 ** math.floor(math.log10(number))
-    # The step 10 serves numbers above 5; 20 is needed if rounding makes the logarithm too small.
+    # For numbers above 5, the step is 10. If rounding makes the logarithm too small, it is 20.
     return next(step * power for step in (1, 2, 5, 10, 20) if step * power >= number)
 
 
 def _merge(spans: Iterable[Span]) -> Iterator[Span]:
     last: Span | None = None
-    # A damaged record may hold NaN, which has no place in a sorted order.
+    # Skip damaged records that contain NaN, which can't be sorted.
     for span in sorted(candidate for candidate in spans if all(map(math.isfinite, candidate))):
         if last is not None and span.begin <= last.end:
             last = Span(last.begin, max(last.end, span.end))

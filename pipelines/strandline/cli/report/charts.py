@@ -1,4 +1,4 @@
-"""Charts as inline SVG: plain data in, markup out.
+"""Charts as inline SVG, from plain data.
 
 Charts fill the available width: horizontal positions are percentages, and text keeps its size. The
 style sheet sets the colours, and the title of each chart describes its content in words.
@@ -18,7 +18,7 @@ from strandline.cli.views.format import format_count
 # Heights in pixels.
 _ROW, _BAR, _TICK_ROW = 30, 9, 20
 _PLOT, _HEAD = 84, 16
-_LEAST = 0.004  # share of the width; a shorter bar could not be seen
+_LEAST = 0.004  # minimum share of the width, so that a bar is visible
 
 
 class Bar(NamedTuple):
@@ -38,7 +38,7 @@ class Bar(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A share of a whole."""
+    """A part of a whole, for `draw_parts`."""
 
     label: str
     number: int
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 
 class RateStep(NamedTuple):
-    """A constant rate between two positions on the width."""
+    """A constant rate between two positions on the horizontal axis."""
 
     begin: float
     end: float
@@ -54,7 +54,7 @@ class RateStep(NamedTuple):
 
 
 def draw_timeline(title: str, bars: Sequence[Bar], axis: TimeAxis) -> Markup:
-    """Return a chart with one row per bar, over a time axis."""
+    """Return a chart with one row per bar over a time axis."""
     height = _ROW * len(bars)
     rows = [_draw_bar(bar, _ROW * row) for row, bar in enumerate(bars)]
     gaps = [
@@ -67,7 +67,7 @@ def draw_timeline(title: str, bars: Sequence[Bar], axis: TimeAxis) -> Markup:
 
 
 def draw_parts(title: str, parts: Sequence[Part]) -> Markup:
-    """Return shares of a whole next to each other, each wide enough to be visible."""
+    """Return a chart of adjacent parts of a whole, each wide enough to be visible."""
     whole = sum(part.number for part in parts)
     at, pieces = 0.0, []
     for part in parts:
@@ -79,7 +79,7 @@ def draw_parts(title: str, parts: Sequence[Part]) -> Markup:
                 element(
                     "rect",
                     hint,
-                    # A widened part at the right end must stay within the chart.
+                    # A small part at the right end is drawn wider, and must stay within the chart.
                     x=_percent(min(at, 1 - shown)),
                     y=0,
                     width=_percent(shown),
@@ -93,7 +93,7 @@ def draw_parts(title: str, parts: Sequence[Part]) -> Markup:
 
 
 def draw_rate(title: str, steps: Sequence[Sequence[RateStep]], axis: TimeAxis, unit: str) -> Markup:
-    """Return a chart of a rate over time, with an area for each unbroken stretch."""
+    """Return a chart of a rate over time, with an area for each uninterrupted period."""
     highest = max((step.rate for stretch in steps for step in stretch), default=0.0)
     top = ceil_nice(highest)
     lines = [
@@ -104,7 +104,7 @@ def draw_rate(title: str, steps: Sequence[Sequence[RateStep]], axis: TimeAxis, u
         element("text", f"{top * share:,g}{unit}", x=0, y=_HEAD + _PLOT * (1 - share) - 4)
         for share in (1, 0.5)
     ]
-    # Markup bypasses the length limit for texts of the page.
+    # Join as markup, because plain text on the page has a length limit.
     path = Markup("").join(_render_area(stretch, top) for stretch in steps)
     plot = element(
         "svg",
@@ -113,7 +113,7 @@ def draw_rate(title: str, steps: Sequence[Sequence[RateStep]], axis: TimeAxis, u
         y=_HEAD,
         width="100%",
         height=_PLOT,
-        # Paths cannot use percentages, so the path has units of its own and is stretched.
+        # Paths can't use percentages, so the path has its own units and is stretched to the width.
         viewBox="0 0 1000 100",
         preserveAspectRatio="none",
     )
@@ -122,7 +122,7 @@ def draw_rate(title: str, steps: Sequence[Sequence[RateStep]], axis: TimeAxis, u
 
 
 def draw_share(share: float, title: str) -> Markup:
-    """Return a bar that shows a share of the largest value, for a table cell."""
+    """Return a bar for a table cell, as long as the value's share of the largest value."""
     bar = element(
         "rect", x=0, y=1, width=_percent(min(1.0, max(0.0, share))), height=8, class_="share"
     )

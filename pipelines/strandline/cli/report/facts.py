@@ -1,6 +1,6 @@
 """Facts for a report, as plain data. The module must not depend on the reading or drawing of facts.
 
-Lists that would grow with the run are cut, and their full lengths are counted exactly.
+Lists that would grow with the run contain only the first items, with an exact count of all items.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Cut(Generic[Item]):
-    """The first items of a list, and the length of the whole list."""
+    """The first items of a list, and the number of all items."""
 
     items: tuple[Item, ...] = ()
     count: int = 0
 
     @property
     def more(self) -> int:
-        """Return the number of items that were cut off."""
+        """Number of items that are not included."""
         return max(0, self.count - len(self.items))
 
 
@@ -42,7 +42,7 @@ class Kinds:
 
     Attributes:
         groups: groups, the largest first.
-        ungrouped: sources outside the groups, if there were too many kinds.
+        ungrouped: number of sources that are in no group because there are too many groups.
     """
 
     groups: tuple[FailureGroup, ...] = ()
@@ -55,14 +55,14 @@ class RunLedger:
 
     Attributes:
         size: bytes on disk.
-        listed: sources in the last complete listing; None without one.
+        listed: number of sources in the last complete listing; None without one.
         finished: number of finished sources.
-        finished_by: finished sources by attempt; the ledger keeps only the last attempt's number.
-        failed_in: failed sources by stage.
+        finished_by: number of finished sources by the attempt that finished them last.
+        failed_in: number of failed sources by stage.
         failures_by_kind, quarantine_by_kind: sources by reason.
         counts: files and rows of finished sources.
         dead_by_kind: dead letters by reason.
-        failed_by, inflight_of: failed and released sources by attempt.
+        failed_by, inflight_of: number of failed and of released sources by attempt.
         gaps: differences from a complete data set, one sentence each.
     """
 
@@ -84,15 +84,16 @@ class RunLedger:
 
 
 class SourceTotals(NamedTuple):
-    """Sources by state; each source is in one state, so after a complete listing the states add up.
+    """Sources by state. A source is in exactly one state, so the states add up to the total.
 
     Attributes:
         listed: number of listed sources; None before a complete listing.
         finished_now, finished_before: finished by the last attempt, and by earlier attempts.
         unlisted: finished sources that the last listing did not contain.
-        failed_now, failed_before: failed in the last attempt, and in earlier ones without a retry.
+        failed_now, failed_before: failed in the last attempt, and in earlier attempts without a
+            retry since.
         inflight: in progress in the running attempt.
-        interrupted: released to an attempt that has ended; the next attempt redoes them.
+        interrupted: released to an attempt that has ended; the next attempt processes them again.
         waiting: listed sources without another state.
     """
 
@@ -109,36 +110,36 @@ class SourceTotals(NamedTuple):
 
     @property
     def finished(self) -> int:
-        """All finished sources, listed or not."""
+        """Number of all finished sources, listed or not."""
         return self.finished_now + self.finished_before + self.unlisted
 
     @property
     def failed(self) -> int:
-        """All failed sources that were not retried."""
+        """Number of all failed sources that were not retried."""
         return self.failed_now + self.failed_before
 
     @property
     def left(self) -> int:
-        """Sources that are not finished, including quarantined sources."""
+        """Number of sources that are not finished, including quarantined sources."""
         open_ones = self.inflight + self.interrupted + self.waiting
         return self.failed + self.quarantined + open_ones
 
 
 class StageDefinition(NamedTuple):
-    """The part of a stage's definition that determines its output."""
+    """The fields of a stage's definition that determine its output."""
 
     name: str
     use: str
     params: Mapping[str, Any]
 
     def render(self) -> dict[str, Any]:
-        """Render the item of a pipeline file that defines this stage."""
+        """Render the stage as an item of a pipeline file."""
         name = {"name": self.name} if self.name != self.use else {}
         return {"use": self.use, **name, **({"with": dict(self.params)} if self.params else {})}
 
 
 class AttemptCounts(NamedTuple):
-    """Sources processed by an attempt; None for unknown numbers."""
+    """Number of sources that an attempt processed, by result; None for unknown numbers."""
 
     finished: int
     skipped: int | None = None
@@ -146,7 +147,7 @@ class AttemptCounts(NamedTuple):
 
 
 class StageFacts(NamedTuple):
-    """Numbers of a stage from a publication; None for missing values."""
+    """Counts of a stage from a publication; None for missing values."""
 
     name: str
     numbers: Mapping[str, float | None]
@@ -183,7 +184,7 @@ class StageArtifacts(NamedTuple):
 
     Attributes:
         panel: HTML fragment from the stage's own code, which is not checked.
-        problem: reason for a missing panel.
+        problem: reason for a missing panel, or None.
     """
 
     stage: str
@@ -199,15 +200,15 @@ class RunFacts:
     Attributes:
         pipeline: `namespace/name`.
         run: the pipeline's `runId`.
-        time: when the facts were read, in seconds since the epoch.
+        time: time when the facts were read, in seconds since the epoch.
         folder: folder of the pipeline on its volume.
         ledger: facts of the ledger; None before it exists.
-        attempts: newest attempts, oldest first.
-        samples: samples by number of the attempt.
-        live: snapshot from the running driver, a moment old; None without one.
+        attempts: the newest attempts, oldest first.
+        samples: progress samples by attempt number.
+        live: recent snapshot from the running driver; None without a running driver.
         fingerprint: fingerprint of the current pipeline file.
         definition: all stages, including source and sink.
-        chains: names of the stages that share a worker, in order.
+        chains: chains of stages that share a worker, as names in order.
         funnel: rows of finished sources at each stage except the source.
         requests: requests to models by stage, over all attempts of the run.
         costs: cost of each attempt, by number.
@@ -249,13 +250,13 @@ class RunFacts:
         return () if self.ledger is None else self.ledger.gaps
 
     def count_sources(self) -> SourceTotals:
-        """Return the sources by state, from the ledger and the last attempt."""
+        """Return source counts by state, from the ledger and the last attempt."""
         ledger, last = self.ledger or RunLedger(), self.last
         number = last.record.number if last else 0
         listed, skipped = self._find_listed(ledger)
-        # `repair` may have reset sources since the attempt finished them.
+        # The attempt's number may be too high, because `repair` makes finished sources unfinished.
         now = min(ledger.finished_by.get(number, 0), ledger.finished)
-        # Until the listing is complete, sources that are not skipped yet may still be skipped.
+        # Until the listing is complete, the number of skipped sources is unknown, so count all.
         before = ledger.finished - now if skipped is None else min(skipped, ledger.finished - now)
         failed = min(ledger.failed_by.get(number, 0), ledger.failures.count)
         is_over = (
@@ -277,9 +278,9 @@ class RunFacts:
         return totals._replace(waiting=max(0, (listed or 0) - known))
 
     def count_attempt(self, view: AttemptSummary) -> AttemptCounts:
-        """Return the sources of an attempt, consistent with the ledger's numbers.
+        """Return how many sources an attempt processed, consistent with the ledger's numbers.
 
-        A driver that died before recording its end has not recorded failures either.
+        If the driver died before it recorded its end, the number of failures is unknown.
         """
         record, ledger = view.record, self.ledger or RunLedger()
         samples = self.samples.get(record.number)
@@ -308,7 +309,7 @@ class RunFacts:
         return shlex.join(["strandline", *words, *self.file, *self.volume])
 
     def _find_listed(self, ledger: RunLedger) -> tuple[int | None, int | None]:
-        """Return the listed sources, and the skipped sources if the last listing is complete."""
+        """Return the number of listed sources, and of skipped sources after a full listing."""
         last, live = self.last, self.live
         if live is not None:
             return (live.listed, live.skipped) if live.is_listed else (ledger.listed, None)

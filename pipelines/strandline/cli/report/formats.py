@@ -1,16 +1,16 @@
-"""Formats of values that only pages show. Pure."""
+"""Formats of values that only HTML pages show. Pure."""
 
 from __future__ import annotations
 
 from strandline.cli.views.format import format_count, format_seconds, format_time
 
 _HOUR = 3600
-# Least number of hours, and decimals to show from there on.
+# Pairs of a minimum number of hours and the number of decimals from there on.
 _DIGITS = ((100, 0), (10, 1), (0.1, 2))
 
 
 def format_timestamp(time: float | None) -> str:
-    """Format a moment, in UTC."""
+    """Format a time in UTC."""
     return "unknown" if time is None else format_time(time, "%Y-%m-%d %H:%M:%S")
 
 
@@ -27,7 +27,7 @@ def format_hours(seconds: float) -> str:
 
 
 def format_figure(number: float | None) -> str:
-    """Format a count or a measure of a stage; an unknown value becomes an empty text."""
+    """Format a count or a measure of a stage. Return an empty text for an unknown value."""
     if number is None:
         return ""
     return format_count(number) if isinstance(number, int) else f"{number:,.1f}"

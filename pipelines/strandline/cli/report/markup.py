@@ -1,7 +1,7 @@
-"""Text on a page: escaped by markupsafe, shortened, and with hidden characters made visible.
+"""Escapes text for a page, shortens it, and makes hidden characters visible.
 
-The module must not depend on the content of pages. Templates and charts pass every text through
-`clean`.
+Templates and charts pass every text through `clean`. The module must not depend on the content of
+pages.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from markupsafe import escape as escape_html
 
 from strandline.cli.views.format import escape_text
 
-CHARACTERS = 1000  # limit for one text; keys and messages may have any length
+CHARACTERS = 1000  # limit for a text, because keys and messages may have any length
 
 Attribute = str | float | None
 Child = str | None
 
 
 def clean(value: object) -> object:
-    """Return text without hidden characters, at most `CHARACTERS` long; markup stays unchanged.
+    """Return text without hidden characters, at most `CHARACTERS` long. Markup stays unchanged.
 
-    None becomes an empty text, and other values stay unchanged.
+    None becomes an empty text. Other values that are not text stay unchanged.
     """
     if isinstance(value, Markup):
         return value
@@ -30,7 +30,7 @@ def clean(value: object) -> object:
 
 
 def escape(value: object) -> Markup:
-    """Return a cleaned value as markup."""
+    """Return a value as escaped markup, after `clean`."""
     return escape_html(clean(value))
 
 

@@ -1,6 +1,6 @@
-"""The page of one or more runs: templates for its parts, and a style sheet.
+"""The page of one or more runs: templates for its sections, and a style sheet.
 
-The page fetches nothing and runs no code. Templates escape every value, also in attributes.
+The page loads nothing and runs no code. Templates escape every value, also in attributes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strandline.cli.views.format import describe_requests, format_amount, format
 from strandline.cli.views.running.progress import describe_longest, format_oldest
 from strandline.run.insight.funnel import find_sweeping_rules
 
-# Anchors and names in the navigation; each has a template.
+# Names in the navigation, by anchor. Each section has a template.
 _SECTIONS = {
     "sources": "Sources",
     "failures": "Failures",
@@ -103,7 +103,7 @@ def render_page(*runs: RunFacts) -> str:
 
 
 def describe_command(facts: RunFacts, *words: object) -> str:
-    """Return a command line for the pipeline's file, by default `strandline describe`."""
+    """Return a command line for the pipeline's file, by default with `strandline describe`."""
     if not words:
         return shlex.join(["strandline", "describe", *facts.file])
     *first, last = map(str, words)

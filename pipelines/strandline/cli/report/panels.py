@@ -1,7 +1,7 @@
-"""Panels of stages with statistics: the stage's own panel, or its artifacts.
+"""Panels for stages with statistics: the stage's own panel, or its artifacts.
 
-A panel comes from the stage's own code and is neither checked nor trusted here; the page isolates
-it in a frame that runs and fetches nothing.
+A panel comes from the stage's own code and is neither checked nor trusted. The page therefore shows
+it in an isolated frame that loads and runs nothing.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from strandline.run.release.gatherer import list_artifacts
 from strandline.storage.volume.published import Publication
 
 ARTIFACTS = 20
-# Limits of a shown artifact in bytes, and of a panel in characters.
+# Limits for a displayed artifact in bytes, and for a panel in characters.
 MAX_JSON = 1_000_000
 MAX_PANEL = 2_000_000
 
 
 def read_artifacts(plan: PipelinePlan, published: Publication | None) -> tuple[StageArtifacts, ...]:
-    """Return the statistics of each stage that gathers any, in pipeline order."""
+    """Return the statistics of each stage that gathers statistics, in pipeline order."""
     return tuple(
         _read_stage(each.name, each.stage, published)
         for each in plan.stages
@@ -58,13 +58,13 @@ def _read(path: Path) -> Artifact:
         size = path.stat().st_size
         is_shown = path.suffix == ".json" and size <= MAX_JSON
         return Artifact(path.name, size, json.loads(path.read_bytes()) if is_shown else None)
-    # Stages write these files: content may be invalid JSON, or nested deeper than Python's stack.
+    # Users' stages write these files, so JSON may be invalid, or nested deeper than Python's stack.
     except (OSError, ValueError, RecursionError):
         return Artifact(path.name, 0, None)
 
 
 def flatten(content: Any, limit: int) -> Cut[tuple[str, float]]:  # noqa: ANN401 - JSON
-    """Return the numbers in a JSON document with their paths, and their total count."""
+    """Return the first numbers in a JSON document with their paths, and the total count."""
     count = 0
     kept = []
     for entry in _walk("", content):
@@ -81,6 +81,6 @@ def _walk(at: str, content: Any) -> Iterator[tuple[str, float]]:  # noqa: ANN401
     elif isinstance(content, list):
         for index, value in enumerate(content):
             yield from _walk(f"{at}[{index}]", value)
-    # `True` is an int, but no number to show.
+    # In Python, `True` is an int.
     elif isinstance(content, int | float) and not isinstance(content, bool):
         yield at, content

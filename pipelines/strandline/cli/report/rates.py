@@ -9,7 +9,7 @@ from strandline.cli.report.axes import Span, TimeAxis
 from strandline.cli.report.charts import RateStep
 from strandline.run.insight.samples import Sample, Samples, StagePoint, thin
 
-STEPS = 300  # points of one chart, divided among attempts by duration
+STEPS = 300  # points of a chart, divided among attempts by duration
 Measure = Callable[[Samples], Callable[[Sample], float] | None]
 
 
@@ -20,12 +20,12 @@ def span_of(samples: Samples) -> Span:
 
 
 def measure_finished(_samples: Samples) -> Callable[[Sample], float]:
-    """Return a function that counts finished sources."""
+    """Return a function that reads the number of finished sources from a sample."""
     return lambda sample: sample.finished
 
 
 def measure_stage(name: str, unit: str = "tasks") -> Measure:
-    """Return a function that counts the tasks or `rows` of a stage, for attempts that have it."""
+    """Return a function that reads the number of a stage's tasks or `rows` from a sample."""
 
     def measure(samples: Samples) -> Callable[[Sample], float] | None:
         if name not in samples.stages:
@@ -39,7 +39,7 @@ def measure_stage(name: str, unit: str = "tasks") -> Measure:
 def trace(
     attempts: Mapping[int, Samples], axis: TimeAxis, measure: Measure
 ) -> Iterator[list[RateStep]]:
-    """Yield the work per second, as one unbroken stretch for each attempt."""
+    """Yield the work per second of each attempt, as steps along the axis."""
     for samples in attempts.values():
         count = measure(samples)
         if count is None:

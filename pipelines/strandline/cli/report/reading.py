@@ -50,7 +50,7 @@ FAILURES = 100
 EXAMPLES = 3  # limit for examples of each kind of dead letters
 MARKS = 20
 FILES = 20
-SOURCES_LOOKED_AT = 10_000  # with more sources, the check of files is left to `verify`
+SOURCES_LOOKED_AT = 10_000  # with more sources, only `verify` checks the files
 COUNTERS = 20
 NUMBERS = ("tasks_in", "tasks_out", "filtered", "failed", "rows_in", "rows_out", "seconds")
 Item = TypeVar("Item")
@@ -66,7 +66,7 @@ def read_facts(
     """Return all facts for a report of a pipeline.
 
     Args:
-        time: now, in seconds since the epoch.
+        time: current time, in seconds since the epoch.
         file, volume: command-line words that name the pipeline and its volume.
 
     Raises:
@@ -137,7 +137,7 @@ def _read_work(
 
 def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
     data = folder.ledger / "data.mdb"
-    # An empty file belongs to a ledger whose creation has not finished.
+    # If the file is empty, the ledger is still being created.
     if not (data.exists() and data.stat().st_size):
         return None
     with looking(folder) as store:
@@ -168,8 +168,8 @@ def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
 
 
 def _list_gaps(store: Store, location: str) -> tuple[str, ...]:
-    """Return the gaps of the data set; with very many sources, skip the check of the files."""
-    # Without access to the outputs, the ledger alone still shows most gaps.
+    """Return the gaps of the data set. If there are too many sources, the files are not checked."""
+    # If the outputs are unreachable, the ledger alone still shows most gaps.
     with suppress(StrandlineError):
         if store.count()["finished"] <= SOURCES_LOOKED_AT:
             return tuple(find_gaps(store, open_outputs(location)).list_sentences())
@@ -179,7 +179,7 @@ def _list_gaps(store: Store, location: str) -> tuple[str, ...]:
 def _read_failures(
     store: Store,
 ) -> tuple[Cut[FailureRecord], Mapping[str, int], Mapping[int, int], Kinds]:
-    """Return the first failures, the numbers by stage and by attempt, and the kinds."""
+    """Return the first failures, failure counts by stage and by attempt, and failures by kind."""
     kept: list[FailureRecord] = []
     failed_in: Counter[str] = Counter()
     failed_by: Counter[int] = Counter()
@@ -196,7 +196,7 @@ def _read_failures(
 
 
 def _read_dead_letters(store: Store, location: str) -> Kinds:
-    """Return dead letters by kind, without unreadable ones, which `verify` reports."""
+    """Return dead letters by kind. Unreadable files are left out, because `verify` reports them."""
     groups = FailureGroups(examples=EXAMPLES)
     with suppress(OSError):
         for letter in list_dead_letters(store, location):
@@ -217,7 +217,7 @@ def _read_quarantine(store: Store) -> tuple[Cut[QuarantinedSource], Kinds]:
 
 
 def _read_marks(store: Store) -> tuple[Cut[Mark], Mapping[int, int]]:
-    """Return the first sources in flight, and how many each attempt has released."""
+    """Return the first sources in flight, and the number of sources in flight by attempt."""
     kept: list[Mark] = []
     released_by: Counter[int] = Counter()
     for _, entry in store.list_marks():
@@ -250,7 +250,7 @@ def _describe_latest(folder: PipelineFolder, published: Publication) -> LatestFa
 def _read_stages(published: Publication) -> Iterable[StageFacts]:
     try:
         metrics = json.loads((published.path / "metrics.json").read_bytes())
-    except (OSError, ValueError):  # removed in the meantime, or not written by Strandline
+    except (OSError, ValueError):  # deleted in the meantime, or not written by Strandline
         return
     stages = metrics.get("stages") if isinstance(metrics, dict) else None
     for name, values in (stages if isinstance(stages, dict) else {}).items():

@@ -1,4 +1,4 @@
-"""Views for people and machines: a snapshot in, text out.
+"""Views for people and machines: they turn a snapshot into text.
 
-Pure except the reporter, which prints. The package must not read a store or a disk.
+All modules are pure except the reporter, which prints. The package must not read a store or a disk.
 """

@@ -1,4 +1,4 @@
-"""Events between attempts, reported to a person or a script.
+"""Reports events between attempts to a person or a script.
 
 The driver reports its own attempt. This module adds facts that a killed driver can't report: the
 cause of its end, and the next step.
@@ -29,11 +29,11 @@ class Announcer:
     """Announces events as plain sentences on stderr."""
 
     def begin(self, pipeline: str) -> None:
-        """Announce the pipeline that runs now, if there are several."""
+        """Announce which pipeline starts now, if there are several."""
         self.announce(f"{pipeline}:")
 
     def leave_out(self, pipeline: str, needed: str) -> None:
-        """Announce that a pipeline is skipped because an earlier one is incomplete."""
+        """Announce that a pipeline is skipped because an earlier pipeline is incomplete."""
         self.announce(f"{pipeline}: skipped because {needed} has not completed")
 
     def attempt_ended(self, ended: EndedAttempt) -> None:
@@ -47,7 +47,7 @@ class Announcer:
         self.announce(f"{which} ended with {cause}: {outcome.message}; {done}")
 
     def retry(self, decision: RetryAt) -> None:
-        """Announce that an attempt follows; the wait itself is shown by `waiting`."""
+        """Announce that another attempt follows. `waiting` shows the wait before it."""
 
     def give_up(self, ended: EndedAttempt, decision: GiveUp) -> None:
         """Announce that no attempt follows, unless the driver's message already implies it."""
@@ -56,16 +56,16 @@ class Announcer:
             self.announce(f"no further attempt: {decision.why}")
 
     def stopped(self) -> None:
-        """Announce that the wait was cut short."""
+        """Announce that a request to stop ended the wait."""
         self.announce("stopped while waiting for the next attempt; run it again to continue")
 
     @contextmanager
     def waiting(self, retry: RetryAt) -> Iterator[Callable[[float], None]]:
-        """Show a wait; yield a function that takes the remaining seconds."""
+        """Show a wait. Yield a function that takes the remaining seconds."""
         shown: list[str] = []
 
         def show(left: float) -> None:
-            # A log gets a single line for a wait, not a countdown.
+            # In a log, show a single line for a wait, not a countdown.
             if not shown:
                 shown.append(describe_wait(retry, left=left))
                 self.announce(shown[0])
@@ -73,13 +73,13 @@ class Announcer:
         yield show
 
     def end(self, ended: EndedAttempt) -> None:
-        """Announce the end of a single attempt, for readers of its log."""
+        """Announce the end of a single attempt to readers of its log."""
         self.attempt_ended(ended)
         click.echo(format_outcome_line(ended.outcome), err=True)
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """Report an error that leaves the block, if the error's message is not enough."""
+        """Report an error that leaves the block, for readers who do not see stderr."""
         yield
 
     def announce(self, sentence: str) -> None:
@@ -88,7 +88,7 @@ class Announcer:
 
 
 class TerminalAnnouncer(Announcer):
-    """Announces events in a terminal, with a countdown in place."""
+    """Announces events in a terminal, with a countdown that is redrawn in place."""
 
     @contextmanager
     def waiting(self, retry: RetryAt) -> Iterator[Callable[[float], None]]:
@@ -128,7 +128,8 @@ class JsonAnnouncer(Announcer):
         )
 
     def give_up(self, ended: EndedAttempt, decision: GiveUp) -> None:
-        # The last attempt's outcome is also the run's outcome, so it must stay the last line.
+        # Print nothing: the last attempt's outcome is also the run's outcome, and must stay the
+        # last line.
         pass
 
     def stopped(self) -> None:

@@ -1,4 +1,4 @@
-"""Attempts as rows for people and objects for scripts. Pure: records in, text and data out."""
+"""Attempts as rows for people and objects for scripts. Pure."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _MESSAGES = {
 
 
 class AttemptSummary(NamedTuple):
-    """An attempt.
+    """An attempt, with facts from its record, its process, and the ledger.
 
     Attributes:
         record: record in the attempt's folder.
-        state: state from the record, or from the process before an end is recorded.
+        state: recorded state, or the state of the process if no end was recorded.
         seconds: duration so far; None if unknown.
-        finished: sources finished by the attempt, from the ledger.
+        finished: number of sources finished by the attempt, from the ledger.
     """
 
     record: AttemptRecord
@@ -91,7 +91,7 @@ def render_attempt(view: AttemptSummary) -> dict[str, Any]:
 
 
 def describe_all_lost(views: Sequence[AttemptSummary]) -> str:
-    """Describe the total work that attempts lost; empty if none is recorded."""
+    """Describe the work that all attempts lost; return an empty text if none is recorded."""
     outcomes = [view.record.outcome for view in views if view.record.outcome is not None]
     lost = reduce(WorkLost.add, (outcome.work_lost for outcome in outcomes), WorkLost())
     words = describe_lost_work(lost, sum(outcome.work_seconds for outcome in outcomes))
@@ -105,8 +105,8 @@ def describe_attempt(
 
     Args:
         view: the attempt.
-        publications: names of the attempt's remaining publications.
-        width: characters in a line; None for unlimited lines.
+        publications: names of the attempt's publications that still exist.
+        width: number of characters in a line; None for unlimited lines.
     """
     return align(list(_list_facts(view, publications)), 2, width)
 
@@ -164,7 +164,7 @@ def _list_facts(view: AttemptSummary, publications: Sequence[str]) -> Iterator[t
 
 
 def _first(name: str) -> Iterator[str]:
-    """Yield a name once, and then empty names."""
+    """Yield a name for the first row of a list, and empty texts for the other rows."""
     yield name
     while True:
         yield ""
@@ -199,22 +199,22 @@ def _format_iso(time: float) -> str:
     return format_time(time, "%Y-%m-%dT%H:%M:%SZ")
 
 
-# A driver writes progress every two seconds, so an older file belongs to a driver that is gone or
-# stuck.
+# Maximum age of current progress, in seconds. A driver writes progress every two seconds, so an
+# older file belongs to a driver that is dead or stuck.
 FRESH_SECONDS = 30.0
 
 
 def view_attempt(folder: PipelineFolder, record: AttemptRecord, time: float) -> AttemptSummary:
-    """Return the attempt of a record, at a time in seconds since the epoch."""
+    """Return the attempt that a record describes, as of a time in seconds since the epoch."""
     if record.ended is not None and record.outcome is not None:
         state = AttemptStanding.ENDED if record.cause else AttemptStanding.COMPLETED
         length = max(0.0, record.ended - record.started)
         return AttemptSummary(record, state, length, record.outcome.sources.finished)
     finished = read_progress(folder, record.number).finished
-    # A PID has a meaning only on the same host since the same boot.
+    # A PID is valid only on the same host and until the next boot.
     if record.boot != read_boot_id():
         return AttemptSummary(record, AttemptStanding.UNKNOWN, None, finished)
-    # Another process may have reused the PID, so the start times must be equal, too.
+    # Compare start times as well, because another process may have reused the PID.
     if find_process(record.pid) != record.process:
         return AttemptSummary(record, AttemptStanding.GONE, None, finished)
     return AttemptSummary(
@@ -223,7 +223,7 @@ def view_attempt(folder: PipelineFolder, record: AttemptRecord, time: float) -> 
 
 
 def read_live(folder: PipelineFolder, view: AttemptSummary, time: float) -> dict[str, Any] | None:
-    """Read the progress that an attempt's driver wrote to the pipeline's folder, or return None.
+    """Return the progress that an attempt's driver wrote to the pipeline's folder, or None.
 
     For a driver on another host, only recent progress counts.
     """

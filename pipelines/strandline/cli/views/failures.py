@@ -1,4 +1,4 @@
-"""Why sources failed, a line for each reason. Pure: groups of failures in, text and data out."""
+"""Shows why sources failed, with a line for each reason. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strandline.ledger.records.entries import SourceState
 from strandline.run.attempt.failures import FailureGroup
 
 GROUPS_SHOWN = 10
-_LETTERS = 300  # limit for the message of one example
+_LETTERS = 300  # maximum length of the message of an example
 
 
 def describe_failures(
@@ -23,8 +23,8 @@ def describe_failures(
 
     Args:
         groups: groups of failures, the largest first.
-        total: sources in the state; more than in the groups if not all were read.
-        most: number of groups to show.
+        total: number of sources in the state; more than in the groups if not all were read.
+        most: maximum number of groups to show.
         state: state of the sources: failed or quarantined.
     """
     if total:
@@ -42,7 +42,7 @@ def describe_dead_letters(groups: Sequence[FailureGroup], rows: int, sources: in
 def describe_groups(
     groups: Sequence[FailureGroup], total: int, most: int = GROUPS_SHOWN
 ) -> Iterator[str]:
-    """Describe each reason as lines, and the rest of the total."""
+    """Describe each reason as lines, and finally the number of sources without a shown reason."""
     for group in groups[:most]:
         yield from _describe_group(group)
     rest = total - sum(group.count for group in groups[:most])
@@ -75,6 +75,6 @@ def _describe_group(group: FailureGroup) -> Iterator[str]:
         yield escape_text(f"  {example.key}: {stage}{message}")
         return
     yield escape_text(f"  {format_count(group.count)} × {stage}{group.reason}")
-    # If all messages are equal, the reason already shows the message.
+    # If the reason already contains the whole message, do not repeat the message.
     text = "" if message == str(group.reason) else f": {message}"
     yield escape_text(f"      such as {example.key}{text}")

@@ -1,4 +1,4 @@
-"""Numbers and tables in a readable form. Pure text."""
+"""Formats numbers and tables for people. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from strandline_api.outcome.work_lost import WorkLost
 _MINUTE = 60
 _HOUR = 3600
 _STEP = 1000
-# Above the second limit, a float no longer holds all whole numbers (2**53, about 9e15), and digits
-# would pretend precision.
+# Above the second limit, a float can't represent all whole numbers (2**53, about 9e15), and printed
+# digits would suggest a precision that does not exist.
 _SIX_DIGITS, _GREATEST_WHOLE = 1e6, 1e15
 _GAP = 2  # spaces between columns
 _INDENT = 4
@@ -27,7 +27,7 @@ def format_count(number: int) -> str:
 
 
 def format_measure(number: float) -> str:
-    """Format a number: whole numbers keep all digits, others six significant digits."""
+    """Format a number: whole numbers with all digits, others with six significant digits."""
     is_whole = float(number).is_integer() or abs(number) >= _SIX_DIGITS
     if is_whole and abs(number) < _GREATEST_WHOLE:
         return f"{number:,.0f}"
@@ -40,7 +40,7 @@ def format_amount(number: int, noun: str) -> str:
 
 
 def describe_requests(figures: RequestFigures) -> str:
-    """Describe requests to a model: number, tokens, cost, and durations of answers."""
+    """Describe requests to a model: number of requests, tokens, cost, and response times."""
     tokens = (figures.prompt_tokens, figures.completion_tokens)
     parts = [format_amount(figures.sent, "request")]
     if figures.from_log:
@@ -64,7 +64,7 @@ def _describe_bound(seconds: float) -> str:
 
 
 def format_time(time: float, form: str) -> str:
-    """Format a moment as `strftime` does, in UTC; "unknown" if the calendar can't represent it.
+    """Format a time in UTC, as `strftime` does. Return "unknown" for times outside the calendar.
 
     Args:
         time: seconds since the epoch.
@@ -89,7 +89,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def describe_lost_work(lost: WorkLost, worked: float) -> str:
-    """Describe the repeated work as a share of all work; empty if it is negligible."""
+    """Describe the repeated work as a share of all work; empty if the share is negligible."""
     if lost.seconds < 1:
         return ""
     causes = [name for name, seconds in lost.to_json().items() if seconds >= 1]
@@ -118,19 +118,19 @@ def format_bytes(size: int) -> str:
 
 
 def escape_text(text: str) -> str:
-    """Return text from outside, with control characters and line breaks escaped."""
-    # Keys and messages come from data, and sequences like `\x1b[2J` would control the terminal.
+    """Return text from users or data, with control characters and line breaks escaped."""
+    # Keys and messages come from data, and sequences such as `\x1b[2J` would control the terminal.
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
 
 
 def align(rows: Sequence[Sequence[str]], left: int = 1, width: int | None = None) -> Iterator[str]:
-    """Yield each row of cells as text; the first `left` columns are left-aligned, the others right.
+    """Yield each row of cells as text. The first `left` columns are left-aligned, the others right.
 
     Args:
-        width: characters in a line; longer rows continue indented on the next line, so that nothing
-            is cut. None for unlimited lines.
+        width: number of characters in a line. A longer row continues with an indentation on the
+            next line, so that no text is lost. None for unlimited lines.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     count = len(widths)
@@ -142,7 +142,7 @@ def align(rows: Sequence[Sequence[str]], left: int = 1, width: int | None = None
     if left == count and room >= _LEAST_TEXT:
         yield from (_hang(row, widths, room) for row in rows)
         return
-    if fitting == 0:  # only a single text fits
+    if fitting == 0:  # the first column needs a line of its own
         yield from (_hang(row, widths, width) for row in rows)
         return
     heads = (_join(row[:fitting], widths[:fitting], left) for row in rows)
@@ -153,8 +153,8 @@ def align(rows: Sequence[Sequence[str]], left: int = 1, width: int | None = None
 
 
 def _count_fitting(widths: Sequence[int], width: int | None) -> int:
-    """Return how many columns fit beside each other."""
-    # The first column has no gap before.
+    """Return how many columns fit into a line."""
+    # No gap precedes the first column.
     taken = -_GAP
     for index, each in enumerate(widths):
         taken += _GAP + each
@@ -172,9 +172,9 @@ def _join(row: Sequence[str], widths: Sequence[int], left: int) -> str:
 
 
 def _hang(row: Sequence[str], widths: Sequence[int], room: int) -> str:
-    """Return a row whose last text continues below its own start."""
+    """Return a row whose last text is wrapped: all its lines begin in the same column."""
     *_, last = row
-    # Keep long words like paths and keys whole. `wrap` returns an empty list for empty text.
+    # Do not break long words such as paths and keys. For empty text, `wrap` returns an empty list.
     first, *more = wrap(last, room, break_long_words=False, break_on_hyphens=False) or [""]
     head = _join([*row[:-1], first], [*widths[:-1], 0], len(row))
     indent = " " * (sum(widths[:-1]) + _GAP * (len(widths) - 1))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from strandline.ledger.records.entries import Row, SourceEffort
 
-# Rows that are in memory at a time: a ledger can hold millions of sources.
+# Number of rows in memory at a time, because a ledger can have millions of sources.
 GROUP_ROWS = 10_000
 _SCHEMA = pa.schema(
     [

@@ -32,17 +32,17 @@ from strandline.plan.errors import code_of
 from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.outcome.exit_codes import ExitCode
 
-NOTEBOOK_WIDTH = 100  # characters; narrower cells scroll sideways
+NOTEBOOK_WIDTH = 100  # characters in a line; narrower cells get a scroll bar
 
 
 class Reporter:
-    """Shows a line every few seconds on stderr, and the summary on stdout.
+    """Prints a line every few seconds on stderr, and the summary on stdout.
 
     Args:
-        now: seconds from any fixed point.
+        now: clock in seconds from any fixed point.
     """
 
-    # Seconds. A log keeps every line, so lines are rarer than updates in place.
+    # Seconds between lines. A log keeps every line, so updates are rarer than in a terminal.
     interval = 5.0
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -54,7 +54,7 @@ class Reporter:
         self._shown_notes = 0
 
     def report(self, progress: RunProgress) -> bool:
-        """Show progress if an update is due; return True then, and on the first call."""
+        """Show progress if an update is due. Return True in that case, and on the first call."""
         for note in progress.notes[self._shown_notes :]:
             self.announce(note)
         self._shown_notes = len(progress.notes)
@@ -66,8 +66,8 @@ class Reporter:
             self.show(take_snapshot(progress, now - self._begun, self._pace))
         elif self._is_begun:
             return False
-        # Return True on the first call as well: the engine has started, so the caller can restore
-        # signal handlers that Ray has replaced.
+        # Return True on the first call even without an update: the engine has started, so the
+        # caller must restore signal handlers that Ray has replaced.
         self._is_begun = True
         return True
 
@@ -77,12 +77,12 @@ class Reporter:
 
     @contextmanager
     def watching(self, _name: str) -> Iterator[None]:
-        """Show progress while the block runs; the summary reports the end."""
+        """Show progress until the block ends. The summary reports the end."""
         yield
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """Report an error that leaves the block, if the error's message is not enough."""
+        """Report an error that leaves the block, for readers who do not see stderr."""
         yield
 
     def show(self, snapshot: Snapshot) -> None:
@@ -116,7 +116,7 @@ class TerminalReporter(Reporter):
     def watching(self, name: str) -> Iterator[None]:
         self._name = name
         with self._live:
-            self.show(STARTING)  # Ray takes seconds until there is anything to report
+            self.show(STARTING)  # Ray needs seconds to start
             yield
 
     def show(self, snapshot: Snapshot) -> None:
@@ -131,7 +131,7 @@ class NotebookReporter(Reporter):
 
     Args:
         display: IPython's `display`.
-        now: seconds from any fixed point.
+        now: clock in seconds from any fixed point.
     """
 
     interval = 0.5
@@ -156,8 +156,8 @@ class NotebookReporter(Reporter):
 
     def announce(self, sentence: str) -> None:
         self._sentences.append(sentence)
-        # Show the sentence at once instead of with the next table: after an interrupt of the
-        # kernel, the user expects a reaction.
+        # Show the sentence immediately instead of with the next table: a user who has interrupted
+        # the kernel expects a reaction.
         self._draw(Text(self._name, "bold"))
 
     def end(self, sentence: str) -> None:
@@ -167,7 +167,8 @@ class NotebookReporter(Reporter):
     def _draw(self, content: RenderableType) -> None:
         """Replace the displayed content."""
         out = io.StringIO()
-        # In a notebook, rich would display the text itself instead of writing to the file.
+        # Without `force_jupyter=False`, rich would display the text instead of writing it to the
+        # file.
         console = Console(file=out, width=NOTEBOOK_WIDTH, color_system=None, force_jupyter=False)
         console.print(*map(Text, self._sentences), content, sep="\n")
         text = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
@@ -179,13 +180,13 @@ class NotebookReporter(Reporter):
 
 
 class JsonReporter(Reporter):
-    """Writes one JSON object per line to standard output, free of output from other code."""
+    """Writes one JSON object per line to a standard output that other code can't use."""
 
     interval = 1.0
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(now)
-        # Keep the stream: later, `sys.stdout` is redirected to stderr while stages run.
+        # Keep the stream, because `sys.stdout` is redirected to stderr while stages run.
         self._out = find_text()
 
     def show(self, snapshot: Snapshot) -> None:

@@ -1,6 +1,6 @@
-"""Facts about a stage class without running the stage: shape, parameters, defaults.
+"""Describes a stage class without running the stage: shape, parameters, defaults.
 
-Pure: classes and schemas in, text and data out. The module must not depend on files or terminals.
+Pure. The module must not depend on files or terminals.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from strandline.plan.stages.columns import Columns
 from strandline.plan.stages.ends import SinkStage, SourceStage
 from strandline.plan.stages.stage import Shape, Stage, StatefulFilter
 
-# Placeholder for unread columns: a stage that keeps this column keeps every unread column.
+# Test column that no stage reads: if a stage keeps this column, it keeps all columns that it does
+# not read.
 _OTHER = "a column that no stage reads"
 _TYPES = {
     "string": "text",
@@ -38,13 +39,13 @@ _BOUNDS = {
 
 
 class Parameter(NamedTuple):
-    """A field of a stage's `with:`.
+    """A parameter of a stage, in the manifest a field of `with:`.
 
     Attributes:
         name: name in YAML.
         type: type in words.
         is_required: whether the field has no default.
-        default: JSON-able default; None without one.
+        default: default as a JSON-compatible value; None without a default.
     """
 
     name: str
@@ -73,7 +74,7 @@ class StageColumns(NamedTuple):
 
 
 class StageEntry(NamedTuple):
-    """A stage in the form of the catalogue."""
+    """A stage as the catalogue shows it."""
 
     use: str
     shape: Shape
@@ -87,13 +88,14 @@ class StageEntry(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The first line of the description."""
+        """First line of the description."""
         return self.description.partition("\n")[0]
 
 
 def read_entry(use: str, stage_class: type[Stage]) -> StageEntry:
     """Return the catalogue's entry for a class and its name in `use:`."""
-    # The shape depends only on the class, but a plan needs an instance, which is never called.
+    # Create the instance without `__init__`: only the class matters for the shape, and the stage is
+    # never called.
     plan = StagePlan(use, use, stage_class.__new__(stage_class))
     schema = stage_class.Params.model_json_schema(by_alias=True)
     required = schema.get("required", [])
@@ -121,7 +123,7 @@ def read_entry(use: str, stage_class: type[Stage]) -> StageEntry:
 
 
 def describe_scope(stage_class: type[Stage]) -> str:
-    """Describe the scope of a stage: a row, a task, or the whole corpus."""
+    """Describe whether a stage works on a row, a task, or the whole corpus."""
     if stage_class.scope:
         return stage_class.scope
     if issubclass(stage_class, SourceStage):
@@ -136,7 +138,7 @@ def describe_scope(stage_class: type[Stage]) -> str:
 def read_columns(
     stage_class: type[Stage], values: Mapping[str, Any] | None = None
 ) -> StageColumns | None:
-    """Return the columns of a stage, or None for a source, a sink, or a stage without declarations.
+    """Return a stage's columns, or None for a source, a sink, or a stage without declarations.
 
     Args:
         values: parameters, for a stage with required parameters.
@@ -175,7 +177,8 @@ def describe_type(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
     options = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
     if options:
         rendered = [describe_type(option, definitions) for option in options]
-        # Different schemas may have the same description, like text with two patterns.
+        # Remove duplicates: different schemas, such as texts with two patterns, have the same
+        # description.
         return " or ".join(dict.fromkeys(rendered))
     if "const" in schema or "enum" in schema:
         return " | ".join(map(str, schema.get("enum", [schema.get("const")])))
@@ -254,13 +257,13 @@ def _describe_columns(entry: StageEntry) -> Iterator[str]:
 
 
 def describe_removed(columns: StageColumns) -> str:
-    """Describe the columns that a stage removes; empty for none."""
+    """Describe the columns that a stage removes; return an empty text if there are none."""
     others = [] if columns.keeps_others or columns.is_open else ["all others"]
     return ", ".join([*columns.removed, *others])
 
 
 def _fold(line: str, width: int | None) -> str:
-    """Wrap a long line, and repeat the indentation of the line."""
+    """Wrap a long line. Further lines get the indentation of the first."""
     if width is None or len(line) <= width:
         return line
     indent = line[: len(line) - len(line.lstrip())]

@@ -1,7 +1,4 @@
-"""Summary of an attempt: the last lines that a person reads.
-
-Pure: outcome and ledger facts in, text out.
-"""
+"""Summary of an attempt: the last lines that a user sees. Pure."""
 
 from __future__ import annotations
 
@@ -41,12 +38,12 @@ class WrittenFiles(NamedTuple):
 
 
 class Details(NamedTuple):
-    """Facts from the ledger that an outcome lacks.
+    """Facts from the ledger that an outcome does not contain.
 
     Attributes:
         written: files in the output; None if counting would take long.
-        quarantined: first sources that this attempt put into quarantine.
-        quarantine_groups: all of these sources by cause, stage and reason.
+        quarantined: the first sources that this attempt put into quarantine.
+        quarantine_groups: all sources that it put into quarantine, by cause, stage, and reason.
         is_packable: whether the source could pack small files together but does not.
     """
 
@@ -117,7 +114,7 @@ def _describe_stages(outcome: AttemptResult, width: int | None) -> Iterator[str]
         cells = map(format_count, numbers + rows_seen)
         rows.append((name, *cells, f"{each.seconds:,.1f}"))  # type: ignore[arg-type]
     yield ""
-    if outcome.attempt > 1:  # earlier attempts worked on sources, too
+    if outcome.attempt > 1:  # earlier attempts have processed sources, too
         yield "in this attempt:"
     yield from align(rows, 1, width)
     yield ""
@@ -142,7 +139,7 @@ def _describe_requests(counts: Mapping[str, StageCounts]) -> Iterator[str]:
 
 
 def _describe_parted_rows(counts: Mapping[str, StageCounts]) -> Iterator[str]:
-    """Yield the numbers of rows that failed alone, with the command that lists them."""
+    """Yield the numbers of dead letters and dropped rows, with the command that lists them."""
     dead = _list_amounts({name: each.dead for name, each in counts.items()})
     dropped = _list_amounts({name: each.dropped for name, each in counts.items()})
     if dead:
@@ -170,8 +167,8 @@ def _describe_pools(pools: Mapping[str, PoolState]) -> Iterator[str]:
 def _describe_commands(outcome: AttemptResult) -> Iterator[str]:
     """Yield the command for the full list if the ledger has more failures than are shown."""
     failed = outcome.standing.failed
-    # A group shows only an example, so the list is complete only if every group has a single
-    # source.
+    # The summary shows one example of each group, so it is complete only if every group has a
+    # single source.
     is_shown = len(outcome.failure_groups) == failed <= GROUPS_SHOWN
     if failed and outcome.attempt and not is_shown:
         yield "  all of them: `strandline failures FILE`"
@@ -194,7 +191,7 @@ def _describe_written(written: WrittenFiles | None) -> str:
 
 
 def _advise(details: Details) -> Iterator[str]:
-    """Yield a hint about fewer and larger files if there are very many tiny files."""
+    """If there are very many tiny files, yield a hint about fewer and larger files."""
     written = details.written
     if not (details.is_packable and written is not None and written.files >= _MANY_FILES):
         return
@@ -207,9 +204,9 @@ def _advise(details: Details) -> Iterator[str]:
 
 
 def _explain_empty(outcome: AttemptResult) -> Iterator[str]:
-    """Yield a hint about the stage that dropped most rows if nothing was written."""
+    """If nothing was written, yield a hint about the stage that dropped most rows."""
     stages = list(outcome.counts.items())
-    # The last stage is the sink, so rows that arrived there were written.
+    # The last stage is the sink, and all rows that reach the sink are written.
     if not stages or not outcome.standing.finished or stages[-1][1].rows_in:
         return
     dropping = [(each.filtered, name) for name, each in stages if each.filtered]
@@ -226,6 +223,6 @@ def _describe_sweeping(outcome: AttemptResult) -> Iterator[str]:
 
 
 def describe_failure(row: Row) -> str:
-    """Describe a row: its key and, after a failure, cause, stage and message."""
+    """Describe a source: its key and, after a failure, cause, stage, and message."""
     words = (row.key, row.cause, row.stage, row.message)
     return escape_text(": ".join(word for word in words if word))

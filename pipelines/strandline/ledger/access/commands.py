@@ -1,6 +1,6 @@
 """Ledger access for commands that write while no driver is alive.
 
-Shell: clocks and randomness enter here.
+The module may read clocks and randomness, and passes them to the pure code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def written_alone(folder: PipelineFolder, claimant: Claimant) -> AbstractContext
 def hold_by_command(
     store: Store, folder: PipelineFolder, claimant: Claimant
 ) -> Iterator[tuple[LedgerSession, Heartbeat]]:
-    """Write as the last attempt, and renew the lease until the block ends; see `holding`."""
+    """Write as the last attempt and renew the lease until the block ends; see `holding`."""
     heartbeat = Heartbeat(time.monotonic, time.time)
     with holding(store, claimant) as attempt, heartbeat.beating():
         session = LedgerSession(folder.ledger, attempt, claimant.uid, heartbeat)
@@ -40,7 +40,7 @@ def hold_by_command(
 def make_claimant(parent: int | None = None) -> Claimant:
     """Describe this process as a claimant of a ledger."""
     own = find_process(os.getpid())
-    assert own is not None  # this process is alive, so it is found
+    assert own is not None  # this process is alive, so `find_process` finds it
     above = None if parent is None else find_process(parent) or Process(parent, 0)
     return Claimant(uuid.uuid4().hex, read_boot_id(), own, time.time(), above)
 

@@ -1,9 +1,9 @@
 """Heartbeat of an attempt: a thread that reports whether the process still makes progress.
 
-A running process may still hang. Code therefore reports each step: a turn of a loop, a joined
-piece, a committed source. Foreign code cannot report steps; while it runs, CPU time and I/O of the
-process count instead. The module must not depend on the kind of work, nor on the reader of the
-heartbeat.
+A running process may still hang. Code therefore reports finished steps: a turn of a loop, a joined
+piece, a committed source. Foreign code cannot report steps, so CPU time and I/O of the process
+count as progress while such code runs. The module must not depend on the kind of work, nor on the
+reader of the heartbeat.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from strandline.ledger.records.entries import RENEWAL_SECONDS
 
 TICK_SECONDS = 1.0
-# An idle process stays below these amounts of CPU time and I/O per window.
+# Thresholds: an idle process uses less CPU time and I/O than this in a window.
 WINDOW_SECONDS = 15.0
 LEAST_SECONDS = 0.5
 LEAST_BYTES = 1 << 20
@@ -27,14 +27,14 @@ _MOVED = {"rchar", "wchar", "read_bytes", "write_bytes"}
 
 
 class ProcessUsage(NamedTuple):
-    """Resources a process has used since its start: CPU seconds, and bytes read and written."""
+    """Resources used by a process since its start: CPU seconds, and bytes read and written."""
 
     seconds: float
     moved: int
 
 
 class Heartbeat:
-    """Heartbeat of a working process: renews a ledger's lease and publishes the last step.
+    """Renews a ledger's lease and publishes the time of the last step while a process works.
 
     Args:
         now: monotonic clock in seconds. All processes of the machine share its origin, and neither
@@ -66,7 +66,7 @@ class Heartbeat:
         self._error: Exception | None = None
 
     def note_progress(self) -> None:
-        """Record a finished step of work. Call it often.
+        """Record a finished step of work. Call this method often.
 
         Raises:
             StrandlineError: if the lease could not be renewed.
@@ -79,7 +79,7 @@ class Heartbeat:
     def trusting(self) -> Iterator[None]:
         """Count CPU time and I/O of the process as work until the block ends.
 
-        For code that cannot report steps. A hanging call uses neither.
+        Use this for code that cannot report steps. A hanging call uses neither CPU time nor I/O.
         """
         with self._counting:
             self._trusted += 1
@@ -104,17 +104,17 @@ class Heartbeat:
         try:
             yield
         finally:
-            with self._turn:  # no renewal may be running when the block ends
-                # Two threads may leave their blocks in any order, so the last entry may belong to
-                # another.
+            with self._turn:  # wait for a running renewal before the block ends
+                # Remove this entry, which need not be the last: two threads may leave their blocks
+                # in any order.
                 self._renewals.remove(renew)
 
     @contextmanager
     def showing(self, show: Callable[[float], None]) -> Iterator[None]:
-        """Publish the time of the last step, at once and regularly until the block ends.
+        """Publish the time of the last step, immediately and then regularly until the block ends.
 
         Args:
-            show: receives a time of `now`, in another thread.
+            show: receives a time of the clock `now`, in another thread.
         """
         with self._turn:
             self._show = show
@@ -160,7 +160,7 @@ class Heartbeat:
                 self._error = error
 
     def _look_at_effort(self, now: float) -> bool:
-        """Return True if code that reports no steps has used enough resources lately."""
+        """Return True if code that reports no steps has recently used enough resources."""
         if not self._trusted:
             self._begun = None
             return False

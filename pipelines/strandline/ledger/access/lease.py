@@ -1,7 +1,7 @@
 """Lease of a ledger: checks that its last driver is dead and that the pipeline matches.
 
-Facts about processes and clocks are arguments. The module compares names, fingerprints, and parts
-of fingerprints; it must not depend on anything else of a pipeline.
+Facts about processes and clocks are arguments. The module compares names, fingerprints, and the
+parts of fingerprints; it must not depend on anything else of a pipeline.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from strandline.plan.errors import Advice
 from strandline.plan.fingerprint import Fingerprint, adopt_code, describe_difference
 from strandline.storage.volume.locks import Process
 
-MOST_RECIPES = 8  # above this number, recipes without kept results are dropped
+MOST_RECIPES = 8  # above this number, drop recipes that no source uses
 ORPHAN_SECONDS = 30.0
 _KEPT = ("onChange", "Continue")
 
 
 class OnChange(StrEnum):
-    """Behavior for a pipeline that differs from the writer of its ledger.
+    """Behavior if the pipeline differs from the pipeline that wrote the ledger.
 
     Attributes:
         FAIL: refuse to run if sources are finished, and report the changes.
         RESTART: forget finished sources, and run everything again.
         CONTINUE: keep finished sources; the new pipeline processes the rest.
         REDO: process finished sources again, from the first changed stage if its input is kept.
-            Until then their outputs stay.
+            The old outputs stay until the new outputs are complete.
     """
 
     FAIL = "Fail"
@@ -85,8 +85,8 @@ class Claim:
 
     Attributes:
         dropping: see `Recipe`.
-        rejoins: stage whose dead letters the attempt retries without listing sources, or None if
-            the attempt processes sources.
+        rejoins: the stage whose dead letters this attempt retries, or None if the attempt lists and
+            processes sources as usual.
     """
 
     pipeline: str
@@ -112,13 +112,17 @@ def refuse_live_driver(
 ) -> dict[str, Any] | None:
     """Raise an error if the last driver is still running.
 
-    A driver that lost its parent ends by itself, so the function waits for it. Only the heartbeat
-    of a driver on another host is visible, so the function watches it for `LAPSE_SECONDS`.
+    A driver whose parent has died exits by itself, so the function waits for that exit. A process
+    on another host is invisible except for its heartbeat, so the function watches the heartbeat for
+    `LAPSE_SECONDS`.
 
     Args:
-        store, claimant, find_process, sleep: the ledger, the process that requests it, a function
-            that finds processes, and the delay function.
-        known_dead: lease returned by an earlier call. An unchanged lease is not checked again.
+        store: the ledger.
+        claimant: the process that requests the ledger.
+        find_process: returns the process with an id, or None.
+        sleep: waits for a number of seconds.
+        known_dead: lease returned by an earlier call. If the lease has not changed since, its
+            driver is not checked again.
 
     Returns:
         The lease of the dead driver, or None if the ledger never had a driver.
@@ -133,7 +137,7 @@ def refuse_live_driver(
     if lease["boot"] != claimant.boot:
         return _watch_heartbeat(store, lease, claimant, sleep)
     driver = Process(lease["pid"], lease["started"])
-    # The lease is the claimant's own.
+    # The claimant itself holds the lease.
     if driver == claimant.process:
         return lease
     orphan = is_orphan(lease, find_process)
@@ -147,7 +151,7 @@ def refuse_live_driver(
 
 
 def is_orphan(lease: dict[str, Any], find_process: Callable[[int], Process | None]) -> bool:
-    """Return True if the parent of a lease's driver is gone, so the driver will end by itself."""
+    """Return True if the parent of a lease's driver has died, so the driver will exit by itself."""
     parent = lease.get("parent")
     return parent is not None and find_process(parent[0]) != Process(*parent)
 
@@ -161,32 +165,33 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
     """Check that the ledger matches, take its lease, and return the number of the new attempt.
 
     Args:
-        store, claim, claimant: the ledger, the properties it must match, and the process that takes
-            it.
-        known: highest attempt number found in the folder, maybe of a lost ledger.
+        store: the ledger.
+        claim: the properties that the ledger must match.
+        claimant: the process that takes the lease.
+        known: highest attempt number found in the folder. The number may come from a lost ledger.
 
     Raises:
         LedgerError: if the ledger belongs to another pipeline, or if the fingerprint changed,
-            sources are finished, and `on_change` is Fail. Nothing was written then.
+            sources are finished, and `on_change` is Fail. In these cases, nothing is written.
     """
     changed = refuse_changes(store, claim)
     lease = store.read_meta("lease") or {"attempt": 0}
     # A new ledger in an old folder must not reuse attempt numbers.
     attempt = max(int(lease["attempt"]), known) + 1
     store.take_lease(_render(attempt, claimant))
-    # With Fail, no source is finished at this point, so a restart forgets only failures. After a
-    # move, outputs are missing at the new location, so even Redo has to start over.
+    # Under Fail, no source is finished at this point, so a restart forgets only failures. If the
+    # output location has changed, the new location lacks the outputs, so even Redo starts over.
     is_over = claim.on_change is not OnChange.REDO or _is_moved(store, claim)
     if changed and claim.on_change is not OnChange.CONTINUE and is_over:
         restart(store)
     former, recipes = _read_former(store, claim), list_recipes(store, claim, attempt)
-    # Replacements of a source may have failed because of a recipe that is gone. Under Continue,
-    # sources of older recipes are never replaced, so failed replacements no longer matter.
+    # Forget failed replacements if the recipe has changed, because the new recipe may succeed. Also
+    # forget them under Continue, which never replaces sources of older recipes.
     is_forgiving = recipes[-1].since == attempt or claim.on_change is OnChange.CONTINUE
     forgiven = _list_refused(store) if is_forgiving else []
     meta = _identity(claim) | {RECIPES: [each.pack() for each in recipes]}
     if claim.rejoins is None:
-        # The amount of work is unknown until the listing ends.
+        # The number of remaining sources is unknown until the listing ends.
         meta[LISTING] = attempt
     if len(recipes) > 1:
         meta[SETTLED] = _find_settled(store, claim, recipes)
@@ -196,11 +201,11 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
 
 
 def _find_settled(store: Store, claim: Claim, recipes: Sequence[Recipe]) -> int | None:
-    """Return the value of `SETTLED` at the start of an attempt."""
+    """Return the value to record under `SETTLED` at the start of an attempt."""
     if claim.on_change is OnChange.CONTINUE:
         return recipes[-1].since
     if claim.on_change is OnChange.REDO and claim.rejoins is None:
-        return 0  # until all due sources are processed
+        return 0  # 0 until all outdated sources are replaced
     settled: int | None = store.read_meta(SETTLED)
     return settled
 
@@ -212,15 +217,18 @@ def list_recipes(store: Store, claim: Claim, attempt: int) -> list[Recipe]:
         recipes = mix_recipes(recipes, claim.rejoins)
     parts, growing = claim.strip(claim.fingerprint.parts), sorted(claim.fingerprint.growing)
     joined = join_recipe(recipes, Recipe(attempt, parts, growing, claim.dropping))
-    # `list_attempts` reads all sources, so do not call it after every change.
+    # `list_attempts` reads all sources, so call it only if many recipes have accumulated.
     is_due = len(joined) > max(MOST_RECIPES, len(recipes))
     return drop_unused(joined, store.list_attempts()) if is_due else joined
 
 
 def _read_former(store: Store, claim: Claim) -> list[Recipe]:
-    """Return the previous recipes. Values missing in older releases are the current values."""
+    """Return the recipes before this attempt.
+
+    Older releases recorded fewer values. The current values replace the missing values.
+    """
     parts = claim.strip(claim.fingerprint.parts)
-    # Older releases stored the output location among the parts, and no code.
+    # Older releases stored the output location in the fingerprint, but no digests of code.
     return [
         each._replace(parts=adopt_code(claim.strip(each.parts), parts))
         for each in read_recipes(store)
@@ -231,7 +239,7 @@ def _list_helped(store: Store, recipes: Sequence[Recipe]) -> list[tuple[bytes, M
     """Return fresh marks of unfinished sources that failed and may succeed with a later recipe.
 
     Args:
-        recipes: all recipes under which they may have failed, followed by the current recipe.
+        recipes: all recipes under which the sources may have failed, then the current recipe.
     """
     changes = Changes(recipes)
     failed: dict[bytes, FailureRecord | QuarantinedSource] = dict(store.list_failures())
@@ -280,7 +288,7 @@ def end_attempt(store: Store, attempt: int, claimant: Claimant) -> None:
 
 @contextmanager
 def holding(store: Store, claimant: Claimant) -> Iterator[int]:
-    """Write as the last attempt, and yield its number. Other writers are excluded meanwhile.
+    """Write as the last attempt, exclude other writers until the block ends, and yield its number.
 
     The ledger must have had an attempt. The lease gets a new uid, so later writes under the
     previous uid are rejected.
@@ -315,7 +323,7 @@ def restart(store: Store) -> None:
 
 
 def _list_begun(store: Store) -> Iterator[tuple[bytes, Mark]]:
-    """Yield a fresh mark for every source that has more than a fresh mark in the ledger."""
+    """Yield a fresh mark for every source with any ledger entry except a fresh mark."""
     for source, entry, record in store.list_records():
         yield source, _mark_fresh(record.key, entry.version)
     for source, failure in store.list_failures():
@@ -328,8 +336,8 @@ def _list_begun(store: Store) -> Iterator[tuple[bytes, Mark]]:
 
 
 def _mark_fresh(key: str, version: bytes) -> Mark:
-    # Attempt 0 does not exist, so a crash of the previous attempt does not make the source a
-    # suspect.
+    # Use attempt 0, which does not exist: with a real attempt, a crash of that attempt would make
+    # the source a suspect.
     return Mark(key, version, attempt=0, ordinal=0, is_stale=True)
 
 
@@ -377,7 +385,7 @@ def _render(attempt: int, claimant: Claimant) -> dict[str, Any]:
 def _watch_heartbeat(
     store: Store, lease: dict[str, Any], claimant: Claimant, sleep: Callable[[float], None]
 ) -> dict[str, Any]:
-    # The clocks of two hosts hardly differ by that much.
+    # The clocks of two hosts hardly ever differ by this much, so the driver must be dead.
     if is_long_silent(lease, claimant.time):
         return lease
     for _ in range(round(LAPSE_SECONDS)):

@@ -64,7 +64,7 @@ def restore_ledger(folder: PipelineFolder, owner: str, content: Iterable[bytes])
 
 @contextmanager
 def _received(folder: PipelineFolder, content: Iterable[bytes]) -> Iterator[Path]:
-    """Write the copy to a temporary ledger folder, and remove it unless the block moves it."""
+    """Write the copy to a temporary ledger folder. Remove the folder unless the block moves it."""
     path = folder.restoring
     shutil.rmtree(path, ignore_errors=True)
     try:
@@ -103,7 +103,7 @@ def _stop_others(folder: PipelineFolder, stack: ExitStack) -> None:
             stack.enter_context(written_alone(folder, make_claimant()))
         except LedgerInUseError:
             raise
-        except LedgerError:  # a damaged ledger names no driver; only the lock remains as a check
+        except LedgerError:  # a damaged ledger names no driver; the lock is the only check left
             pass
         else:
             return

@@ -1,4 +1,4 @@
-"""The absolute location of a pipeline's outputs, and the claim on a ledger that includes it.
+"""The absolute location of a pipeline's outputs, and the claim on a ledger that records it.
 
 The driver, its workers, and every command resolve the location here, so they always agree.
 """
@@ -22,7 +22,8 @@ def locate_outputs(plan: PipelinePlan, folder: PipelineFolder) -> str:
 def find_location(plan: PipelinePlan, folder: PipelineFolder) -> OutputRoot:
     """Return the location of the outputs in the form that the ledger records."""
     location, own = locate_outputs(plan, folder), str(folder.output)
-    # Record no path for the folder beside the ledger, in any spelling: it moves with the ledger.
+    # Record no path for the folder beside the ledger, because that folder moves with the ledger.
+    # Compare real paths, because the path may have several spellings.
     is_own = location in {own, os.path.realpath(own)}
     return OutputRoot(None if is_own else location, own, f"{plan.stages[-1].name}.with.path")
 
@@ -33,7 +34,7 @@ def make_claim(
     on_change: OnChange = OnChange.FAIL,
     rejoins: str | None = None,
 ) -> Claim:
-    """Return the claim on the ledger in the pipeline's folder; for `rejoins` see `Claim`."""
+    """Return the claim on the ledger in the pipeline's folder. For `rejoins`, see `Claim`."""
     name = f"{plan.namespace}/{plan.name}"
     location = find_location(plan, folder)
     dropping = tuple(stage.name for stage in plan.stages if stage.on_error == "drop")

@@ -1,4 +1,4 @@
-"""Opening of ledgers, and the lifetime of a lease while a ledger is open.
+"""Opening of ledgers, and renewal of the lease while a ledger is open.
 
 Only this module opens a store. A session keeps and renews the lease while its ledger is open, so no
 caller can write under a lapsed lease. Callers decide about the content.
@@ -30,7 +30,7 @@ class LedgerSession:
 
     Args:
         path: folder of the ledger.
-        attempt, uid: the attempt and uid of the lease, which must be taken already.
+        attempt, uid: the attempt and uid of the lease, which the caller has already taken.
         heartbeat: renews the lease while the ledger is open, or None if another process calls
             `renew`.
     """
@@ -149,7 +149,8 @@ def opened_alone(
 ) -> Iterator[Store]:
     """Open the folder's ledger while no driver is alive and no driver can start; take no lease.
 
-    Wait for writers that a dead driver left behind, and kill them if they do not end.
+    Sinks of a dead driver may still be writing. The function waits for them, and kills them if they
+    do not end.
 
     Raises:
         LedgerError: if a driver is alive.

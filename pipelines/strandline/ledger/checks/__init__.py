@@ -1,1 +1,1 @@
-"""Checks of a ledger: it agrees with the files, and the data set is complete."""
+"""Checks whether a ledger agrees with the files, and whether the data set is complete."""

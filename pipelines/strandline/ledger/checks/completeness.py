@@ -1,8 +1,8 @@
-"""Completeness of a data set according to the ledger, for every gate before readers.
+"""Decides from the ledger whether a data set is complete, before any reader gets the data.
 
-An attempt reports only its own work, which may be part of the data set: a retry of dead letters
-processes few sources, and commands set finished sources back. Therefore `latest`, `publish.to`,
-`push`, `after`, cards, and reports all use this module.
+An attempt reports only its own work, which may be a fraction of the data set: a retry of dead
+letters processes few sources, and commands can make finished sources unfinished. Therefore
+`latest`, `publish.to`, `push`, `after`, cards, and reports all use this module.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Gaps(NamedTuple):
 
     Attributes:
         is_listed: True if the last listing has reached its end.
-        unfinished: sources that were released or set back, and have neither finished nor failed
-            since.
+        unfinished: sources that were released or made unfinished again, and have neither finished
+            nor failed since.
         failed: sources that failed in an attempt and were not retried.
         quarantined: sources in quarantine. Each pipeline has its own limit for them.
         older: sources finished by an older recipe and due for replacement.
@@ -41,7 +41,7 @@ class Gaps(NamedTuple):
     first_missing: str = ""
 
     def list_sentences(self) -> Iterator[str]:
-        """Yield a sentence for each kind of gap except quarantine, with its remedy."""
+        """Yield a sentence with a remedy for each kind of gap except quarantine."""
         again = "run the pipeline to its end"
         if not self.is_listed:
             yield f"the last listing of sources is incomplete; {again}"
@@ -78,13 +78,14 @@ def find_gaps(store: Store, outputs: OutputStore | None = None) -> Gaps:
 
 
 def _has_listed(store: Store) -> bool:
-    # Older releases did not record the start of a listing.
+    # Older releases recorded only the end of a listing (`listed`), not the start.
     return store.read_meta("listed") is not None and not store.read_meta(LISTING)
 
 
 def _count_due(store: Store) -> int:
     settled, recipes = store.read_meta(SETTLED), read_recipes(store)
-    # Older releases recorded nothing, and published mixtures of recipes without a check.
+    # No source is due for replacement if the last recipe is settled. Older releases did not record
+    # this, and their mixtures of recipes count as complete.
     if settled is None or not recipes or settled == recipes[-1].since:
         return 0
     return count_older(store)

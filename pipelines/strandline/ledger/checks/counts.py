@@ -1,8 +1,8 @@
 """Counts of a ledger's sources, files, and rows, shared by all commands and pages.
 
-All numbers describe the present state, so a run that was changed, killed, or retried has the
-numbers of a fresh run. `run.insight` records the work of all attempts, which may be more. This
-module only reads. It must not depend on the wording of reports.
+All numbers describe the present state, so they are the same for a run that was changed, killed, or
+retried and for a fresh run. In contrast, `run.insight` records the work of all attempts, which may
+be more. This module only reads. It must not depend on the wording of reports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAY_HAVE_DEAD_LETTERS = "dead letters"
 
 
 def count_sources(store: Store) -> dict[str, int]:
-    """Count the sources by state. Each source is in one state.
+    """Count the sources by state. A source is in exactly one state.
 
     A finished source counts as failed if its replacement failed.
     """
@@ -37,7 +37,7 @@ def count_sources(store: Store) -> dict[str, int]:
 
 
 class DeadLetterCounts(NamedTuple):
-    """Numbers of dead letters.
+    """Dead letters by stage, and the sources that have dead letters.
 
     Attributes:
         rows: number of rows by the stage in which they failed.
@@ -49,7 +49,7 @@ class DeadLetterCounts(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Rows of all stages."""
+        """Number of dead letters of all stages."""
         return self.rows.total()
 
 
@@ -67,7 +67,7 @@ def count_dead_letters(store: Store) -> DeadLetterCounts:
 
 @dataclass(slots=True)
 class DataCounts:
-    """Data files named by the ledger.
+    """Files, bytes, and rows of the data that the ledger names.
 
     Attributes:
         suffixes: number of files by suffix, such as `.parquet`.
@@ -79,7 +79,7 @@ class DataCounts:
     suffixes: Counter[str] = field(default_factory=Counter)
 
     def add(self, record: SourceRecord) -> None:
-        """Count the files of a source. Shared files are counted separately."""
+        """Add a source's bytes, rows, and own files. `add_file` adds shared files."""
         for output in record.data:
             if output.part is None:
                 self.add_file(output.suffix)
@@ -87,15 +87,17 @@ class DataCounts:
             self.rows += output.rows
 
     def add_file(self, suffix: str) -> None:
-        """Count a file, without its bytes and rows."""
+        """Add a file without its bytes and rows."""
         self.files += 1
         self.suffixes[suffix] += 1
 
 
 class StageTotals(NamedTuple):
-    """Rows of finished sources at a stage.
+    """Row counts of one stage, summed over finished sources.
 
     Attributes:
+        rows_in: rows that reached the stage.
+        rows_out: rows that left the stage.
         dead: rows that raised an error in the stage and are dead letters.
         reasons: number of dropped rows by reason, largest first.
     """
@@ -108,7 +110,11 @@ class StageTotals(NamedTuple):
 
     @property
     def share_kept(self) -> float | None:
-        """Rows out per row in, or per row found by a reader. None without rows."""
+        """Share of rows that the stage has kept, or None without rows.
+
+        If rows were dropped, the total is the sum of kept and dropped rows, because a stage that
+        reads files receives fewer rows than it finds.
+        """
         dropped = sum(number for _, number in self.reasons) + self.dead
         rows = self.rows_out + dropped if dropped else self.rows_in
         return self.rows_out / rows if rows else None
@@ -116,11 +122,11 @@ class StageTotals(NamedTuple):
 
 @dataclass(slots=True)
 class FinishedCounts:
-    """Numbers of all finished sources.
+    """Counts of all finished sources.
 
     Attributes:
         data: files for readers.
-        stages: rows by stage, in the order of the pipeline, without the source stage.
+        stages: row counts by stage, in the order of the pipeline, without the source stage.
         counted: number of sources included in `stages`.
         uncounted: number of sources with missing or inconsistent row counts.
         dead: dead letters.
@@ -169,7 +175,7 @@ def _add_shared(store: Store, data: DataCounts) -> None:
 
 
 class _Orders:
-    """Names of the stages of each attempt, in order.
+    """Ordered stage names of each attempt.
 
     Args:
         since: first attempt of each recipe.
@@ -181,7 +187,7 @@ class _Orders:
         self.last = names[-1] if names else ()
 
     def find(self, attempt: int) -> tuple[str, ...]:
-        """Return the stages of an attempt."""
+        """Return the stage names of an attempt, in order."""
         at = max(0, bisect_right(self._since, attempt) - 1)
         return self._names[at] if self._names else ()
 
@@ -204,11 +210,11 @@ class _Flow:
     def add(self, record: SourceRecord, dead: Mapping[str, int], stages: Sequence[str]) -> bool:
         """Add a source. Return False if its changes do not add up to the number of written rows.
 
-        Older releases recorded no changes.
+        Older releases recorded no changes, so their sources are not added.
         """
         known = {change.stage: change for change in record.changes}
         written = sum(output.rows for output in record.data)
-        # A source starts as one row, and the changes lead to the written rows.
+        # A source starts as one row, so 1 plus all changes must equal the number of written rows.
         if not stages or 1 + sum(change.rows for change in record.changes) != written:
             return False
         if not known.keys() <= {ROOT, *stages}:  # a stage was renamed
@@ -224,7 +230,7 @@ class _Flow:
         return True
 
     def list_stages(self, order: Iterable[str]) -> tuple[StageTotals, ...]:
-        """Return the sums. Removed stages come last."""
+        """Return the sums by stage, in the given order. Stages that the order lacks come last."""
         names = dict.fromkeys([*order, *self._in])
         return tuple(map(self._sum_up, names))
 

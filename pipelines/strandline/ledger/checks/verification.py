@@ -62,15 +62,15 @@ def verify(
 
     Args:
         reads_bytes: also read each file and compare its digest; otherwise, compare only sizes.
-        judges_list: also check the manifest, the list of the files that count.
+        judges_list: also check the manifest, which lists the current data files.
     """
     version = store.read_version()
     verdict = _compare(store, outputs, reads_bytes=reads_bytes, judges_list=judges_list)
     if not verdict.problems or store.read_version() == version:
         return verdict
     again = _compare(store, outputs, reads_bytes=False, judges_list=judges_list).problems
-    # Keep digest problems: file and record both existed at the time of the comparison, and the
-    # second pass reads no bytes.
+    # Report only problems that both passes found. Also report wrong digests: file and record both
+    # existed when they were compared, and the second pass reads no bytes.
     stay = [
         problem
         for problem in verdict.problems
@@ -80,10 +80,11 @@ def verify(
 
 
 def count_missing(store: Store, outputs: OutputStore) -> tuple[int, str]:
-    """Count the files of finished sources that are absent or of the wrong size; name the first.
+    """Return how many files of finished sources are missing or wrong, and the first problem.
 
-    If another process writes at the same time, count once more. Kept cuts are ignored: a missing
-    cut only makes later changes more expensive.
+    A file is wrong if its size differs from the record. If another process has written during the
+    count, count once more. Kept cuts are ignored: a missing cut only makes later changes more
+    expensive.
     """
     version = store.read_version()
     missing = _count_missing(store, outputs)
@@ -125,7 +126,7 @@ class _Fault(NamedTuple):
         source: the source that owns the file.
         shared: the shared file that is missing or damaged.
         name: name of a file without a record.
-        is_of_list: True if the manifest is the problem.
+        is_of_list: True if the problem concerns the manifest.
         cut: stage whose cut for the source is missing or damaged.
     """
 
@@ -178,7 +179,8 @@ class Damage(NamedTuple):
     """Missing, damaged, and extra files, grouped by remedy.
 
     Attributes:
-        again: finished sources with missing or damaged outputs, which must be processed again.
+        again: marks of finished sources with missing or damaged outputs, which must be processed
+            again.
         untidy: finished sources with extra files in their folders, which the next attempt removes.
         orphans: sources that are not in the ledger but have files.
         foreign: files that no run has written.
@@ -195,10 +197,10 @@ class Damage(NamedTuple):
 
 
 def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()) -> Damage:
-    """Find repairs for the problems that `verify` reports. Nothing may write at the same time.
+    """Group the problems that `verify` finds by remedy. Nothing may write at the same time.
 
     Args:
-        hurt: sources with other missing data, such as gathered pieces.
+        hurt: further sources with missing data, such as lost gathered pieces.
     """
     faults = list(_find_faults(store, outputs, Counter(), reads_bytes=True))
     sources = {fault.source for fault in faults if fault.cut is None} | set(hurt)
@@ -215,8 +217,8 @@ def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()
     for source, entry, record in store.list_records():
         parts = (output.part for output in record.outputs if output.part is not None)
         if source in sources or any(part.file in shared for part in parts):
-            # Attempt 0 does not exist, so a crash of the previous attempt does not make the source
-            # a suspect.
+            # Use attempt 0, which does not exist: with a real attempt, a crash of that attempt
+            # would make the source a suspect.
             damage.again[source] = Mark(record.key, entry.version, 0, 0, is_stale=True)
         elif source in cuts:
             # The source stays finished: a missing cut only makes a later change more expensive.
@@ -229,7 +231,7 @@ def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()
 
 
 def _check_list(store: Store, outputs: OutputStore) -> Iterator[_Fault]:
-    """Yield problems of the manifest and its index, if the current ones should exist."""
+    """Yield problems of the manifest and its index, if the ledger has digests of both."""
     listed = store.read_meta(LISTED)
     if listed is None:
         return  # never written, or outdated because sources changed since
@@ -243,7 +245,7 @@ def _check_list(store: Store, outputs: OutputStore) -> Iterator[_Fault]:
             problem = OTHER_BYTES
         except FileNotFoundError:
             problem = MISSING
-        if store.read_meta(LISTED) == listed:  # a run may just have written a new manifest
+        if store.read_meta(LISTED) == listed:  # ignore a manifest that a run has just replaced
             yield _Fault(f"{problem}: {name}", is_of_list=True)
 
 
@@ -293,13 +295,13 @@ class _SharedCheck:
     """Compares the parts named in records with the shared files that contain them."""
 
     def __init__(self) -> None:
-        # Flat arrays of numbers, because there may be millions of parts: first row and number of
-        # rows alternate, per file.
+        # First row and number of rows of each part, alternating in a flat array per file: there may
+        # be millions of parts.
         self._parts: dict[bytes, array[int]] = {}
         self._faults: list[_Fault] = []
 
     def take(self, key: str, output: Output, part: SharedPart) -> None:
-        """Add the part of a source."""
+        """Add a source's part of a shared file."""
         if part.begin + output.rows > part.rows:
             name = name_shared(part.file, output.suffix)
             self._faults.append(_Fault(f"rows beyond the end: {name}, of source {key}"))
@@ -324,7 +326,7 @@ class _SharedCheck:
                 yield _Fault(
                     f"{facts.live} rows should have a record, but {named} have one: {name}"
                 )
-            elif is_settled and facts.live != facts.rows:  # else the next attempt rewrites it
+            elif is_settled and facts.live != facts.rows:  # otherwise, a later attempt rewrites it
                 yield _Fault(f"{facts.rows - facts.live} rows belong to no source: {name}")
 
     def _find_overlaps(self, files: Mapping[bytes, SharedFile]) -> Iterator[_Fault]:

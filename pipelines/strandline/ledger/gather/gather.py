@@ -1,11 +1,11 @@
-"""Gathering: merges the pieces that a stage handed over into one file per stage.
+"""Gathering: merges the pieces that sources hand over to a stage into one file per stage.
 
-While sources finish, only new pieces are joined to the previously merged file. A complete gathering
-reads all pieces in the order of their sources' digests, seals them in a pack, and removes the
-shards; so the result depends only on the finished sources. The ledger has the list of pieces. A
-transaction names new files only after they are complete; unnamed files are removed afterward.
-Merged files are a cache over pack and shards, and are rebuilt after a source with pieces was
-dropped.
+While sources finish, a gathering only joins new pieces to the previously merged file. A complete
+gathering reads all pieces in the order of their sources' digests, copies them into a pack, and
+removes the shards, so the result depends only on the finished sources. The ledger has the list of
+pieces. A transaction names new files only after they are complete; files without a name in the
+ledger are removed afterward. Merged files are a cache: if a source with pieces is dropped, they are
+rebuilt from pack and shards.
 """
 
 from __future__ import annotations
@@ -59,17 +59,18 @@ def gather(
 ) -> GatherState:
     """Merge the pieces gathered since the last call, or all pieces if the merged files are invalid.
 
-    Only one gathering may run at a time. It may be killed at any point and called any number of
-    times.
+    Only one gathering may run at a time. A gathering may be killed at any point and repeated any
+    number of times.
 
     Args:
         store: the ledger; sources may finish during the call.
         folder: folder of the shards.
         merges: functions that join a stage's files, by stage name.
-        is_whole: seal all pieces in a pack, in order. No shard may be written during the call.
-        is_brief: return without work if all pieces would have to be read. Another gathering must
-            follow soon.
-        must_stop: called before each piece and each join; returning True ends the call with a
+        is_whole: also copy all pieces into a pack, in order. No shard may be written during the
+            call.
+        is_brief: return without work if all pieces would have to be read. The caller must start
+            another gathering soon.
+        must_stop: called before each piece and each join; if it returns True, the call ends with a
             `MergeError`.
 
     Raises:
@@ -87,8 +88,8 @@ def gather(
         return before
     if is_valid and not is_new and (before.is_sealed or not is_whole):
         with naming_volume(folder):
-            # Everything is sealed and no piece is new, so later shards contain only pieces of
-            # abandoned tries.
+            # The pack has all pieces that count, so later shards contain only pieces of abandoned
+            # tries.
             _clean(folder, replace(before, through=last_shard) if is_whole else before)
         return before
     store.write(Change(meta={"generation": generation + 1}))
@@ -126,8 +127,9 @@ class _Gathering:
     def seal(self, generation: int, last_shard: int) -> None:
         """Copy all pieces into a new pack, and remove the shards before the pieces are merged.
 
-        The volume thus never holds the shards and the joined pieces at the same time. Previously
-        merged files stay, and their pieces count as new until they are merged again.
+        This order saves space: the volume never holds shards and newly merged files at the same
+        time. Previously merged files stay, and their pieces count as new until they are merged
+        again.
         """
         serial = max(self._before.serial, self._before.pack) + 1
         with naming_volume(self._folder), self._scratching(), self._packing(serial) as pack:
@@ -147,8 +149,8 @@ class _Gathering:
         after = replace(self._before, serial=serial, stages=tuple(sorted(self._merges)))
         with naming_volume(self._folder), self._scratching():
             if reads_all and find_free(self._folder) < measure_need(self._folder):
-                # The merged files are a cache about to be rebuilt, so they can make room. If this
-                # gathering fails, the next gathering rebuilds them.
+                # Delete the merged files to free space: they are a cache, and this gathering
+                # rebuilds them. If this gathering fails, the next gathering does.
                 _remove_folder(find_merged(self._folder, self._before, "").parent)
             for _, piece, data in self._read_all(generation, is_whole=reads_all):
                 if piece.stage in self._merges:
@@ -159,10 +161,7 @@ class _Gathering:
 
     @contextmanager
     def _scratching(self) -> Iterator[None]:
-        """Create a folder for incomplete files, and remove it after an error.
-
-        The incomplete files may be the reason that the disk is full.
-        """
+        """Create a folder for incomplete files. After an error, remove it to free space."""
         _remove(self._scratch)
         make_folder(self._scratch)
         try:
@@ -174,7 +173,7 @@ class _Gathering:
 
     @contextmanager
     def _packing(self, serial: int) -> Iterator[FrameWriter]:
-        """Open a pack for writing; sync it and move it to its final place at the end."""
+        """Open a pack for writing. At the end, sync it and move it to its final place."""
         with closing(FrameWriter(self._scratch / "pack")) as pack:
             yield pack
             faults.reach("pack.written")
@@ -183,7 +182,7 @@ class _Gathering:
         faults.reach("pack.synced")
 
     def _read_all(self, generation: int, *, is_whole: bool) -> Iterator[tuple[bytes, Piece, bytes]]:
-        """Yield sources, pieces, and the bytes of each piece.
+        """Yield the source, the description, and the bytes of each piece.
 
         Raises:
             MergeError: if a stop was requested.
@@ -204,7 +203,7 @@ class _Gathering:
     def _finish(
         self, after: GatherState, before: Mapping[str, MergedFile]
     ) -> dict[str, MergedFile]:
-        """Join new pieces to the previously merged files, and put the results in place."""
+        """Join new pieces to the previous merged files, and move the results into place."""
         made = self._scratch / "merged"
         made.mkdir()
         merged = {}

@@ -1,7 +1,7 @@
 """Merging of many pieces into one file, in order and with few files at a time.
 
-The stage provides the function that joins files. The module must not depend on the origin of
-pieces.
+The stage provides the function that joins files. The module must not depend on where the pieces
+come from.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ class MergeError(StrandlineError):
 
 
 class MergeTree:
-    """Joins pieces in the order of their arrival. At most `FAN_IN` files wait at each level.
+    """Joins pieces in the order of their arrival.
+
+    Files wait in levels. As soon as a level has `FAN_IN` files, they are joined into one file of
+    the next level.
 
     Args:
         name: stage name, for messages.
         merge: joins several files into one.
         folder: existing, empty folder for intermediate files.
-        must_stop: called before each join; True stops the merge.
+        must_stop: called before each join; if it returns True, the merge stops.
     """
 
     def __init__(
@@ -97,7 +100,7 @@ class MergeTree:
             )
         for path in paths:
             if path != keep:
-                path.unlink(missing_ok=True)  # a merge may have moved one of the files
+                path.unlink(missing_ok=True)  # may be missing: a merge may have moved it
         return out
 
     def _next_path(self) -> Path:

@@ -1,4 +1,4 @@
-"""Reading of pieces from their current place: the shard that the record names, or the pack."""
+"""Reads pieces from where they are stored now: a shard or the pack."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Storage of gathered pieces: bytes go into a shard, and their places into records.
+"""Storage of gathered pieces: a shard holds the bytes, and records hold their locations.
 
-A piece stays in memory until its source is finished. Large pieces go into the shard at once, and so
-do all pieces while too many bytes wait. A piece in a shard counts only if a record names it; others
-belong to sources that failed, restarted, or were replaced.
+A piece stays in memory until its source is finished. Large pieces go into the shard immediately,
+and so do all pieces while the waiting pieces exceed a size limit. A piece in a shard counts only if
+a record names it; other pieces belong to sources that failed, restarted, or were replaced.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WAITING_BYTES = 1 << 28
 
 
 class PieceStore:
-    """Stores the pieces of one attempt, in a shard without other writers.
+    """Stores the pieces of one attempt, in a shard to which nothing else writes.
 
     Args:
         folder: folder of the shards.
@@ -31,7 +31,7 @@ class PieceStore:
         self._shard = shard
         self._writer: FrameWriter | None = None
         self._is_synced = True
-        # Pieces of abandoned sources stay in the count, so at worst more pieces than necessary go
+        # The count includes pieces of abandoned sources, so at worst more pieces than necessary go
         # to disk.
         self._waiting = 0
 
@@ -51,7 +51,7 @@ class PieceStore:
         ]
 
     def keep(self, source: bytes, pieces: Iterable[Piece]) -> tuple[Piece, ...]:
-        """Write the pieces of a finished source to the shard, and return them sorted, with places.
+        """Write a finished source's pieces to the shard. Return them sorted, with their locations.
 
         Raises:
             OSError: if the disk is full or fails.
@@ -86,7 +86,7 @@ class PieceStore:
         return placed
 
     def _must_leave(self, left: Left) -> bool:
-        """Return True if a piece is too large to wait in memory; otherwise count its bytes."""
+        """Return True if a piece must go to disk. Otherwise, add its bytes to the count."""
         if not (isinstance(left, Piece) and isinstance(left.data, bytes)):
             return False
         size = len(left.data)
@@ -99,8 +99,7 @@ class PieceStore:
         if isinstance(piece.data, PieceLocation):
             return piece
         if self._writer is None:
-            # Append: each phase of an attempt has its own PieceStore, and all of them share the
-            # shard.
+            # Append to the shard: all phases of an attempt share it, but use separate PieceStores.
             self._writer = FrameWriter(self._path, goes_on=True)
         self._is_synced = False
         at = self._writer.append(Title(source, piece.token, piece.stage), piece.data)
@@ -123,7 +122,7 @@ def find_shard(folder: Path, number: int) -> Path:
 
 
 def read_shard_number(path: Path) -> int | None:
-    """Return the number of a shard file, or None if the path is not a shard."""
+    """Return the number in the name of a shard file, or None if the path is not a shard."""
     return int(path.stem) if path.suffix == ".shard" and path.stem.isdecimal() else None
 
 

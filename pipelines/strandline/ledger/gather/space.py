@@ -1,7 +1,7 @@
-"""Disk space that a complete gathering will need, so that a shortage is reported early.
+"""Disk space that a complete gathering will need, computed early to report a shortage in time.
 
-Only file sizes are considered. The size of a merged file is unknown beforehand; it is assumed to be
-at most the size of its pieces.
+Only file sizes are considered. The size of a merged file is unknown beforehand, so the module
+assumes that it is at most the size of its pieces.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ MIB = 1 << 20
 
 
 def measure_need(folder: Path) -> int:
-    """Return the free bytes needed to gather all pieces in a folder of shards.
+    """Return how many free bytes a complete gathering of a folder of shards needs.
 
-    The pieces are copied into a new pack, which replaces the shards. Then intermediate and final
-    merged files exist beside the pack.
+    The gathering copies the pieces into a new pack, which replaces the shards. Later, intermediate
+    and final merged files exist beside the pack.
     """
     if not folder.is_dir():
         return 0
@@ -26,7 +26,7 @@ def measure_need(folder: Path) -> int:
 
 
 def find_free(folder: Path) -> int:
-    """Return the number of free bytes on the volume of a folder."""
+    """Return how many bytes are free on the volume of a folder."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
 

@@ -23,10 +23,10 @@ class GatherState:
     """State of gathering.
 
     Attributes:
-        serial: number of the last gathering, part of its file names.
+        serial: number of the last gathering, which is in its file names.
         merged: merged files by stage.
         stages: merged stages, including stages without pieces.
-        drops: number of dropped sources with pieces when the gathering began.
+        drops: number of dropped sources with pieces when the gathering began, from the ledger.
         is_sealed: True if the last gathering was complete.
         pack: serial of the pack, or 0 if there is no pack.
         through: highest shard number contained in the pack.

@@ -9,19 +9,21 @@ from typing import Any, NamedTuple
 
 from strandline.plan.receipt import Effort, Output, Piece, RowChange
 
-# Answers of `admit` for a source. A suspect gets `RELEASED` plus the size of its crowd.
+# Results of `admit` for a source. For a suspect, the result is `RELEASED` plus the number of
+# sources in the group that is suspected with it.
 QUARANTINED, SKIPPED, RELEASED = -1, 0, 1
-# Added for a source that failed in an earlier attempt; larger than any crowd.
+# Added to the result for a source that failed in an earlier attempt. Larger than any group.
 HAS_FAILED = 1 << 40
-# Interval between lease renewals, and time without renewal after which the holder counts as dead.
+# Interval between lease renewals. After `LAPSE_SECONDS` without one, the holder counts as dead.
 RENEWAL_SECONDS = 15.0
 LAPSE_SECONDS = 4 * RENEWAL_SECONDS
 # Key in `meta` for digests of the manifest beside the outputs. Changes of sources delete the entry.
 LISTED = "listed outputs"
 # Key in `meta` for the attempt whose listing has not ended, or 0 if the last listing has ended.
 LISTING = "listing"
-# Key in `meta` for the latest settled recipe, by its first attempt: finished sources of older
-# recipes were replaced or are to stay. 0 if replacements are due.
+# Key in `meta` for the latest settled recipe, named by its first attempt. A recipe is settled if
+# all finished sources of older recipes were replaced or need no replacement. 0 if replacements are
+# due.
 SETTLED = "settled recipe"
 
 
@@ -35,7 +37,7 @@ class ListedSource(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Numbers of an attempt's sources by outcome, after a drain.
+    """Source counts of an attempt by outcome, after a drain.
 
     Attributes:
         finished: sources finished by this attempt.
@@ -43,7 +45,7 @@ class Standing(NamedTuple):
         failed: sources that failed in this attempt.
         unfinished: open sources, whose work was lost or stopped.
         removed: sources that are no longer listed and were removed.
-        quarantined: listed sources in quarantine, by this or an earlier attempt.
+        quarantined: listed sources in quarantine, placed there by this or an earlier attempt.
     """
 
     finished: int
@@ -55,13 +57,13 @@ class Standing(NamedTuple):
 
 
 class RemovalPolicy(NamedTuple):
-    """Policy for removing finished sources that are missing in a listing.
+    """Policy for removing finished sources that a listing no longer has.
 
     Attributes:
-        everywhere: remove all of them.
-        within: prefixes of keys (folders) in which sources are removed.
-        part_suffix: regular expression for the end of a key that names a part of a file. Parts of a
-            listed file are removed if the listing no longer has them.
+        everywhere: remove all missing sources.
+        within: folders, as prefixes of keys, in which missing sources are removed.
+        part_suffix: regular expression for the end of a key that names a part of a file. If a file
+            is listed, its missing parts are removed.
     """
 
     everywhere: bool = False
@@ -100,13 +102,13 @@ class SourceRecord(NamedTuple):
 
 
 def drop_cuts(record: SourceRecord, stages: Collection[str]) -> SourceRecord:
-    """Return a record without the files of some stages' cuts."""
+    """Return a record without the cuts of some stages."""
     outputs = (each for each in record.outputs if each.cut is None or each.cut[0] not in stages)
     return record._replace(outputs=tuple(outputs))
 
 
 def measure_cuts(record: SourceRecord) -> dict[str, int]:
-    """Return the bytes of a source's cuts, by stage."""
+    """Return how many bytes a source's cuts have, by stage."""
     sizes: dict[str, int] = {}
     for output in record.outputs:
         if output.cut is not None:
@@ -125,8 +127,8 @@ class Mark(NamedTuple):
         is_stale: True if an earlier attempt or version may have left outputs.
         failed_before: number of attempts in which the source failed or killed a process that had no
             other work.
-        exposed: number of sources with workers when a process died over this source, including the
-            source itself. 0 means not suspected; 1 means the source was alone.
+        exposed: number of sources with workers when a process died, including this source. 0 means
+            that the source is not suspected; 1 means that it was alone.
     """
 
     key: str
@@ -161,7 +163,7 @@ class QuarantinedSource(NamedTuple):
         key: the source's key.
         version: 8-byte digest of the tried version.
         attempt: the last attempt in which the source failed.
-        cause: a word of the API's list of causes.
+        cause: cause in the vocabulary of `strandline_api`.
         stage: stage of the last failure, or empty if a process died.
         message: reason of the last failure.
         times: number of attempts in which the source failed.
@@ -177,7 +179,7 @@ class QuarantinedSource(NamedTuple):
 
 
 class FinishedEntry(NamedTuple):
-    """Index entry of a finished source: 8 bytes of its version, and the finishing attempt."""
+    """Index entry of a finished source: 8-byte digest of its version, and the finishing attempt."""
 
     version: bytes
     attempt: int
@@ -187,8 +189,8 @@ class SharedFile(NamedTuple):
     """A file that contains rows of several sources.
 
     Attributes:
-        suffix, size, digest, rows: facts of the whole file.
-        live: number of rows named by records of finished sources.
+        suffix, size, digest, rows: properties of the whole file.
+        live: number of rows that records of finished sources name.
         companions: suffix, size, and digest of files with the same name and another suffix.
     """
 
@@ -224,7 +226,7 @@ class Change:
         quarantine: sources that become quarantined; their marks and failures are deleted.
         forget: sources whose entries are all deleted.
         replaced: sources of `finish` that were finished before.
-        forgiven: finished sources whose failed replacements are deleted.
+        forgiven: finished sources for which the failure of a replacement is deleted.
         untidy: finished sources whose folders may contain leftovers of earlier tries.
         tidy: sources of `untidy` whose leftovers have been removed.
         rewrite: finished sources with new records, because their rows have moved.
@@ -280,10 +282,11 @@ class Row(NamedTuple):
         version: digest of the version in hex; empty for failures recorded by older releases.
         attempt: the attempt that finished or released the source, or in which it last failed.
         outputs: for each file, its name relative to the output root, bytes, rows, and hex digest.
-            For a shared file, the source's own bytes and rows, and the number of its first row.
+            For a shared file, the bytes and rows of this source only, and the index of its first
+            row.
         stage, message, times: stage and reason of the last failure, and number of failed attempts.
-            The stage is empty if a process died over the source.
-        cause: cause of a quarantined source, with the same words as causes of attempts.
+            The stage is empty if a process died while it worked on the source.
+        cause: cause of a quarantined source, in the same vocabulary as causes of attempts.
     """
 
     key: str

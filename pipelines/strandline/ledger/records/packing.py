@@ -17,15 +17,16 @@ from strandline.ledger.records.entries import (
 from strandline.plan.receipt import Effort, Output, Piece, PieceLocation, RowChange, SharedPart
 from strandline.plan.token import derive_root
 
-_EFFORT_FIELDS = 5  # older releases read only these
-# The class's constructor takes twice as long.
+_EFFORT_FIELDS = 5  # number of fields that older releases read
+# Create named tuples with `tuple.__new__`: calling their class takes twice as long.
 _new_tuple = tuple.__new__
 
 
 def create_packer() -> Callable[[Any], bytes]:
-    """Return a reusable function that packs entries. Creating it costs as much as packing an entry.
+    """Return a reusable function that packs entries.
 
-    The function is not thread-safe.
+    Reuse the function, because creating it costs as much as packing an entry. The function is not
+    thread-safe.
     """
     return msgpack.Packer().pack  # type: ignore[no-any-return]
 
@@ -38,7 +39,7 @@ def pack_record(
 ) -> bytes:
     """Return a record as bytes.
 
-    The token of the root is omitted: it can be derived from source and version.
+    The root's token is omitted because source and version determine it.
 
     Args:
         pack: see `create_packer`.
@@ -61,7 +62,8 @@ def _pack_outputs(
         return ()
     root = derive_root(source, version)
     return [
-        # Omit `part` for a file with one source, for compatibility with releases without parts.
+        # Omit `part` for a file with one source: releases without shared files can't read the
+        # field.
         (b"" if output.token == root else output.token, *output[1 : 6 if output.part else 5])
         for output in outputs
     ]

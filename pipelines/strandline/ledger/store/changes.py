@@ -32,16 +32,16 @@ def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, atte
     """Apply `change` in the transaction `txn`.
 
     Args:
-        layout: layout of the ledger's format.
-        attempt: the attempt recorded for newly finished sources.
+        layout: layout of the ledger's current format.
+        attempt: the attempt to record for newly finished sources.
     """
     pack = create_packer()
     _note_pieces(txn, dbs, layout, change)
     count_parts(txn, dbs.shared, change, _find_former(txn, dbs, layout, change))
-    # Sort by source, so that each page of a tree is touched only once.
+    # Sort by source, so that the transaction visits each page of a tree only once.
     marks = sorted(change.mark, key=_get_source)
     gone = dict.fromkeys((*(source for source, _ in marks), *change.forget))
-    # A source that is both finished and removed in a change is removed. If a source has several
+    # If a change both finishes and removes a source, the source is removed. If a source has several
     # entries, the last entry counts.
     last = {item[0]: item for item in change.finish if item[0] not in gone}
     finish = sorted(last.values(), key=_get_source)
@@ -57,7 +57,7 @@ def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, atte
     _delete_all(txn, dbs.untidy, change.tidy)
     _put_all(txn, dbs.untidy, [(source, b"") for source in change.untidy])
     if finish or gone or change.rewrite:
-        txn.delete(LISTED.encode(), db=dbs.meta)  # the manifest is outdated
+        txn.delete(LISTED.encode(), db=dbs.meta)  # the recorded list is outdated
     for name, value in change.meta.items():
         txn.put(name.encode(), json.dumps(value).encode(), db=dbs.meta)
 
@@ -65,7 +65,7 @@ def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, atte
 def get(txn: Transaction, db: Database, key: bytes) -> bytes | None:
     """Return the value under `key`.
 
-    The cast is safe: lmdb's types allow buffers, but no transaction requests buffers.
+    The cast to `bytes` is safe: lmdb's types permit buffers, but no transaction requests buffers.
     """
     return cast("bytes | None", txn.get(key, db=db))
 
@@ -128,8 +128,8 @@ def _put_all(
 
 def _delete_all(txn: Transaction, db: Database, keys: Iterable[bytes]) -> None:
     """Delete all existing `keys`."""
-    # Most of these databases are empty during most of a run, so skip the deletions for every
-    # source.
+    # During most of a run, most of these databases are empty. Skip them, because deletions would
+    # slow down every source.
     if txn.stat(db)["entries"]:
         for key in keys:
             txn.delete(key, db=db)
@@ -220,7 +220,7 @@ def _change_index(
 ) -> list[tuple[bytes, bytes]]:
     """Write and remove index entries. Return digests and stamps of the removed entries.
 
-    Entries are processed in the given order, which determines the bytes of a row.
+    Entries are processed in the given order, because the order determines the bytes of a row.
     """
     rows = layout.rows
     new_keys = [key_row(source) for source, _ in entries]
@@ -236,7 +236,7 @@ def _change_index(
         changed[key] = row + pack_entry(source, entry)
     for key, source in zip(gone_keys, gone, strict=True):
         row = changed[key] if key in changed else old.get(key, b"")
-        if row and (before := rows.find(row, source)) is not None:  # most were never finished
+        if row and (before := rows.find(row, source)) is not None:  # most have no entry yet
             dropped.append((source, before.stamp))
             changed[key] = rows.remove(row, source)
     _put_all(txn, db, [(key, row) for key, row in changed.items() if row])

@@ -1,7 +1,7 @@
 """The fingerprint of the pipeline that wrote a ledger.
 
-Digests of code have a separate entry. Older releases without such digests compare only the other
-entry, so a run can go back to an older release and continue.
+Digests of code have an entry of their own. Older releases ignore this entry and compare only the
+other entry, so a user can downgrade and continue a run.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def read_fingerprint(store: Store) -> Fingerprint | None:
     known = store.read_meta(_NAME)
     if known is None:
         return None
-    # Some older ledgers have the code among the other parts.
+    # Some older ledgers have the digests of code among the other parts.
     return Fingerprint(known["digest"], {**known["parts"], **(store.read_meta(_CODE) or {})})
 
 
 def render_fingerprint(fingerprint: Fingerprint) -> dict[str, Any]:
-    """Return the `meta` entries of a fingerprint, to be written with other facts of an attempt."""
+    """Return the `meta` entries of a fingerprint. The caller writes them with other facts."""
     parts, code = split_code(fingerprint.parts)
     return {_NAME: {"digest": fingerprint.digest, "parts": parts}, _CODE: code}

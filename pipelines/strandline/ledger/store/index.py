@@ -1,9 +1,9 @@
-"""Packing of the index of finished sources: neighboring entries share a value.
+"""Packing of the index of finished sources: all entries with the same first bits share a key.
 
 A B-tree node costs ten bytes, and pages are only two thirds full, so ten million 16-byte keys alone
-would take half a gigabyte. Here the first 20 bits of a digest are the key of a row, and a row has
-the entries of all digests with these bits. The functions are pure; the store reads and writes the
-bytes, and the layout defines the meaning of a stamp.
+would take half a gigabyte. Here the first 20 bits of a digest are the key of a row, and the row's
+value has the entries of all digests with these bits. The functions are pure; the store reads and
+writes the bytes, and the layout defines the meaning of a stamp.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-_TAIL = 14  # bytes of a digest in a row: all but the first two, which are in the key
+_TAIL = 14  # bytes of a digest in an entry; the first two are in the key
 _VERSION = 8
-_STAMP = _TAIL + _VERSION  # offset in an entry
+_STAMP = _TAIL + _VERSION  # offset of the stamp in an entry
 _UPPER_HALF = [bytes((byte & 0xF0,)) for byte in range(256)]
 
 
 class IndexEntry(NamedTuple):
-    """A finished source: 8 bytes of its version, and a stamp for the time of its finish."""
+    """Entry of a finished source: 8-byte version digest, and a stamp that grows with time."""
 
     version: bytes
     stamp: bytes
 
 
-# Called for every listed source; the class's own constructor takes twice as long.
+# Entries are created for every listed source. Calling their class instead of `tuple.__new__` takes
+# twice as long.
 _new_tuple = tuple.__new__
 
 
@@ -56,7 +57,7 @@ class IndexRows:
         """Return the entry of a digest in its row, or None if it has no entry."""
         width = self.width
         at = row.find(digest[2:])
-        if at % width:  # not found, or a match across two entries
+        if at % width:  # no match, or a match across two entries
             at = self._find(row, digest)
             if at < 0:
                 return None
@@ -66,7 +67,7 @@ class IndexRows:
     def is_finished_before(self, row: bytes, digest: bytes, version: bytes, since: bytes) -> bool:
         """Return True if the entry of a digest has this version and a stamp before `since`.
 
-        When a run resumes, most sources do, so the fast path creates no entry object.
+        This is the most frequent look-up when a run resumes, so the code creates no entry object.
 
         Args:
             since: first stamp that does not count.
@@ -88,7 +89,7 @@ class IndexRows:
     def list_entries(
         self, rows: Iterable[tuple[bytes, bytes]]
     ) -> Iterator[tuple[bytes, IndexEntry]]:
-        """Yield every digest in pairs of key and row, with its entry."""
+        """Yield digest and entry of every source in rows, which are pairs of row key and row."""
         for key, row in rows:
             for at in range(0, len(row), self.width):
                 version = row[at + _TAIL : at + _STAMP]

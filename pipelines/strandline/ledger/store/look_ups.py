@@ -1,10 +1,10 @@
 """Parallel processes that look up listed sources in a ledger.
 
-LMDB allows parallel readers. A Python process looks up 400,000 sources per second, whatever the
-disk, and a resumed run may have to skip many millions before other work begins. Sources found
-finished here need no writer; all others go to the writer as usual, so a process that dies or cannot
-open the ledger only costs time. The module uses only key and version of a source, and must not
-depend on the lister.
+A resumed run may have to skip many millions of sources before other work begins, and a Python
+process looks up 400,000 sources per second, regardless of the disk. LMDB allows parallel readers.
+Sources that these processes find finished need no writer; all others go to the writer as usual, so
+a process that dies or cannot open the ledger only costs time. The module uses only key and version
+of a source, and must not depend on the code that lists sources.
 """
 
 from __future__ import annotations
@@ -29,36 +29,37 @@ from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key, digest_version
 
 CHUNK = 1024
-# Chunks queued per process, so that processes stay busy while the caller does other work.
+# Maximum number of chunks queued per process. The processes stay busy while the caller does other
+# work.
 AHEAD = 4
-# If most sources of a chunk are unfinished, pass this many chunks on without a look-up, which would
-# be wasted.
+# If most sources of a chunk are unfinished, skip the look-up for this many chunks: it would
+# probably find few finished sources.
 RESTING = 16
-PIPE_BYTES = 1 << 20  # a chunk should fit, or the caller waits for the reader
+PIPE_BYTES = 1 << 20  # larger than a chunk, so that the caller need not wait
 _END_SECONDS = 5.0
 _get_names = attrgetter("key", "version")
-# The class's constructor takes twice as long.
+# Create named tuples with `tuple.__new__`: calling their class takes twice as long.
 _new_tuple = tuple.__new__
 _SIZE = Struct(">I")
 
 
 class NamedSource(Protocol):
-    """The properties of a source that a look-up needs."""
+    """The attributes of a source that a look-up needs."""
 
     @property
     def key(self) -> str:
-        """Identity across runs."""
+        """Name of the source, the same in every run."""
 
     @property
     def version(self) -> str:
-        """Version, which changes with the content."""
+        """Value that changes with the source's content."""
 
 
 Item = TypeVar("Item", bound=NamedSource)
 
 
 class LookedUp(NamedTuple, Generic[Item]):
-    """Result for a chunk.
+    """Result of the look-up of a chunk.
 
     Attributes:
         start: number passed to `ask`.
@@ -72,12 +73,12 @@ class LookedUp(NamedTuple, Generic[Item]):
 
 
 class LookUps(Generic[Item]):
-    """Sends chunks to several processes in turn, and returns the results in the same order.
+    """Distributes chunks to several processes, and returns the results in the order of the chunks.
 
     Args:
         path: folder of the ledger.
-        attempt: the current attempt. Sources that it has finished count as unfinished, because
-            listing them again is an error.
+        attempt: the current attempt. Sources that this attempt has finished count as unfinished, so
+            that the writer can reject a second listing of the same source.
         count: number of processes, which start immediately.
 
     Attributes:
@@ -132,7 +133,7 @@ class LookUps(Generic[Item]):
 
 
 class _Reader:
-    """A look-up process. After its death, chunks have no result."""
+    """A look-up process. After the process has died, chunks get no result."""
 
     def __init__(self, path: Path, attempt: int) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - our own program
@@ -140,21 +141,21 @@ class _Reader:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # interrupts from the terminal are for the driver only
+            start_new_session=True,  # only the driver handles Ctrl-C
         )
         assert self._process.stdin is not None
-        assert self._process.stdout is not None  # pipes
+        assert self._process.stdout is not None  # both are pipes
         self._questions: BinaryIO = self._process.stdin  # type: ignore[assignment]
         self._answers: BinaryIO = self._process.stdout  # type: ignore[assignment]
         self._is_dead = False
-        with suppress(OSError):  # if the limit forbids this size, keep the default
+        with suppress(OSError):  # keep the default size if a system limit forbids this size
             fcntl.fcntl(self._questions, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def ask(self, chunk: Sequence[NamedSource]) -> bool:
         """Send a chunk. Return False if there will be no result."""
         names = list(chain.from_iterable(map(_get_names, chunk)))
         try:
-            # The listing's own code rejects keys and versions that are not strings.
+            # Packing fails for some values that are not strings. The writer rejects such sources.
             packed = msgpack.packb(names)
         except (TypeError, ValueError, OverflowError):
             return False
@@ -174,7 +175,7 @@ class _Reader:
 
     def close(self) -> None:
         """Stop the process. Closing its input makes it exit."""
-        with suppress(OSError):  # unsent chunks can't be flushed to a dead process
+        with suppress(OSError):  # closing flushes unsent chunks, which fails if the process is dead
             self._questions.close()
         self._answers.close()
         try:
@@ -214,12 +215,12 @@ def _look_up(store: Store, attempt: int, names: list[str]) -> list[int]:
             _new_tuple(ListedSource, (digest_key(key), digest_version(version), key, 0))
             for key, version in zip(each, each, strict=True)
         ]
-    except AttributeError:  # not strings, see `_Reader.ask`
+    except AttributeError:  # a key is not a string; the writer rejects such sources
         return list(range(len(names) // 2))
     return [index for index, _, _ in store.find_unfinished(batch, attempt)]
 
 
 if __name__ == "__main__":
-    gc.disable()  # objects here form no cycles, and come and go by the thousand
+    gc.disable()  # faster: many short-lived objects, but no cycles
     with closing(Store(Path(sys.argv[1]), readonly=True)) as opened:
         _serve(opened, int(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""Recipes of finished sources: the parts of a fingerprint, by first attempt.
+"""Recipes: the fingerprint parts under which sources were finished.
 
 An attempt has one recipe, and a finished source names its attempt, so the source needs no other
 record of its recipe. Callers decide what to do with sources of older recipes.
@@ -22,7 +22,7 @@ class Recipe(NamedTuple):
 
     Attributes:
         growing: see `Fingerprint`.
-        dropping: stages that may have dropped rows with errors, without a record.
+        dropping: stages that may have dropped rows with errors without recording them.
         mixed: stages whose dead letters a later recipe may have added to sources of this recipe.
     """
 
@@ -41,12 +41,13 @@ class Recipe(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """The stages before the sink, if an old recipe differs from the last recipe only in them.
+    """The last stages before the sink, if an old recipe differs from the last recipe only in them.
 
     Attributes:
-        begin: number of stages before them, including the source stage.
-        renewed: previous parameters of the first of them, by path; None if all of them are new.
-        has_dropped: True if the first of them may have dropped rows with errors.
+        begin: number of stages before the tail, including the source stage.
+        renewed: previous parameters of the tail's first stage, by path; None if the whole tail is
+            new.
+        has_dropped: True if the tail's first stage may have dropped rows with errors.
     """
 
     begin: int
@@ -57,7 +58,7 @@ class Tail(NamedTuple):
 def read_recipes(store: Store) -> list[Recipe]:
     """Return the recipes of a ledger, oldest first.
 
-    Ledgers of older releases have one recipe, that of the last attempt.
+    A ledger of an older release has only the recipe of its last attempt.
     """
     known = store.read_meta(RECIPES)
     if known is not None:
@@ -71,20 +72,20 @@ def join_recipe(recipes: Sequence[Recipe], recipe: Recipe) -> list[Recipe]:
     last = recipes[-1] if recipes else None
     if last is None or find_first_change(last.parts, recipe.parts, recipe.growing) is not None:
         return [*recipes, recipe]
-    # Same recipe: only growing lists or the handling of rows with errors may have changed.
+    # The recipes are equal except for growing lists and the handling of rows with errors.
     dropping = sorted({*last.dropping, *recipe.dropping})
     return [*recipes[:-1], recipe._replace(since=last.since, dropping=dropping)]
 
 
 def mix_recipes(recipes: Sequence[Recipe], stage: str) -> list[Recipe]:
-    """Return the recipes, marked as mixed: dead letters of `stage` are about to be added."""
+    """Return the recipes, marked as mixed because dead letters of `stage` will be added."""
     return [each._replace(mixed=sorted({*each.mixed, stage})) for each in recipes]
 
 
 def drop_unused(recipes: Sequence[Recipe], attempts: Collection[int]) -> list[Recipe]:
-    """Return the recipes of these attempts, and the last recipe.
+    """Return the recipes of some attempts, and the last recipe.
 
-    The ledger must have no entry of an attempt with a dropped recipe.
+    The attempts must include every attempt that an entry of the ledger names.
     """
     ends = [each.since for each in recipes[1:]]
     used = [
@@ -120,18 +121,18 @@ class Changes:
 
     @property
     def is_any(self) -> bool:
-        """Return True if any attempt used a different recipe."""
+        """Return True if any attempt used a recipe other than the last recipe."""
         return any(first is not None for first in self._first)
 
     def find_first(self, attempt: int) -> str | None:
-        """Return the first stage that has changed since an attempt, or None if no stage has."""
+        """Return the first stage that has changed since an attempt, or None without changes."""
         return self._first[self._find(attempt)]
 
     def may_help(self, attempt: int, stage: str) -> bool:
-        """Return True if a source that failed in a stage in an attempt may pass the stage now.
+        """Return True if a source that failed in an attempt may pass with the last recipe.
 
         Args:
-            stage: empty if a process died over the source.
+            stage: the stage in which the source failed, or empty if a process died.
         """
         first = self.find_first(attempt)
         if first is None or stage not in self.order:
@@ -139,7 +140,7 @@ class Changes:
         return self.order.index(first) <= self.order.index(stage)
 
     def find_tail(self, attempt: int) -> Tail | None:
-        """Return the changed stages before the sink, or None if other parts have changed too."""
+        """Return the changed stages before the sink, or None if anything else has changed."""
         return self._tails[self._find(attempt)]
 
     def _find(self, attempt: int) -> int:
@@ -169,7 +170,7 @@ def count_older(store: Store) -> int:
 
 def _find_tail(recipe: Recipe, new: Mapping[str, Any]) -> Tail | None:
     if recipe.mixed:
-        return None  # the sink's files have rows of both recipes
+        return None  # the sink's files have rows of several recipes
     old, last = recipe.parts, max(0, len(recipe.parts.get("order", ())) - 1)
     before, after = list(old.get("order", ())), list(new.get("order", ()))
     if not before or after != [*before[:-1], *after[last:-1], before[-1]]:
@@ -181,7 +182,8 @@ def _find_tail(recipe: Recipe, new: Mapping[str, Any]) -> Tail | None:
         return Tail(last)
     name = before[last - 1]
     given = f"{name}.with."
-    # A previous class, version, or group may have had other columns.
+    # Only parameters and inputs may have changed: with another class, version, or group, the stage
+    # may have had other columns.
     if name == before[0] or not all(
         path.startswith((given, f"{name}.inputs.")) for path in differing
     ):

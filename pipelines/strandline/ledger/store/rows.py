@@ -20,7 +20,7 @@ from strandline.ledger.records.entries import (
 from strandline.ledger.store.store import Store
 from strandline.storage.outputs.names import name_output
 
-_LOOKED_THROUGH = 100_000  # failures; takes a second
+_LOOKED_THROUGH = 100_000  # number of failures that can be read in a second
 _PORTION = 1000
 
 
@@ -56,8 +56,7 @@ def list_output_names(store: Store) -> list[str]:
 def list_failed(store: Store) -> Iterator[tuple[bytes, FailureRecord]]:
     """Yield the failed sources.
 
-    Entries with 0 times are not failures: they mark finished sources whose outputs can't be read
-    again.
+    Entries with 0 times are not failures but finished sources whose outputs can't be read again.
     """
     return (each for each in store.list_failures() if each[1].times)
 

@@ -1,8 +1,8 @@
 """Shared files in the ledger's databases: files with rows of several sources.
 
 For each file, the ledger counts the rows that records of finished sources name. Other rows of the
-file belong to changed or removed sources. A file without named rows is unused. The functions run
-inside transactions of the store, and must not depend on the file format.
+file belong to changed or removed sources. If no record names a row of a file, the file is unused.
+The functions run inside transactions of the store, and must not depend on the file format.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from strandline.ledger.store.environment.layout import Database, Transaction
 def count_parts(
     txn: Transaction, shared: Database, change: Change, former: Iterable[bytes]
 ) -> None:
-    """Update the number of named rows of each shared file.
+    """Update how many rows of each shared file are named by records.
 
     Args:
-        former: packed records about to be deleted or replaced; not consumed if there are no shared
+        former: packed records about to be deleted or replaced; not read if there are no shared
             files.
     """
-    # Skip sources without outputs, which are many in a quick run.
+    # Skip sources without outputs: a fast run finishes many of them.
     named = [record for _, _, record in (*change.finish, *change.rewrite) if record.outputs]
     files = {file: facts for record in named for file, facts in _find_files(record).items()}
     if not files and not txn.stat(shared)["entries"]:
@@ -49,7 +49,7 @@ def count_parts(
 
 def pack_shared(shared: SharedFile) -> bytes:
     """Return a shared file as bytes."""
-    # Omit an empty list of companions, for compatibility with older releases.
+    # Omit an empty list of companions, because older releases can't read the field.
     return msgpack.packb(shared if shared.companions else shared[:-1])  # type: ignore[no-any-return]
 
 

@@ -105,7 +105,7 @@ class Store(StoreReader):
 
         Raises:
             LeaseLostError: if another attempt has the ledger.
-            VolumeError: if the disk is full or fails; nothing of the change is kept.
+            VolumeError: if the disk is full or fails; the change then has no effect.
         """
         self._transact(lambda _: change)
 
@@ -116,7 +116,7 @@ class Store(StoreReader):
                     self._write(decide)
             except lmdb.MapFullError:
                 self._environment.double_map()
-            # Another process has grown the map, maybe a new lease holder.
+            # Another process, perhaps a new lease holder, has enlarged the map.
             except lmdb.MapResizedError:
                 self._environment.follow_map()
             else:
@@ -128,16 +128,16 @@ class Store(StoreReader):
         with self._translating(), self._environment.writing() as txn:
             self._check_lease(txn)
             change, attempt = decide(txn), self._lease[0] if self._lease else 0
-            # Only the lease holder converts: an older version that still writes would not notice a
-            # conversion.
+            # Only the lease holder converts the ledger. An older version without the lease would
+            # not notice that the format has changed, and would continue to write.
             if self._lease and change.finish and is_due(txn, self._dbs, self._find_layout(txn)):
                 convert(txn, self._dbs)
             apply(txn, self._dbs, self._find_layout(txn), change, attempt)
-            if not is_heartbeat:  # heartbeats happen at any time
+            if not is_heartbeat:  # heartbeats have no fixed time, so tests can't stop there
                 faults.reach("commit.written")
 
     def _forget_dead_readers(self) -> None:
-        """Allow the reuse of pages that only killed readers still hold."""
+        """Release pages that only readers of killed processes still hold."""
         with self._translating():
             self._env.reader_check()
 
@@ -151,7 +151,7 @@ class Store(StoreReader):
 
     def _check_format(self, *, readonly: bool) -> None:
         if self.read_meta("format") is None:
-            if readonly:  # the file is being created
+            if readonly:  # the ledger is not completely created yet
                 raise LedgerError(explain_absence(self._path))
             self.write(Change(meta={"format": NEW}))
         with self._reading() as txn:

@@ -1,9 +1,9 @@
 """Finds and removes vanished sources, which are in the ledger but no longer in a listing.
 
 A finished source that is missing in the listing stays, unless the pipeline has another policy. But
-parts belong to their file, so parts that a listed file no longer has are removed. Nothing vanishes
-from places that the listing did not visit. The module must not depend on when it is called, or on
-the stage that lists.
+parts belong to their file, so parts that a listed file no longer has are removed. The module never
+removes sources from folders that the listing did not visit. The module must not depend on the time
+of the call, or on the stage that lists.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from strandline.plan.token import digest_key
 from strandline.storage.outputs.ports import OutputStore
 
 _BORDERS = re.compile("[/#]")
-_REMOVAL = 0  # attempt in the marks of sources that are about to be removed
+_REMOVAL = 0  # attempt in the marks of sources that will be removed
 
 
 class ListingScope(NamedTuple):
     """Scope of a listing.
 
     Attributes:
-        is_whole: True if sources missing in the listing do not exist, except in the gaps.
+        is_whole: True if the listing was complete except for the gaps, so that missing sources no
+            longer exist.
         gaps: prefixes of keys (files and folders) that the listing did not visit.
         unfinished: number of listed, unfinished sources, or None if not counted.
     """
@@ -57,14 +58,15 @@ class SeenSources:
 
     def __init__(self, part_suffix: str = "") -> None:
         self._suffix = re.compile(f"(?:{part_suffix})\\Z") if part_suffix else None
-        # An empty name is a private database that SQLite spills to a temporary file.
+        # For an empty name, SQLite creates a private database that it can spill to a temporary
+        # file.
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         for table in ("seen", "files"):
             sql = f"CREATE TABLE {table} (source BLOB PRIMARY KEY) WITHOUT ROWID"
             self._database.execute(sql)
 
     def add(self, sources: Iterable[bytes], files: Iterable[bytes] = ()) -> None:
-        """Record listed sources, and files with listed parts."""
+        """Record listed sources, and the files whose parts were listed."""
         self._database.execute("BEGIN")
         for table, digests in (("seen", sources), ("files", files)):
             rows = ((digest,) for digest in digests)
@@ -90,7 +92,7 @@ class SeenSources:
         return self._database.execute(query, (file, file)).fetchone() is not None
 
     def _find_file(self, key: str) -> str | None:
-        """Return the file of a key that names a part, or None if the key names no part."""
+        """Return the file whose part a key names, or None if the key does not name a part."""
         found = self._suffix.search(key) if self._suffix else None
         return key[: found.start()] if found else None
 
@@ -125,10 +127,11 @@ def find_vanished(
         # A finished source whose replacement failed is handled below, with the finished sources.
         if not isinstance(entry, Mark) and store.find_finished([source]):
             continue
-        # An interrupted removal has already deleted the record, so finish the removal in any case.
+        # If an earlier removal was interrupted, the record is already deleted, so always finish the
+        # removal.
         if entry.attempt == _REMOVAL or _is_gone(entry.key, DELETE_ALL, scope, seen):
             yield source, entry.key
-    # Most listings include all finished sources, so no record has to be read.
+    # Most listings include all finished sources. In that case, do not read the records.
     if seen is None or _has_all(store, seen, scope):
         return
     finished = ((source, record.key) for source, _, record in store.list_records())
@@ -139,7 +142,7 @@ def find_vanished(
 
 
 def _has_all(store: Store, seen: SeenSources, scope: ListingScope) -> bool:
-    """Return True if the number of finished sources equals that of listed, finished sources."""
+    """Return True if the listing includes as many finished sources as the ledger has."""
     if scope.unfinished is None:
         return False
     return store.count()["finished"] == seen.count() - scope.unfinished
@@ -148,11 +151,11 @@ def _has_all(store: Store, seen: SeenSources, scope: ListingScope) -> bool:
 def _is_gone(
     key: str, policy: RemovalPolicy, scope: ListingScope, seen: SeenSources | None
 ) -> bool:
-    """Return True if a source that the listing lacks should be removed."""
+    """Return True if a source that is missing in the listing should be removed."""
     # A file in a gap was not visited and may exist.
     if scope.gaps and _lies_within(key, scope.gaps):
         return False
-    # Even a partial listing has all parts of a listed file, so this part is gone.
+    # Even an incomplete listing has all parts of a listed file, so this part no longer exists.
     if seen is not None and seen.names_file(key):
         return True
     if not scope.is_whole:
@@ -161,7 +164,7 @@ def _is_gone(
 
 
 def _lies_within(key: str, paths: Collection[str]) -> bool:
-    """Return True if a key is one of `paths`, is inside of one, or names a part of one."""
+    """Return True if a key equals one of `paths`, is inside it, or names a part of it."""
     if not paths:
         return False
     return key in paths or any(key[: at.start()] in paths for at in _BORDERS.finditer(key))
@@ -178,15 +181,16 @@ def clean_away(
     Args:
         work: called for each removed source.
     """
-    # Use a list, not a stream: the loop below writes to the databases that the stream would read.
+    # Use a list instead of the iterator, which reads the databases that the loop below changes.
     left = iter(list(vanished))
     removed = 0
     while group := list(islice(left, 1000)):
-        # Mark first: after a kill in between, a record would name missing files.
+        # Mark the sources first. Otherwise, a crash between the steps would leave records that name
+        # missing files.
         marks = [(source, Mark(key, b"", _REMOVAL, 0, is_stale=True)) for source, key in group]
         store.write(Change(mark=marks))
         for source, _ in group:
-            store.require_lease()  # the next attempt may have written the folder
+            store.require_lease()  # another attempt may have written the folder by now
             outputs.remove_others(source, ())
             work()
         store.write(Change(forget=[source for source, _ in group]))

@@ -1,4 +1,4 @@
-"""Space limit for cuts: of each source, cuts that no longer fit are dropped, least valuable first.
+"""Space limit for cuts: drops cuts of a source that no longer fit, the least valuable first.
 
 The module does no I/O; the ledger's writer reports durable changes.
 """
@@ -11,11 +11,12 @@ from strandline.ledger.records.entries import Finish, SourceRecord, drop_cuts, m
 
 
 class CutRoom:
-    """Space for cuts.
+    """Tracks the remaining space for cuts.
 
     Args:
         size: available bytes, or None for no limit.
-        worth: stages, those whose cuts save most first; unlisted stages rank last.
+        worth: stages, sorted by the work that their cuts save, largest first; unlisted stages rank
+            last.
     """
 
     def __init__(self, size: int | None = None, worth: Sequence[str] = ()) -> None:
@@ -23,7 +24,7 @@ class CutRoom:
         self._worth = list(worth)
 
     def begin(self) -> None:
-        """Begin a group. Space taken by an uncommitted group becomes free."""
+        """Begin a group. If the previous group was not committed, its space becomes free again."""
         self._open = self._size
 
     def commit(self) -> None:
@@ -31,12 +32,12 @@ class CutRoom:
         self._size = self._open
 
     def free(self, record: SourceRecord) -> None:
-        """Free the space of a record's cuts. Cuts that stay are counted with the next record."""
+        """Free the space of a replaced record's cuts. The new record counts the cuts that stay."""
         if self._open is not None:
             self._open += sum(measure_cuts(record).values())
 
     def fit_all(self, group: list[Finish]) -> tuple[list[Finish], set[bytes]]:
-        """Return a group without the cuts that do not fit, and the sources that lost cuts."""
+        """Return a group without cuts that do not fit, and the sources that have lost cuts."""
         if self._open is None:
             return group, set()
         fitted = [each._replace(record=self._fit(each.record)) for each in group]

@@ -18,7 +18,7 @@ from strandline.storage.volume.locks import hold_shared, release
 def opened_writer(
     session: LedgerSession, location: LedgerLocation, now: Callable[[], float]
 ) -> Iterator[LedgerWriter]:
-    """Open a ledger and its writer, and close both at the end.
+    """Open a ledger and its writer, and close both when the block ends.
 
     Args:
         session: session of the same ledger, in this process.
@@ -31,7 +31,8 @@ def opened_writer(
     outputs = location.outputs
     with ExitStack() as stack:
         if outputs.writers_lock is not None:
-            # The writer removes outputs too, so a takeover must wait for the writer as for sinks.
+            # Like a sink, the writer changes the output folder (it removes files), so a takeover
+            # must wait until the writer has ended.
             stack.callback(release, hold_shared(outputs.writers_lock))
         pieces = None
         if location.shards is not None:

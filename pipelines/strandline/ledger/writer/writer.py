@@ -1,10 +1,10 @@
 """The ledger's writer: orders durable changes so that records stay correct after a crash.
 
 For each source, the order is: its mark in `inflight`, before its release; its outputs, by the
-sinks; one transaction, under the lease, that records it as finished and removes the mark; and then
-the removal of leftovers in its folder. The tally counts, and the store handles bytes. A ledger has
-one writer, which does not depend on engines: its host calls it from one thread at a time and passes
-the clock.
+sinks; one transaction, under the lease, that records the source as finished and removes the mark;
+and then the removal of leftovers in its folder. The tally counts, and the store handles bytes. A
+ledger has one writer. The writer does not depend on engines: its host process calls the writer from
+one thread at a time and passes the clock.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ from strandline_api.outcome.causes import Cause
 
 GROUP_SECONDS = 0.1
 GROUP_SOURCES = 10_000
-# Called for every source; the classes' constructors take twice as long.
+# Tuples are created for every source. Calling their classes instead of `tuple.__new__` takes twice
+# as long.
 _new_tuple = tuple.__new__
 
 
 class LedgerWriter:
-    """Writes one attempt into a ledger.
+    """Writes the changes of one attempt into a ledger.
 
     Args:
         store: the ledger, under the lease of this attempt.
@@ -64,7 +65,8 @@ class LedgerWriter:
 
     Attributes:
         note_progress: called after each step of long work.
-        tolerances: dead letters, by stage, with which a source still finishes.
+        tolerances: number or percentage of dead letters, by stage, with which a source still
+            finishes.
         room: space for cuts.
     """
 
@@ -114,7 +116,7 @@ class LedgerWriter:
         self._seen = SeenSources(policy.part_suffix) if any(policy) else None
 
     def set_trial(self, trial: Trial | None, *, is_trial: bool = False) -> None:
-        """Set the preceding trial, or declare this attempt's work a trial."""
+        """Record the preceding trial, or declare that this listing is a trial."""
         self._trial = trial or Trial(frozenset(), 0)
         self._is_trial = is_trial
 
@@ -127,12 +129,12 @@ class LedgerWriter:
 
         Returns:
             For each source, `SKIPPED` if finished, `QUARANTINED` if quarantined, and otherwise
-                `RELEASED`, plus the size of its crowd for a suspect (see `Mark`), or plus
-                `HAS_FAILED` if this version has failed before.
+            `RELEASED`. For a suspect, the number of sources suspected with it is added (see
+            `Mark`); for a version that has failed before, `HAS_FAILED` is added.
 
         Raises:
             DuplicateKeyError: if a key is listed twice.
-            VolumeError: if the marks can't be written; no source is released then.
+            VolumeError: if the marks can't be written; in this case, no source is released.
         """
         if self._seen is not None:
             self._seen.add_listed(batch)
@@ -148,11 +150,11 @@ class LedgerWriter:
 
     @naming_volume("the ledger")
     def apply(self, number: int, events: Sequence[Event], failures: Sequence[Failure] = ()) -> None:
-        """Count the events and failures of message `number`, and commit if a group is due.
+        """Count the events and failures of message `number`. Commit the waiting group if it is due.
 
         Raises:
             NonDeterministicTaskError: if a stage gave two different results for a task.
-            ValueError: if an earlier message is missing. Nothing of this message is counted then.
+            ValueError: if an earlier message is missing. In this case, the message is not counted.
         """
         if number != self._applied + 1:
             msg = f"message {number} came after message {self._applied}"
@@ -179,7 +181,8 @@ class LedgerWriter:
         """Commit all waiting sources in one transaction, and remove leftovers of earlier tries.
 
         Raises:
-            LeaseLostError: if another attempt has the ledger. Its files were not touched.
+            LeaseLostError: if another attempt has the ledger. The other attempt's files are
+                untouched.
             VolumeError: if the disk is full or fails. The sources stay waiting, and pending
                 removals stay recorded.
         """
@@ -207,7 +210,7 @@ class LedgerWriter:
             if self._live[source].is_stale or source in self._tally.restarted or source in lighter
         }
         change.untidy, change.tidy = list(untidy), self._tidy
-        # A finished source must not name pieces that a crash can undo.
+        # Sync the pieces first: a crash must not lose pieces that a finished source names.
         if self._pieces is not None:
             self._pieces.sync()
         for failure in self._failed:
@@ -255,7 +258,7 @@ class LedgerWriter:
             gaps: prefixes of keys (files and folders) that the listing did not visit.
         """
         if self._is_trial:
-            return  # the main listing follows and names all sources
+            return  # the main listing follows, with all sources
         known = self._live.keys() | self._quarantined
         scope = ListingScope(is_whole, frozenset(gaps), len(known) + self._failed_count)
         vanished = find_vanished(self._store, self._attempt, known, self._seen, self._policy, scope)
@@ -265,11 +268,11 @@ class LedgerWriter:
         self._store.write(Change(meta={"listed": total, "progress": progress, LISTING: 0}))
 
     def drain(self, number: int, *, anything_died: bool) -> Standing:
-        """Commit everything finished up to message `number`, and return the numbers of sources.
+        """Commit everything finished up to message `number`, and return the source counts.
 
         Raises:
             NegativePendingCountError: if a token was settled without an announcement, although no
-                worker died that could have lost the announcement.
+                worker has died. Only a worker's death can lose an announcement.
             ValueError: if messages are missing.
         """
         if number != self._applied:
@@ -293,7 +296,7 @@ class LedgerWriter:
     def _admit_fresh(
         self, fresh: Sequence[tuple[int, ListedSource, FinishedEntry | None]]
     ) -> list[tuple[int, int]]:
-        """Mark unfinished sources. Return indices in the batch, and the verdict for each."""
+        """Mark unfinished sources. Return their batch indices, with the results of `admit`."""
         past = self._find_past([listed[0] for _, listed, _ in fresh])
         attempt, live = self._attempt, self._live
         marks, verdicts = [], []
@@ -305,7 +308,7 @@ class LedgerWriter:
                 raise duplicate_of(listed, f"as item {live[source].ordinal}")
             if source in self._quarantined:
                 raise duplicate_of(listed, "once before, when it was quarantined")
-            # Most sources have no past.
+            # Most sources have no earlier entries.
             if source in past:
                 mark = self._mark_again(listed, *past[source])
                 if mark is None:
@@ -317,7 +320,8 @@ class LedgerWriter:
             live[source] = mark
             marks.append((source, mark))
             verdicts.append((index, _judge(mark)))
-        # Without a mark, a later attempt would not clean up what a released source has left.
+        # Write the marks before the release. Otherwise, a later attempt would not remove the files
+        # of a source that was interrupted.
         if marks:
             self._store.write(Change(mark=marks))
             faults.reach("listing.marked")
@@ -343,11 +347,11 @@ class LedgerWriter:
         old: Mark | None,
         failure: FailureRecord | None,
     ) -> Mark | None:
-        """Return the mark of a source with a past, or None if the source is quarantined."""
+        """Return the mark of a source with earlier entries, or None if it stays in quarantine."""
         source, version, key, ordinal = listed
         if failure is not None and failure.attempt == self._attempt:
             raise duplicate_of(listed, "once before, when it failed")
-        # A changed source is tried again.
+        # Quarantine applies only to the version that failed.
         if held is not None and held.version == version:
             self._quarantined.add(source)
             self._quarantined_before += 1
@@ -356,7 +360,7 @@ class LedgerWriter:
         return Mark(key, version, self._attempt, ordinal, True, before, exposed)  # noqa: FBT003
 
     def _describe_progress(self, finished: int) -> dict[str, int | None]:
-        """Return the attempt's progress for `meta`, which survives any end of the attempt."""
+        """Return the attempt's progress for `meta`, where it survives a crash of the attempt."""
         done = self._skipped + self._quarantined_before
         tried, before = len(self._trial.sources), self._trial.finished
         remaining = None if self._listed is None else self._listed - done + tried
@@ -383,7 +387,7 @@ class LedgerWriter:
 
 
 def _judge(mark: Mark) -> int:
-    """Return the verdict on a released source."""
+    """Return the result of `admit` for a released source."""
     *_, before, exposed = mark
     # Suspects are tried separately anyway, so do not add `HAS_FAILED`.
     has_failed = bool(before) and not exposed
@@ -391,7 +395,7 @@ def _judge(mark: Mark) -> int:
 
 
 def _read_past(version: bytes, old: Mark | None, failure: FailureRecord | None) -> tuple[int, int]:
-    """Return how often this version has failed, and its exposure if suspected."""
+    """Return how often this version has failed, and the `exposed` value of its mark."""
     if failure is not None and failure.version == version:
         return failure.times, 0
     if old is not None and old.version == version:

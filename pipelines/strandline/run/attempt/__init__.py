@@ -1,4 +1,4 @@
-"""One attempt, from taking over the ledger to its outcome.
+"""Makes one attempt: takes over the ledger, processes sources, and returns the outcome.
 
 This package must not depend on whether another attempt follows.
 """

@@ -40,7 +40,7 @@ def run_attempt(
         SpecError, LedgerError, VolumeError, and the other errors that `errors.code_of` maps: the
             attempt could not start or continue. Finished sources are kept.
     """
-    check_engine(config)  # before anything starts
+    check_engine(config)  # fail before anything starts
     check_requirements(config.plan)
     unreported: list[str] = []
     with closing(MemoryKills.of_this_process()) as kills:
@@ -101,7 +101,7 @@ def _recording_errors(held: TakenFolder, count_kills: Callable[[], int]) -> Iter
     try:
         yield
     except BaseException as error:
-        # The original error matters more than a record that can't be written.
+        # If the record can't be written either, raise the original error, which matters more.
         with suppress(VolumeError):
             held.end(describe_error(error, held.attempt, count_kills()))
         raise

@@ -1,4 +1,4 @@
-"""Configuration of one attempt: a single value, passed whole to all parts of the attempt."""
+"""Configuration of an attempt. Every phase of the attempt gets the whole object."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline_api.status.enums import Trigger
 
 @dataclass(frozen=True, slots=True)
 class AttemptConfig:
-    """What to run, and how.
+    """The plan to run, and the settings of the attempt.
 
     Attributes:
         plan: the plan to run.
@@ -29,18 +29,18 @@ class AttemptConfig:
         workers: CPUs of the local Ray, or None to use all CPUs of the machine.
         on_change: what to do if the pipeline has changed.
         quarantine, checkpoint: the pipeline's settings.
-        cuts: which cuts to keep, in addition to those that stages request.
+        cuts: which cuts to keep, in addition to cuts that stages request.
         publishing: requirements to meet before readers see the results, or None for no
             requirements.
         deliver: delivers the outputs of a complete run that meets all requirements, under the lease
             of the attempt, and returns a description of the target. None if nothing is delivered.
         trigger: why the attempt was started. A repair looks for damaged files first.
-        dead_letters: the stage whose dead letters are retried in place of sources, or None to
+        dead_letters: the stage whose dead letters are retried instead of sources, or None to
             process sources.
-        after: why the previous attempt ended, if a supervisor or an operator has better evidence
-            than this machine.
+        after: cause of the previous attempt's end, if a supervisor or an operator has better
+            evidence than this machine, or None.
         parent: pid of the supervising process, or None without a supervisor.
-        stall: seconds without a sign of life after which the attempt counts as dead, or None for no
+        stall: seconds without progress after which the attempt counts as dead, or None for no
             limit.
         wait: seconds that a stage with work may wait for its first worker on a cluster, or None for
             no limit.
@@ -67,11 +67,11 @@ class AttemptConfig:
     @property
     def folder(self) -> PipelineFolder:
         """The pipeline's own folder on the volume. The run must have a volume."""
-        assert self.volume is not None  # runs without a ledger never use the folder
+        assert self.volume is not None  # runs without a volume never use the folder
         return PipelineFolder.on_volume(self.volume, self.plan.namespace, self.plan.name)
 
     def count_by_source(self) -> AttemptConfig:
-        """Return a copy whose stages count rows by source, and measure work if enabled."""
+        """Return a copy whose stages count rows by source, and measure work if this is enabled."""
         first, *others = self.plan.stages
         stages = [replace(first, is_first=True), *others]
         if self.checkpoint.source_metrics:

@@ -1,4 +1,4 @@
-"""The control of an attempt: when to stop, how long to wait for calls, and where to report."""
+"""Control of an attempt: when to stop, how long to wait for calls, and where to report."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from strandline_api.spec.policy import Checkpoint
 # Share of the grace period reserved for flushing, publishing, and process shutdown.
 MARGIN_SHARE = 1 / 3
 MARGIN_MOST = 10.0
-# A node that is shutting down gives its pods 15 s or less, without a notice. If the pipeline sets
-# no grace period, the attempt ends within this many seconds of the stop request.
+# Seconds between a stop request and the end of the process, for an attempt without a configured
+# grace period. A node that is shutting down gives its pods 15 s or less, without a notice.
 PROMPT_SECONDS = 10.0
-# Seconds reserved for stopping a local Ray and the worker processes. Calls without a duration
-# estimate are awaited for `UNKNOWN_SECONDS`.
+# Seconds reserved for stopping a local Ray and the worker processes. Calls whose duration can't be
+# estimated are awaited for `UNKNOWN_SECONDS`.
 ENDING_SECONDS = 2.5
 UNKNOWN_SECONDS = 3.0
 _STDERR = 2
 
 
 class Grace:
-    """The grace period of an attempt. It starts when the stop request is first seen.
+    """The grace period of an attempt, which starts when a method first sees the stop request.
 
     Args:
         must_stop: returns whether a stop was requested.
@@ -52,7 +52,7 @@ class Grace:
         self._began: float | None = None
 
     def is_over(self) -> bool:
-        """Return True if calls in flight must be given up."""
+        """Return True if the time is up, so calls in flight must be abandoned."""
         if not self._must_stop():
             return False
         if self._began is None:
@@ -60,7 +60,7 @@ class Grace:
         return self._now() - self._began >= self._working
 
     def find_leave(self) -> Leave:
-        """Return the times until which to wait for calls in flight."""
+        """Return the deadlines for calls in flight."""
         if self._began is None:
             return Leave()
         latest_at = self._began + self._working
@@ -80,7 +80,7 @@ def make_control(
     report: Callable[[RunProgress], None],
     kills: MemoryKills,
 ) -> Control:
-    """Return the control of an attempt. Its progress reports carry the notes of all phases."""
+    """Return the control of an attempt. Its progress reports include the notes of all phases."""
     grace = Grace(must_stop, find_period(config.checkpoint), time.monotonic)
     notes: list[str] = []
     return Control(
@@ -99,7 +99,10 @@ def make_control(
 def attach_folder(
     control: Control, held: TakenFolder, report: Callable[[RunProgress], None]
 ) -> Control:
-    """Add the attempt's folder to a control: its in-flight table, notices, and final record."""
+    """Return a control that uses the attempt's folder.
+
+    The folder has the table of sources in flight, the notices, and the record of the attempt's end.
+    """
     notices = NoticeFile(held.folder.notices)
     return replace(
         control,
@@ -111,7 +114,7 @@ def attach_folder(
 
 
 def _leave_call(held: TakenFolder | None, message: str) -> None:
-    """End this process, because nothing else can end a call that hangs in it.
+    """End this process, because a hanging call can't be ended in any other way.
 
     Sources in flight stay marked, so the next attempt can find the suspect.
     """
@@ -119,7 +122,7 @@ def _leave_call(held: TakenFolder | None, message: str) -> None:
         with suppress(VolumeError):
             outcome = describe_overrun(message, held.attempt)
             held.end(outcome, Witness.SUPERVISOR)
-    # The hanging call may hold the lock of `sys.stderr`, so write to the handle.
+    # The hanging call may hold the lock of `sys.stderr`, so write to the file descriptor.
     with suppress(OSError):
         os.write(_STDERR, f"strandline: error: {message}\n".encode(errors="backslashreplace"))
     # `sys.exit` would end only this thread.

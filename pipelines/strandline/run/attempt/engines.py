@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from strandline_api.documents.problems import Problem, SpecError
 
-if TYPE_CHECKING:  # see above
+if TYPE_CHECKING:  # load engines only when chosen
     from strandline.engine.core.ports import Engine
     from strandline.ledger.access.session import LedgerSession
     from strandline.plan.pipeline import PipelinePlan
@@ -26,10 +26,10 @@ if TYPE_CHECKING:  # see above
     Maker = Callable[[OutputLocation, LedgerSession | None], Engine]
 
 
-# `IN_DRIVER` starts no process, `FORKED` forks workers, and attempts can share the Ray that
-# `SHARED` starts.
+# `IN_DRIVER` starts no process, `FORKED` forks workers, and several attempts can share the Ray
+# cluster that `SHARED` starts.
 IN_DRIVER, FORKED, SHARED = "inline", "processes", "ray"
-ON_ONE_MACHINE = (IN_DRIVER, FORKED)  # only for `strandline run`; manifests can't name them
+ON_ONE_MACHINE = (IN_DRIVER, FORKED)  # usable by `strandline run` only; manifests can't name them
 
 
 def choose_engine(
@@ -87,7 +87,7 @@ def make_engine(
 
 @contextmanager
 def keeping_started(name: str | None) -> Iterator[None]:
-    """Share the processes that the engine starts on this machine among the attempts in the block.
+    """Until the block ends, share the processes that the engine starts here among attempts.
 
     Args:
         name: the engine, or None to share nothing.
@@ -125,7 +125,7 @@ def start_next(name: str) -> None:
 def works_in_driver(name: str | None) -> bool:
     """Return True if the engine runs stages in the driver's own process.
 
-    There, a long task looks like a stall, and so does a person at a breakpoint.
+    With such an engine, a long task or a user at a breakpoint would look like a stall.
 
     Args:
         name: the engine, or None if no engine was named.
@@ -134,7 +134,9 @@ def works_in_driver(name: str | None) -> bool:
 
 
 def find_unmet_here(plan: PipelinePlan, engine: str) -> tuple[Problem, ...]:
-    """Return why a run of the plan on this machine would be rejected. Empty if Ray is missing.
+    """Return why this machine would reject a run of the plan; empty if it would not.
+
+    If the check needs Ray and Ray is missing, the result is empty, too.
 
     Args:
         engine: an entry of `ENGINES`.
@@ -147,7 +149,7 @@ def find_unmet_here(plan: PipelinePlan, engine: str) -> tuple[Problem, ...]:
 
     if works_in_driver(engine):
         return ()
-    if not asks_for_more_than_cpus(plan):  # Ray is slow to load
+    if not asks_for_more_than_cpus(plan):  # avoid loading Ray, which is slow
         # The affinity counts usable cores, `cpu_count` all cores of the machine.
         return tuple(find_unmet(plan, {CPU: float(len(os.sched_getaffinity(0)))}))
     try:
@@ -165,7 +167,7 @@ def _refuse_here(config: AttemptConfig) -> None:
     )
     from strandline.engine.ray.connection import find_capacity  # noqa: PLC0415 - see above
 
-    if config.address:  # a cluster may grow, so only the cluster can check capacity
+    if config.address:  # only the cluster can check its capacity, because it may grow
         return
     have = find_capacity(config.workers, is_whole=asks_for_more_than_cpus(config.plan))
     if have is not None:
@@ -221,7 +223,7 @@ def dump_portably(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `pick
     take, buffers = how.pop("buffer_callback", None), list[pickle.PickleBuffer]()
     how["protocol"] = how.get("protocol", pickle.HIGHEST_PROTOCOL)
     quick = how if take is None else how | {"buffer_callback": buffers.append}
-    with suppress(Exception):  # the other pickler succeeds, or raises a better error
+    with suppress(Exception):  # on an error, use Ray's pickler, which may raise a better error
         packed = pickle.dumps(data, **quick)
         if b"__main__" not in packed:
             for buffer in buffers:

@@ -1,7 +1,7 @@
-"""Groups failures of sources by stage, error, and location, with a count and an example.
+"""Groups failed sources by stage, error, and location, with a count and an example.
 
-Even a run with a hundred thousand failed sources has only a few reasons. The module is pure and
-must not depend on the storage of failures.
+Even a run with a hundred thousand failed sources has only a few reasons for failure. The module is
+pure and must not depend on the storage of failures.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from strandline.ledger.records.entries import FailureRecord, QuarantinedSource
 
-MOST_GROUPS = 500  # bounds memory: all messages may differ
+MOST_GROUPS = 500  # limits memory, because all messages may differ
 # An exception as `explain_error` formats it: type, text, and location.
 _RAISED = re.compile(r"(?P<error>[^\W\d]\w*)(?:: .*?)?(?: \((?P<where>[^()]+:\d+)\))?", re.DOTALL)
 # Parts of a stage's own message that differ from source to source: quoted text, numbers, and paths.
@@ -21,12 +21,12 @@ _PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[\w.:-]*\d[\w.:-]*|\S*/\S*")
 
 
 class FailureReason(NamedTuple):
-    """The part that messages of one group have in common.
+    """Reason of failures: the text that the messages of a group have in common.
 
     Attributes:
         error: type of the exception, or empty if a stage or its watchdog wrote the message.
         location: file and line that raised the exception, or empty if unknown.
-        text: the common part of written messages; empty for an exception.
+        text: the common text of written messages; empty for an exception.
     """
 
     error: str
@@ -43,11 +43,12 @@ class FailureGroup:
     """Failures with the same reason.
 
     Attributes:
-        stage: the stage in which the sources failed; empty if a process died over them.
-        reason: the common part of the messages.
+        stage: the stage in which the sources failed; empty if a process died while it worked on
+            them.
+        reason: the common text of the messages.
         count: number of failed sources.
         example: the first failure.
-        more: the following failures, if several examples were requested.
+        more: the next failures, if several examples were requested.
     """
 
     stage: str
@@ -58,14 +59,14 @@ class FailureGroup:
 
 
 class FailureGroups:
-    """Counts failures by reason as they are read, in bounded memory.
+    """Counts failures by reason as they are read, with a limit on memory.
 
     Args:
         limit: maximum number of groups.
         examples: maximum number of examples in a group.
 
     Attributes:
-        others: number of failures in no group, because there were too many reasons.
+        others: number of failures that are in no group because there were too many reasons.
     """
 
     def __init__(self, limit: int = MOST_GROUPS, examples: int = 1) -> None:
@@ -104,16 +105,16 @@ def group_failures(failures: Iterable[FailureRecord]) -> tuple[FailureGroup, ...
 
 def view_quarantined(entry: QuarantinedSource) -> FailureRecord:
     """Return a quarantined source as a failure, with the cause in front of the stage."""
-    # The stage is empty if a process died over the source.
+    # The stage is empty if a process died while it worked on the source.
     where = ": ".join(filter(None, (entry.cause, entry.stage)))
     return FailureRecord(entry.key, entry.attempt, where, entry.message, entry.times)
 
 
 def find_reason(message: str) -> FailureReason:
-    """Return the part of a message that other messages with the same reason share."""
+    """Return the text of a message that is the same for all failures with this reason."""
     raised = _RAISED.fullmatch(message)
-    # A message without a location counts as an exception only if it is a bare class name,
-    # because ordinary text may contain a colon too.
+    # A written message may contain a colon, too. So a message without a location counts as an
+    # exception only if it is a bare class name.
     if raised is not None and (raised["where"] or message == raised["error"]):
         return FailureReason(raised["error"], raised["where"] or "", "")
     return FailureReason("", "", _PARTICULAR.sub("…", message))

@@ -26,29 +26,29 @@ from strandline_api.spec.policy import Quarantine
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """How an attempt ended.
+    """The result of an attempt.
 
     Attributes:
         code: the exit code of `strandline run`.
         message: one sentence for people.
         attempt: number in the ledger, from 1, or 0 without a ledger.
-        total: sources listed, or None if the listing did not end.
-        standing: numbers of sources: `finished` by this attempt, `skipped` because an earlier
-            attempt finished them, `failed`, `quarantined`, `removed`, and `unfinished`, the rest.
+        total: number of listed sources, or None if the listing did not end.
+        standing: source counts: `finished` by this attempt, `skipped` because an earlier attempt
+            finished them, `failed`, `quarantined`, `removed`, and `unfinished`, the rest.
         counts: work of this attempt by stage name: `tasks_in`, `tasks_out`, `filtered`, `failed`,
             `rows_in`, `rows_out`, `seconds` in the stage's own code, `counters`.
         output: folder or URL of the output.
         seconds: duration of the attempt.
         incidents: a sentence for each lost and replaced worker, and for other incidents.
         evidence: observations about causes, besides the exit code.
-        remaining: unfinished sources at the start, or None if the listing did not end.
+        remaining: number of unfinished sources at the start, or None if the listing did not end.
         pools: the workers at the end, by stage name.
         failures: a record for each failed source, at most 1,000: `key`, `stage`, `message`, and
             `times`, the number of attempts in which the source failed.
         failure_groups: all failures by `stage` and `reason`, the largest group first, each with a
             `count` and an `example`.
         work: seconds that workers `worked`, and the seconds `lost`, which have to be repeated.
-        redone: finished sources of an older recipe that the attempt was to replace.
+        redone: number of finished sources of an older recipe that the attempt had to replace.
     """
 
     code: ExitCode
@@ -70,7 +70,7 @@ class AttemptResult:
 
     @property
     def sources(self) -> SourceCounts:
-        """Return the counts of sources in the form of the contract with the operator."""
+        """Return the source counts in the form of the contract with the operator."""
         standing = self.standing
         return SourceCounts(
             total=self.total,
@@ -100,7 +100,7 @@ def to_driver_outcome(outcome: AttemptResult, memory_kills: int) -> DriverOutcom
     """Return the outcome in the form of the contract with the operator.
 
     Args:
-        memory_kills: processes that the kernel killed for memory during the attempt.
+        memory_kills: number of processes that the kernel killed for memory during the attempt.
     """
     return DriverOutcome(
         exit_code=int(outcome.code),
@@ -144,7 +144,7 @@ def describe_overrun(message: str, attempt: int) -> DriverOutcome:
 
 
 def describe_leaving() -> DriverOutcome:
-    """Return the outcome of an attempt that did not stop within its grace period."""
+    """Return the outcome of an attempt that could not stop within its grace period."""
     code = int(ExitCode.INTERRUPTED)
     message = "stopped with unfinished work because the grace period was over"
     return DriverOutcome(
@@ -158,11 +158,11 @@ def judge(
     """Return the exit code and the message of an attempt whose engine has ended.
 
     Args:
-        dead: dead letters of all finished sources, from all attempts.
+        dead: number of dead letters of all finished sources, from all attempts.
     """
     standing, listed = ending.standing, ending.listed
     is_whole = ending.is_listed and not standing.unfinished
-    # A run that is complete stays complete, even if a stop was requested meanwhile.
+    # If the run is complete, report this, even if a stop was requested meanwhile.
     if was_stopped and not is_whole:
         return ExitCode.INTERRUPTED, (
             "interrupted; the next attempt continues with the remaining sources"
@@ -245,7 +245,7 @@ def conclude_attempt(
 def conclude_tracked(
     config: AttemptConfig, source: SourceStage, ending: Ending, store: Store, *, was_stopped: bool
 ) -> AttemptResult:
-    """Return the result of an attempt with a ledger, which counts dead letters of all attempts."""
+    """Return the result of an attempt with a ledger, including dead letters of all attempts."""
     if config.dead_letters is not None:
         ending = widen_ending(ending, store)
     # Skip the count after a stop: time is short, and the message does not mention dead letters.

@@ -1,4 +1,4 @@
-"""Runs a plan without a volume: there is no ledger, so the run can't be resumed."""
+"""Runs a plan without a volume. There is no permanent ledger, so the run can't be resumed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
 def _run_aside(
     config: AttemptConfig, lists: tuple[SourceStage, Listing], control: Control, location: str
 ) -> Ending:
-    """Run with a temporary ledger, and leave the artifacts beside the output."""
+    """Run with a temporary ledger, and write the artifacts next to the outputs."""
     config = replace(config, quarantine=Quarantine())
     with take_aside(location, control.heartbeat) as held:
         gatherer = Gatherer(
@@ -89,7 +89,7 @@ def _require_output(plan: PipelinePlan) -> str:
         message = "required because there is no volume to write to"
         hint = "or call `run` with a `checkpoint_path`"
         raise SpecError((Problem("spec.sink.with.path", message, hint),))
-    # A user's own sink may have no `path` parameter: such a sink writes to the volume.
+    # Without a parameter `path`, a user's own sink always writes to the volume.
     message = f"required because the sink {sink.name!r} has no parameter `path`"
     hint = "the outputs are written to that folder"
     raise SpecError((Problem("checkpoint_path", message, hint),))
@@ -97,7 +97,7 @@ def _require_output(plan: PipelinePlan) -> str:
 
 @contextmanager
 def take_aside(location: str, heartbeat: Heartbeat) -> Iterator[TakenFolder]:
-    """Provide a temporary ledger that counts what stages gather, and remove it at the end.
+    """Provide a temporary ledger until the block ends. Gathering needs a ledger.
 
     Args:
         location: output location of the sink.

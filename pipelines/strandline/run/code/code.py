@@ -1,8 +1,8 @@
-"""Makes a pipeline's own code importable. In a pod, the code was fetched and mounted before.
+"""Makes a pipeline's own code importable.
 
-On a laptop, an archive is fetched into the user's cache, and packages must be installed already.
-The files of a ConfigMap must be importable there, because no cluster provides them. This module
-must not depend on stages or plans.
+In a pod, the code has been fetched and mounted before. On a laptop, an archive is fetched into the
+user's cache, packages must already be installed, and the files of a ConfigMap must already be
+importable. This module must not depend on stages or plans.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from strandline_api.spec.code import (
 )
 
 AT = "spec.code"
-_MOST_NAMES = 12  # names of modules in a message
+_MOST_NAMES = 12  # maximum number of modules in a message
 
 
 def bring_code(
@@ -83,12 +83,12 @@ def fetch_code(code: Code, folder: Path, report: Callable[[str], None]) -> None:
 def digest_files(folder: Path) -> str:
     """Return a digest of the files directly in a folder, by name and content.
 
-    Names that begin with two dots are skipped: they belong to the mount of a ConfigMap.
+    Names that begin with two dots are skipped: Kubernetes uses them in the mount of a ConfigMap.
     """
     digest = sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and not path.name.startswith(".."):
-            # With lengths, no other names and contents give the same bytes.
+            # Include lengths, so that different names and contents never give the same bytes.
             for part in (path.name.encode(), path.read_bytes()):
                 digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()
@@ -97,7 +97,7 @@ def digest_files(folder: Path) -> str:
 def find_cache(environment: Mapping[str, str]) -> Path:
     """Return the folder that caches archives on a laptop, by digest."""
     given = environment.get("XDG_CACHE_HOME")
-    # Containers may run without HOME.
+    # The variable HOME may be missing in containers.
     cache = Path(given) if given else Path(environment.get("HOME") or "/tmp") / ".cache"  # noqa: S108
     return cache / "strandline" / "code"
 
@@ -151,7 +151,7 @@ def _check_packages(code: Code) -> None:
 
 
 def _list_parts(code: Code, files: Path | None) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of the code that decide the output, which exclude the code's origin."""
+    """Yield the properties of the code that determine the output, but not the code's location."""
     if files is not None:
         yield "code.files", digest_files(files)
     if code.archive is not None:

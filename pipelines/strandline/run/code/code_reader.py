@@ -22,9 +22,9 @@ from strandline.run.code.module_graph import ModuleGraph, OwnCode
 from strandline.run.code.own_modules import OwnModules
 from strandline.run.code.weight_files import WEIGHTS, list_weights
 
-_LONGEST = 1024  # characters of a path
-LARGE = 256 << 20  # bytes; a larger file counts by samples of its blocks
-_BLOCKS, _BLOCK_BYTES = 64, 64 << 10  # sample of a large file: 4 MiB
+_LONGEST = 1024  # maximum number of characters in a path
+LARGE = 256 << 20  # bytes; of larger files, only sampled blocks are digested
+_BLOCKS, _BLOCK_BYTES = 64, 64 << 10  # sample of a large file: 4 MiB in total
 _ADVICE = "raise the stage's `version` when that code changes"
 
 
@@ -36,19 +36,20 @@ class CodeReader:
         self._graph = ModuleGraph(self._modules.find)
 
     def read(self, plan: StagePlan, texts: Mapping[str, str]) -> OwnCode | None:
-        """Return the code of a stage, or None if a built-in stage has only plain parameters.
+        """Return the code of a stage, or None for a built-in stage with only plain parameters.
 
         Args:
             texts: the stage's string parameters, by path.
         """
-        # Read the named module, not only the class: the module may change a class that it imports.
+        # Read the module that the name contains, not only the class, because the module may change
+        # a class that it imports.
         names = [plan.use, *texts.values()]
         entries = {name.partition(":")[0] for name in names if MODULE_NAME.fullmatch(name)}
         digests: dict[str, str] = {}
         unread: set[str] = set()
         if plan.is_foreign:
-            # The wrapper of another library's step belongs to Strandline, but that library does the
-            # work.
+            # For a step of another library, also read that library: the stage class is
+            # Strandline's, but the library does the work.
             is_step = self._modules.is_ours(type(plan.stage).__module__)
             entries |= set(plan.stage.packages) if is_step else {type(plan.stage).__module__}
             live = LiveCode(self._graph.is_own, self._modules.is_installed)
@@ -72,7 +73,7 @@ class CodeReader:
                 yield owner.name, f"version {owner.version}"
 
     def _describe(self, kind: type) -> str:
-        """Name a class whose behavior the text of its module does not determine."""
+        """Describe a class whose behavior its module's text does not fully determine."""
         module = self._modules.find(kind.__module__)
         path = getattr(sys.modules.get(kind.__module__), "__file__", None)
         if module is not None:
@@ -85,7 +86,7 @@ class CodeReader:
 def _list_files(
     plan: StagePlan, texts: Mapping[str, str], blind: list[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files that parameters name, with their digests. Add gaps to `blind`."""
+    """Yield the files that parameters name, with digests. Add what can't be digested to `blind`."""
     for at, text in texts.items():
         name = at.removeprefix(f"{plan.name}.")
         path = _find_path(text)
@@ -109,8 +110,8 @@ def _list_files(
 def _is_read(plan: StagePlan, name: str) -> bool:
     """Return True if a parameter may name a file that a user's own stage reads.
 
-    Sources give a version to each listed file, and a sink writes to its `path`. Built-in stages
-    digest the files that they read themselves.
+    Parameters of sources and the `path` of a sink do not count: sources give a version to each
+    listed file, and a sink writes to its path. Built-in stages digest their files themselves.
     """
     if not plan.is_foreign or plan.shape is Shape.SOURCE:
         return False
@@ -118,8 +119,8 @@ def _is_read(plan: StagePlan, name: str) -> bool:
 
 
 def _find_path(text: str) -> Path | None:
-    """Return the path that a string may be, or None if it is certainly not a path."""
-    # Names of columns and languages contain neither a slash nor a dot.
+    """Return a parameter as a path, or None if it is certainly not a path."""
+    # Names of columns and languages contain no slash and no dot.
     is_path = ("/" in text or "." in text) and any(map(str.isalnum, text))
     if not is_path or len(text) > _LONGEST or is_url(text) or not text.isprintable():
         return None
@@ -147,10 +148,10 @@ def _list_weights(model: Path) -> Iterator[tuple[str, str]]:
 
 
 def digest_file(path: Path) -> str:
-    """Return a digest of a file. Large files count by their size and a sample of blocks.
+    """Return a digest of a file. For a large file, digest its size and a sample of blocks.
 
-    Every command that reads the pipeline computes this digest, so it must not take minutes.
-    Retrained weights differ in every block.
+    Every command that reads the pipeline computes this digest, so it must not take minutes. The
+    sample detects retrained weights, which differ in every block.
 
     Raises:
         OSError: if the file can't be read.
@@ -161,7 +162,7 @@ def digest_file(path: Path) -> str:
     state = blake2b(f"{size}".encode(), digest_size=16)
     with path.open("rb", buffering=0) as file:
         for block in range(_BLOCKS):
-            # Blocks at equal distances, from the start of the file to the end.
+            # Read blocks at equal distances, from the start of the file to the end.
             file.seek((size - _BLOCK_BYTES) * block // (_BLOCKS - 1))
             state.update(file.read(_BLOCK_BYTES))
     return state.hexdigest()

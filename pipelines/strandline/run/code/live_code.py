@@ -1,8 +1,8 @@
-"""Digests code of scripts, notebooks, and closures, which no module's text determines.
+"""Digests code that no module's text determines: scripts, notebooks, and closures.
 
-A function counts by its source lines and by the values it uses: defaults, closures, and globals.
-Objects of other libraries count by their class only, because their contents may differ between
-processes.
+The digest of a function covers its source lines and the values it uses: defaults, closures, and
+globals. The digest of another library's object covers only its class, because its content may
+differ between processes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from strandline.run.code.source_text import digest_text, digest_tree, list_impor
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range)
 _NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-# Modules that generate methods for dataclasses and named tuples. The class determines these
-# methods, and their code differs between versions of Python.
+# Modules that generate methods for dataclasses and named tuples. Skip such methods: the class
+# determines them, and their code differs between versions of Python.
 _GENERATORS = ("collections", "dataclasses", "namedtuple_", "typing")
 _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 _WRAPPED = (staticmethod, classmethod)
@@ -33,22 +33,22 @@ _CALLABLE = (FunctionType, MethodType, partial, type)
 
 
 class LiveCode:
-    """Walks over objects and collects everything that determines their behavior.
+    """Visits objects and collects everything that determines their behavior.
 
     Args:
-        is_own, is_installed: classify a module by its name.
+        is_own, is_installed: whether a module with this name is the user's own, or is installed.
 
     Attributes:
         modules: the user's own modules that the objects use.
-        has_values: True if the text of modules does not determine the behavior.
-        unread: functions without source text, and functions that execute other texts.
+        has_values: True if the text of modules does not fully determine the behavior.
+        unread: functions without source text, and functions that execute code from strings.
     """
 
     def __init__(self, is_own: Callable[[str], bool], is_installed: Callable[[str], bool]) -> None:
         self._is_own = is_own
         self._is_installed = is_installed
         self._parts: list[str] = []
-        self._seen: dict[int, object] = {}  # keeps objects alive, because IDs are reused
+        self._seen: dict[int, object] = {}  # objects by ID; keep them alive, because IDs are reused
         self.modules: set[str] = set()
         self.has_values = False
         self.unread: set[str] = set()
@@ -96,19 +96,20 @@ class LiveCode:
             self._visit_class(value)
         elif isinstance(value, _CONTAINERS):
             self._visit_container(value)
-            # Equal constants may be one object or several, so cut only cycles.
+            # Forget the container: equal constants may be one object or several, so only cycles may
+            # be shortened to "again".
             del self._seen[id(value)]
         else:
             self._visit_object(value)
 
     def _visit_container(self, value: Any) -> None:  # noqa: ANN401 - a case for each kind
-        self.visit(type(value))  # a named tuple has methods
+        self.visit(type(value))  # a subclass, such as a named tuple, may have methods
         if isinstance(value, Mapping):
             self._visit_all("dict", (part for item in value.items() for part in item))
         elif isinstance(value, list | tuple):
             self._visit_all(type(value).__name__, value)
         else:
-            # Sets have another order in every process.
+            # Sort, because the order of a set differs between processes.
             self._visit_all("set", sorted(value, key=ascii))
 
     def _visit_object(self, value: object) -> None:
@@ -123,10 +124,11 @@ class LiveCode:
             )
 
     def _visit_wrapped(self, wrapper: object, more: Mapping[str, object]) -> None:
-        """Visit the functions that a decorator of a library holds."""
+        """Visit the functions that a library's decorator has wrapped."""
         held = [getattr_static(wrapper, "__wrapped__", None), *more.values()]
         for value in held:
-            # Only plain dictionaries, because the contents of caches change between calls.
+            # Visit values of plain dictionaries only: other mappings may be caches, whose contents
+            # change between calls.
             for each in value.values() if type(value) is dict else [value]:
                 if isinstance(each, _CALLABLE):
                     self.visit(each)
@@ -142,11 +144,11 @@ class LiveCode:
         self.visit(value)
 
     def _refer(self, module: str, name: str) -> bool:
-        """Add a name in a module. Return True if the module's text determines its behavior."""
+        """Record a name in a module. Return True if the module's text determines its behavior."""
         self._parts.append(f"{module}.{name}")
         if self._is_own(module):
             self.modules.add(module)
-        # No text contains the values of a closure.
+        # A closure's behavior also depends on its values, which are not in any text.
         is_whole = self._is_own(module) and "<locals>" not in name
         if self._is_installed(module) or is_whole:
             return True
@@ -167,7 +169,7 @@ class LiveCode:
     def _visit_function(self, function: FunctionType) -> None:
         code, names = function.__code__, function.__globals__
         module = str(names.get("__name__"))
-        # Read the code's name: decorators copy the attributes of another function.
+        # Use the name in `__code__`, because decorators overwrite the function's `__name__`.
         cells = dict(_list_cells(function))
         if self._refer(module, code.co_qualname):
             self._visit_wrapped(function, cells)
@@ -212,7 +214,7 @@ def find_node(code: CodeType, names: dict[str, Any]) -> _FunctionNode | None:
     """Return the syntax tree of a function, or None if its source text is missing.
 
     Args:
-        names: globals of the function, which locate the text of a module in a zip file.
+        names: globals of the function, needed to find the text of a module in a zip file.
     """
     text = "".join(linecache.getlines(code.co_filename, names))
     found = [node for node in _list_functions(text) if _find_line(node) == code.co_firstlineno]
@@ -220,7 +222,7 @@ def find_node(code: CodeType, names: dict[str, Any]) -> _FunctionNode | None:
         named = (node for node in found if not isinstance(node, ast.Lambda))
         return next((node for node in named if node.name == code.co_name), None)
     lambdas = [node for node in found if isinstance(node, ast.Lambda) and _holds(node, code)]
-    # Of nested lambdas, the smallest is the code's own.
+    # If lambdas are nested, the smallest that matches is the function itself.
     return min(lambdas, key=_measure, default=None)
 
 
@@ -238,9 +240,9 @@ def _find_line(node: _FunctionNode) -> int:
 
 
 def _holds(node: ast.Lambda, code: CodeType) -> bool:
-    """Return True if a lambda contains all instructions of the code.
+    """Return True if the source range of a lambda contains all instructions of the code.
 
-    A line may have several lambdas.
+    The check is needed because a line may have several lambdas.
     """
     body = node.body
     begin, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)

@@ -33,8 +33,8 @@ class OwnCode(NamedTuple):
     """Code and files that determine a stage's output.
 
     Attributes:
-        digests: digests by file name, and versions by name of an installed package.
-        unread: sentences about code without a digest, such as `words.py calls eval`.
+        digests: digests by file name, and versions by package name.
+        unread: sentences about code that could not be digested, such as `words.py calls eval`.
     """
 
     digests: dict[str, str]
@@ -71,10 +71,10 @@ class ModuleGraph:
     def _walk(self, names: Iterable[str]) -> Iterator[tuple[OwnModule, SourceText | None]]:
         waiting, seen = list(names), set[str]()
         while waiting:
-            # An import of `a.b.c` runs `a` and `a.b` first.
+            # An import of `a.b.c` also runs `a` and `a.b`.
             for name in _list_parents(waiting.pop()):
                 found = self._look_up(name)
-                if found is None:  # an attribute of a module, or an installed package
+                if found is None:  # not a module of the user: an attribute, or an installed package
                     break
                 if name not in seen:
                     seen.add(name)

@@ -1,6 +1,6 @@
 """Finds modules on this machine: their files, and the installed packages that own them, if any.
 
-Modules are looked up as an import would do it, but not imported.
+The search follows the rules of an import, but imports nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _STDLIB = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
 class OwnModules:
     """Finds the modules that no installed package owns.
 
-    Modules of an editable installation are the user's own: their files lie outside the folders of
-    packages. A file that was copied into such a folder by hand is the user's own, too, because no
-    package gives it a version.
+    Modules of an editable installation count as the user's own, because their files are outside the
+    folders of packages. A file that a user copied into such a folder is the user's own, too,
+    because no package gives it a version.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class OwnModules:
         if spec is None or self.is_installed(name):
             return None
         if _is_namespace(spec):
-            # A namespace package has no file, hence the empty text.
+            # A namespace package has no file, so its text is empty.
             return OwnModule("", name, "")
         is_package = spec.submodule_search_locations is not None
         package = name if is_package else name.rpartition(".")[0]
@@ -55,7 +55,7 @@ class OwnModules:
             return False
         if not spec.has_location:
             return spec.origin in {"built-in", "frozen"}
-        # The folder of packages may lie inside that of the standard library.
+        # The folder of installed packages may be inside the folder of the standard library.
         is_standard = _LIBRARIES.isdisjoint(Path(str(spec.origin)).parts) and any(
             Path(str(spec.origin)).is_relative_to(folder) for folder in _STDLIB
         )
@@ -76,7 +76,7 @@ class OwnModules:
         spec = self._find_spec(name)
         if spec is None or not spec.has_location or spec.origin is None:
             return None
-        # The file of a package, `__init__.py`, lies a level deeper than that of a module.
+        # The file of a package, `__init__.py`, is a level deeper than the file of a module.
         depth = len(name.split(".")) - (spec.submodule_search_locations is None)
         parents = Path(spec.origin).parents
         return str(parents[depth]) if depth < len(parents) else None
@@ -96,7 +96,8 @@ class OwnModules:
         try:
             if not above:
                 return importlib.util.find_spec(name)
-            # For a dotted name, `find_spec` would import the packages above, which runs code.
+            # Find the parent package first: for a dotted name, `find_spec` would import parent
+            # packages, which runs code.
             spec = self._find_spec(above)
             if spec is None or spec.submodule_search_locations is None:
                 return None
@@ -108,7 +109,7 @@ class OwnModules:
 def _find_below(name: str, locations: Sequence[str]) -> ModuleSpec | None:
     try:
         return PathFinder.find_spec(name, locations)
-    except KeyError:  # a namespace package below a package that is not loaded
+    except KeyError:  # namespace package below a package that is not loaded
         last = name.rpartition(".")[2]
         spec = ModuleSpec(name, None, is_package=True)
         spec.submodule_search_locations = [f"{each}/{last}" for each in locations]
@@ -127,7 +128,7 @@ def _read_text(spec: ModuleSpec) -> str | None:
             # `decode_source` respects the encoding that the first lines declare.
             return importlib.util.decode_source(origin.read_bytes())
         read = getattr(spec.loader, "get_source", None)
-        return None if read is None else read(spec.name)  # works for a module in a zip file
+        return None if read is None else read(spec.name)  # also works for a module in a zip file
     except (OSError, ImportError, SyntaxError, UnicodeDecodeError):
         return None
 
@@ -138,8 +139,8 @@ def _map_owners(root: str) -> dict[str, Distribution]:
     owners: dict[str, Distribution] = {}
     for each in distributions(path=[root]):
         text = each.read_text("RECORD")
-        # Packages of an operating system have no record. In other folders, metadata without a
-        # record belongs to the sources of a project.
+        # Packages of an operating system have no file RECORD, so read `top_level.txt`. In other
+        # folders, metadata without a RECORD belongs to a project's sources.
         if text is None and Path(root).name in _LIBRARIES:
             text = each.read_text("top_level.txt")
         owners |= dict.fromkeys(_list_tops(text or ""), each)

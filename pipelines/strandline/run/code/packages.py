@@ -1,7 +1,7 @@
-"""Finds installed packages, and installs missing packages beside those of a pod's image.
+"""Finds installed packages, and installs missing packages next to the packages of a pod's image.
 
-pip does the work, in its own process. Packages of the image are never replaced, because the driver
-and all workers depend on them. This module must not depend on pipelines.
+pip does the work, in a process of its own. Packages of the image are never replaced, because the
+driver and all workers depend on them. This module must not depend on pipelines.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.code import split_package
 
 WHEEL = ".whl"
-_MOST_WORDS = 600  # characters of pip's messages
-# Phrases in pip's log for failures of the index or the network: a later try may succeed.
+_MOST_WORDS = 600  # maximum number of characters from pip's messages
+# Phrases in pip's log for failures of the index or the network, which a later try may not meet.
 _PASSING = re.compile(
     r"WARNING: Retrying \(|too many (5\d\d|429) error|: 5\d\d Server Error|HTTP error (5\d\d|429)"
 )
-# Lines about failed requests to an index. pip itself reports names that an index does not have.
+# Lines about failed requests to an index, except for status 404: pip itself reports names that an
+# index does not have.
 _UNFETCHED = re.compile(r"Could not fetch URL (?P<said>(?!.*: 404 ).+) - skipping$")
 _ERROR = re.compile(r"^ERROR: (?P<said>.+)$")
 _REQUIREMENT = re.compile(r"^    (?P<said>.* (depends on|requested) .*)$")
-# The time stamp in front of each line of the log.
+# The time stamp at the start of each log line.
 _STAMP = re.compile(r"^\S+T\S+ ")
-# Locations that pip reads itself. Wheels at other locations are copied for pip.
+# Locations that pip can read. Wheels at other locations are copied first.
 _OF_PIP = re.compile(r"(https?|file)://|/")
 
 
@@ -48,10 +49,11 @@ class PackageError(StrandlineError):
 
 @dataclass(frozen=True, slots=True)
 class PackageSources:
-    """Where to find packages. None means that a source is not given.
+    """Locations of packages. None means that a location is not given.
 
     Attributes:
-        index: URL of an index. Without it, pip uses its own configuration, unless there are wheels.
+        index: URL of an index. If neither an index nor wheels are given, pip uses its own
+            configuration.
         wheels: a folder of wheels, a page with links to wheels, or a URL for fsspec.
     """
 
@@ -68,7 +70,7 @@ class PackageSources:
 
 
 def find_absent(packages: Sequence[str]) -> dict[str, str | None]:
-    """Return the packages that are not installed in their version, with the installed version."""
+    """Return the packages that are missing in the requested version, with the installed version."""
     return {
         package: found
         for package in packages
@@ -77,7 +79,7 @@ def find_absent(packages: Sequence[str]) -> dict[str, str | None]:
 
 
 def format_command(packages: Sequence[str], sources: PackageSources) -> str:
-    """Return the command that installs the packages here."""
+    """Return the command that installs the packages on this machine."""
     return shlex.join(["pip", "install", *sources.list_options(), *packages])
 
 
@@ -86,7 +88,7 @@ def install_packages(
 ) -> None:
     """Install packages and their missing dependencies into a folder for imports.
 
-    Leftovers of an earlier try in the folder are replaced.
+    If an earlier try has left files in the folder, they are replaced.
 
     Args:
         report: receives the lines that pip prints.
@@ -134,7 +136,7 @@ def _bring_near(sources: PackageSources, folder: Path) -> PackageSources:
 
 
 def _list_pins() -> Iterator[str]:
-    """Yield pins for all installed packages, so pip changes no version."""
+    """Yield pins for all installed packages, so that pip changes no version."""
     seen = set()
     for found in metadata.distributions():
         name = found.metadata["Name"]
@@ -154,7 +156,7 @@ def _run_pip(
     with subprocess.Popen(  # noqa: S603 - pip, and packages that can't be options
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as pip:
-        assert pip.stdout is not None  # because of `stdout=PIPE`
+        assert pip.stdout is not None  # true with `stdout=PIPE`
         for line in pip.stdout:
             report(line.rstrip())
     if pip.returncode:
@@ -174,7 +176,7 @@ def _sum_up(lines: Sequence[str]) -> str:
 
 
 def _gather(root: Path, folder: Path) -> None:
-    """Collect the packages in one folder, regardless of this Python's installation scheme."""
+    """Collect the installed packages in one folder, regardless of Python's installation scheme."""
     folder.mkdir()
     for kind in ("site-packages", "dist-packages"):
         for found in sorted(root.rglob(kind)):
@@ -183,7 +185,7 @@ def _gather(root: Path, folder: Path) -> None:
 
 
 def _link(source: str, target: str) -> None:
-    """Hard-link a file instead of copying it: both paths are on the same disk."""
+    """Hard-link a file instead of copying it, because both paths are on the same disk."""
     os.link(source, target)
 
 
@@ -198,11 +200,11 @@ def _is_same(found: str | None, package: str) -> bool:
     wanted = split_package(package)[1]
     if found is None:
         return False
-    if "+" not in wanted:  # a local build counts as its public version
+    if "+" not in wanted:  # ignore the local part of an installed version
         found = found.partition("+")[0]
     return _fold(found) == _fold(wanted)
 
 
 def _fold(version: str) -> str:
-    # Versions are equal without their trailing zeros: 1.0 and 1.
+    # Remove trailing zeros, because versions such as 1.0 and 1 are equal.
     return re.sub(r"(\.0+)+$", "", version.lower().lstrip("v"))

@@ -1,6 +1,6 @@
 """Checks for missing packages before a run starts.
 
-A missing package stays missing, so another attempt would end the same way.
+Another attempt would fail in the same way, because the package would still be missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def check_requirements(plan: PipelinePlan) -> None:
     """Check that all packages that the plan's stages and URLs need are installed.
 
     Raises:
-        SpecError: if packages are missing. The error names them and the way to install them.
+        SpecError: if packages are missing. The error names the packages and a way to install them.
     """
     problems = tuple(find_lacks(plan))
     if problems:

@@ -1,8 +1,9 @@
 """Adds the code and the files that stages depend on to a pipeline's fingerprint.
 
-The code of users' stages, and of functions that parameters name, counts with its modules, all
-imported modules, and the files that parameters name. All stages count with the weights that their
-models refer to. The driver calls this module where the code is; an operator never reads code.
+For users' stages, and for functions that parameters name, the fingerprint covers their modules, all
+imported modules, and the files that parameters name. For all stages, the fingerprint covers the
+weights that their models refer to. Only the driver calls this module, because it has the code; an
+operator never reads code.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from strandline.run.code.weight_files import WEIGHTS
 
 
 def fingerprint_code(plan: PipelinePlan) -> PipelinePlan:
-    """Return a plan with the code of its stages in its fingerprint.
+    """Return a plan whose fingerprint includes the code of its stages.
 
-    The plan of a pipeline with built-in stages only is returned unchanged, so a new release redoes
-    nothing unless a stage's version changes.
+    If all stages are built in, the plan is returned unchanged. A new release of Strandline thus
+    repeats no work unless a stage's version changes.
     """
     stages = (plan.source, *plan.stages)
     parts = plan.fingerprint.parts

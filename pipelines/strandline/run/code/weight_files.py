@@ -1,7 +1,7 @@
 """Lists the files that a model file refers to: external data of ONNX, and shards of an index.
 
-The module is pure: bytes in, names relative to the model's folder out. It loads no library for
-models.
+The module is pure: it gets bytes and returns names relative to the model's folder. It loads no
+library for models.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 WEIGHTS = (".onnx", ".index.json")  # suffixes of models that may refer to other files
-# Messages of onnx.proto that may contain a tensor, with the relevant fields by number.
+# Messages of onnx.proto that may contain a tensor, with the numbers and messages of the relevant
+# fields.
 _FIELDS = {
     "model": {7: "graph", 25: "function"},
     "function": {7: "node"},
@@ -22,7 +23,7 @@ _FIELDS = {
     "tensor": {13: "entry"},
 }
 _KEY, _VALUE = 1, 2  # fields of an entry of external data
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # kinds of fields
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # wire types of protobuf fields
 
 
 def list_weights(name: str, data: memoryview) -> list[str]:
@@ -64,7 +65,7 @@ def _list_fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
     at = 0
     while at < len(data):
         tag, at = _read_varint(data, at)
-        # The lower three bits are the kind of the field, the upper bits the number.
+        # The lower three bits are the wire type of the field, the upper bits the field number.
         kind = tag & 7
         if kind == _VARINT:
             _, at = _read_varint(data, at)

@@ -1,1 +1,1 @@
-"""Reads the records of runs: attempts, machines, lineage. Writes no ledger and no output."""
+"""Reads the records of runs: attempts, machines, lineage. Changes no ledger and no output."""

@@ -1,7 +1,7 @@
 """Computes the work of attempts: rows per stage, core-seconds, and the cost of a kill.
 
-An attempt counts its own work. Work lost to a kill is repeated and counts again, so these numbers
-may exceed those of finished sources in `ledger.checks.counts`. The module is pure.
+The numbers cover all work of an attempt. Work lost to a kill is repeated and counts again, so these
+numbers may exceed the numbers of finished sources in `ledger.checks.counts`. The module is pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class SweepingRule(NamedTuple):
 
     Attributes:
         stage: name of the stage.
-        reason: the rule, under its name in the stage's counters.
+        reason: name of the rule in the stage's counters.
         rows: number of dropped rows.
         of: number of rows that entered the stage.
     """
@@ -59,14 +59,14 @@ def estimate_cost(
     Args:
         counts: counts of the attempt's stages, in order.
         cores: cores per worker, by stage.
-        done: sources that finished or failed in the attempt.
+        done: number of sources that finished or failed in the attempt.
         is_cut: whether the attempt ended while sources were in flight.
     """
     used = sum(each.seconds * cores.get(name, 1.0) for name, each in counts.items())
     begun = next((each.tasks_in for each in counts.values()), 0)
     if not is_cut or begun <= done:
         return Cost(used, 0.0)
-    # Assume that unfinished sources used as much as finished sources.
+    # Assume that an unfinished source used as much as a finished source.
     return Cost(used, used * (begun - done) / begun)
 
 
@@ -109,7 +109,7 @@ def estimate_worst(
 
 
 def view_rows(counts: Mapping[str, StageCounts]) -> list[StageTotals]:
-    """Return the numbers of rows that went through each stage in an attempt."""
+    """Return how many rows entered and left each stage in an attempt."""
     return [
         StageTotals(name, each.rows_in, each.rows_out, each.dead, _find_reasons(each))
         for name, each in counts.items()
@@ -117,16 +117,17 @@ def view_rows(counts: Mapping[str, StageCounts]) -> list[StageTotals]:
 
 
 def find_sweeping_rules(stages: Iterable[StageTotals]) -> list[SweepingRule]:
-    """Find the rules that dropped nearly all rows of their stage."""
+    """Return the rules that dropped nearly all rows of their stage."""
     rules = []
     for name, rows_in, rows_out, _, reasons in stages:
-        # A reader's input rows are files, but it drops lines of those files.
+        # The input rows of a reader are files, but the reader drops lines of files, so take the
+        # larger number.
         rows = max(rows_in, rows_out + sum(number for _, number in reasons))
         rules += [
             SweepingRule(name, reason, number, rows)
             for reason, number in reasons
-            # A few rows may all be bad by chance, and hardly any stage is meant to drop 99 of 100
-            # rows.
+            # All rows of a small sample may be bad by chance. With more rows, a rule that drops 99
+            # of 100 rows is probably a mistake.
             if rows >= _FEWEST_ROWS and number >= _SWEEPING * rows
         ]
     return rules

@@ -1,9 +1,9 @@
 """Reads the kernel's records of out-of-memory kills: counters and log.
 
-A killed process can't report why it died, but the kernel can. This module only returns numbers;
-callers decide which of our processes was killed, and what follows.
+A killed process can't report why it died, but the kernel can. This module only returns numbers and
+log records; callers decide which of Strandline's processes was killed, and how to react.
 
-The counter grows before the killed process is gone; the line in the log may appear shortly after.
+The counter is updated before the killed process has ended; the log record may appear shortly after.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LOG = Path("/dev/kmsg")
 
 _V1_KILLS, _V1_LIMIT = "memory.oom_control", "memory.limit_in_bytes"
 _V2_KILLS, _V2_LIMIT = "memory.events", "memory.max"
-_UNLIMITED = 1 << 60  # v1 shows "no limit" as a number larger than any machine's memory
-_RECORD_BYTES = 1 << 14  # a read into a buffer smaller than the record fails and skips it
-_READS_AT_MOST = 100_000  # the kernel keeps fewer; bounds reading of a growing log
+_UNLIMITED = 1 << 60  # in v1, "no limit" is a number larger than any machine's memory
+_RECORD_BYTES = 1 << 14  # if a record is larger than the buffer, the read fails and skips it
+_READS_AT_MOST = 100_000  # more than the kernel keeps; ends the reading of a growing log
 _RECORD = re.compile(r"(\d+),[^;\n]*;(.*)")
 _KILL = re.compile(
     r"Killed process (?P<pid>\d+)(?:, UID \d+,)? \((?P<name>.*?)\)(?=,? UID|,? total-vm|,?\s*$)"
@@ -48,7 +48,7 @@ class KernelKill:
 
 @dataclass(frozen=True, slots=True)
 class MemoryGroup:
-    """The memory cgroup of a process, as far as visible from here.
+    """The memory cgroup of a process, as far as this process can see.
 
     Attributes:
         path: folder of the cgroup.
@@ -61,7 +61,10 @@ class MemoryGroup:
     is_v2: bool
 
     def read_kills(self) -> int | None:
-        """Return the kills since the cgroup was created. Only v2 includes groups below it."""
+        """Return the number of kills since the cgroup was created, or None if it can't be read.
+
+        The number of a v2 cgroup includes kills in child groups.
+        """
         return read_counter(_read(self.path / (_V2_KILLS if self.is_v2 else _V1_KILLS)))
 
     def read_limit(self) -> int | None:
@@ -74,7 +77,7 @@ class MemoryGroup:
 
 
 class MemoryKills:
-    """Counts the kernel's kills from now on.
+    """Counts the kernel's out-of-memory kills since this object was created.
 
     Args:
         group: the cgroup whose counter is read, or None to count no kills.
@@ -106,7 +109,7 @@ class MemoryKills:
         return self._count
 
     def take(self) -> int:
-        """Return the kills since the last call, or since this object was created."""
+        """Return the number of kills since the last call, or since this object was created."""
         count = self.count()
         fresh, self._taken = count - self._taken, count
         return fresh
@@ -139,7 +142,7 @@ def find_group(membership: str, mounts: Path) -> MemoryGroup | None:
     v1 = mounts / "memory"
     if "memory" in paths and v1.is_dir():
         return MemoryGroup(_find_folder(v1, paths["memory"]), v1, is_v2=False)
-    for v2 in (mounts, mounts / "unified"):  # `unified` if v1 has the other controllers
+    for v2 in (mounts, mounts / "unified"):  # `unified` on hosts where v1 has the other controllers
         if "" in paths and (v2 / "cgroup.controllers").is_file():
             return MemoryGroup(_find_folder(v2, paths[""]), v2, is_v2=True)
     return None
@@ -158,7 +161,7 @@ def parse_membership(text: str) -> Iterator[tuple[str, str]]:
 
 
 def read_counter(text: str) -> int | None:
-    """Return the number after `oom_kill`, or None if there is none.
+    """Return the number after `oom_kill`, or None if the text has no such line.
 
     Kernels before 4.13 don't count kills.
     """
@@ -178,10 +181,10 @@ def read_limit(text: str) -> int | None:
 def parse_kills(text: str) -> list[KernelKill]:
     """Return the kills in records of the form `priority,number,time,flags;message`.
 
-    Records that programs wrote into the log don't count: only the kernel kills for memory.
+    Records that programs wrote into the log are ignored, because only the kernel kills for memory.
     """
     kills = []
-    for line in text.split("\n"):  # continuation lines start with a blank and are not records
+    for line in text.split("\n"):  # skip continuation lines, which start with a blank
         record = _RECORD.match(line)
         if record is None or int(record[1]) >= 8:  # noqa: PLR2004 - the three bits of urgency
             continue
@@ -193,8 +196,8 @@ def parse_kills(text: str) -> list[KernelKill]:
 def _find_folder(mount: Path, path: str) -> Path:
     """Return the folder of a cgroup below a mount.
 
-    In a container, the path may start at the host's root while the mount starts further inside. Use
-    the longest suffix of the path that exists below the mount, or else the mount itself.
+    In a container, the path may start at the host's root, while the mount shows only a subtree. So
+    use the longest suffix of the path that exists below the mount, or else the mount itself.
     """
     parts = Path(path).parts[1:]
     ends = (parts[start:] for start in range(len(parts)) if ".." not in parts)
@@ -221,9 +224,9 @@ def _read_records(handle: int) -> Iterator[bytes]:
     for _ in range(_READS_AT_MOST):
         try:
             record = os.read(handle, _RECORD_BYTES)
-        except BrokenPipeError:  # old records were overwritten; the next read gets the oldest left
+        except BrokenPipeError:  # records were overwritten; the next read continues with the oldest
             continue
-        except OSError:  # includes the case of no more records for now
+        except OSError:  # also if there are no more records for now
             return
         if not record:
             return

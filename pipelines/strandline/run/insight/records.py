@@ -1,7 +1,7 @@
 """Stores the chain of attempts: each folder has a record with the attempt's start and end.
 
-The first process that sees the end writes it: the driver if the attempt ends normally, the
-supervisor if the driver is killed, and otherwise the next attempt. So no record stays open.
+The first process that observes the end writes it: the driver if the attempt ends normally, the
+supervisor if the driver is killed, and otherwise the next attempt. So no record stays open forever.
 """
 
 from __future__ import annotations
@@ -26,14 +26,19 @@ from strandline_api.status.enums import Trigger
 
 
 class AttemptProgress(NamedTuple):
-    """Numbers of sources finished by an attempt, and unfinished at its start (None if unknown)."""
+    """Progress of an attempt.
+
+    Attributes:
+        finished: number of sources that the attempt finished.
+        remaining: number of sources unfinished at the attempt's start, or None if unknown.
+    """
 
     finished: int
     remaining: int | None
 
 
 def read_progress(folder: PipelineFolder, attempt: int) -> AttemptProgress:
-    """Return the progress of an attempt, or zero if it is not the ledger's last attempt."""
+    """Return the progress of an attempt, or zeros if it is not the ledger's last attempt."""
     try:
         with opened_to_read(folder.ledger) as store:
             return find_progress(store, attempt)
@@ -50,11 +55,11 @@ def find_progress(store: Store, attempt: int) -> AttemptProgress:
 
 
 RECORD = "attempt.json"
-TABLE = "inflight"  # table of the work in flight; see `storage.inflight`
+TABLE = "inflight"  # table of the work in flight; see `storage.volume.inflight`
 
 
 class Witness(StrEnum):
-    """The writer of an attempt's end.
+    """The process that recorded the end of an attempt.
 
     The supervisor is the parent process, or the watchdog of a driver in which a call hangs.
     """
@@ -68,11 +73,11 @@ class AttemptRecord(BaseModel):
     """One attempt.
 
     Attributes:
-        number: grows for the life of the folder.
+        number: number of the attempt, which grows as long as the folder exists.
         run: the pipeline's `runId`.
         previous: number of the previous attempt, or None for the first.
-        ledger: ID of the ledger, which spreads the jitter of retries.
-        boot, pid, process_started: identity of the driver; see `storage.locks`.
+        ledger: ID of the ledger, which also determines the jitter of retries.
+        boot, pid, process_started: identity of the driver; see `storage.volume.locks`.
         started, ended: seconds since the epoch; `ended` is None while the attempt is running.
         outcome: the outcome, or None while the attempt is running.
         cause: why the attempt ended badly, or None if it completed or is running.
@@ -97,7 +102,7 @@ class AttemptRecord(BaseModel):
 
     @property
     def process(self) -> Process:
-        """The driver's process. Meaningful only if `boot` is the ID of the current boot."""
+        """The driver's process. Valid only if `boot` is the ID of the current boot."""
         return Process(self.pid, self.process_started)
 
     def end(self, outcome: DriverOutcome, time: float, witness: Witness) -> AttemptRecord:

@@ -1,7 +1,7 @@
-"""Records an attempt over time: a bounded series of counts, thinned out as it grows.
+"""Records an attempt over time: a limited series of counts, thinned out as it grows.
 
 Counts only grow, so dropping a point loses detail but no work: the work between two remaining
-points is their difference. The module has no clock, and only reads sample files.
+points is their difference. The module has no clock, and the only files it reads are samples.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.driver_outcome import SourceCounts
 
 LIMIT = 500  # even, so thinning out `LIMIT + 1` samples keeps both ends
-INTERVAL = 2.0  # seconds
+INTERVAL = 2.0  # seconds between two samples at first
 
 Point = TypeVar("Point")
 
 
 class StagePoint(NamedTuple):
-    """Input of a stage so far: tasks, and rows of their tables."""
+    """Input of a stage so far: number of tasks, and of rows in their tables."""
 
     tasks: int
     rows: int
 
 
 class Sample(NamedTuple):
-    """An attempt at one moment.
+    """Counts of an attempt at one moment.
 
     Attributes:
         seconds: time since the start of the attempt.
-        finished, failed: numbers of sources so far.
+        finished, failed: number of sources so far.
         stages: input of the stages, in pipeline order.
     """
 
@@ -52,7 +52,7 @@ class Samples(BaseModel):
     Attributes:
         begun: start of the attempt, in seconds since the epoch.
         stages: names of the stages, in the order of each sample's points.
-        samples: samples with growing seconds and counts.
+        samples: the samples, in the order of time.
         counts: latest counts by stage name; empty in files of older releases.
     """
 
@@ -85,7 +85,7 @@ class Series:
         return not self._samples or seconds >= self._samples[-1].seconds + self.interval
 
     def add(self, sample: Sample) -> None:
-        """Add a sample later than all others. It replaces a sample of the same moment."""
+        """Add a sample that is later than all others. A sample with the same time is replaced."""
         if self._samples and sample.seconds <= self._samples[-1].seconds:
             self._samples.pop()
         self._samples.append(sample)
@@ -128,14 +128,16 @@ def count_done(record: AttemptRecord, samples: Samples) -> int:
     """Return the number of sources that finished or failed in an attempt."""
     known = record.outcome.sources if record.outcome else SourceCounts()
     last = samples.samples[-1] if samples.samples else Sample(0.0, 0, 0, ())
-    # A killed attempt has no outcome, and the last sample may be older than the outcome.
+    # Take the larger numbers: a killed attempt has no outcome, and otherwise the last sample may be
+    # older than the outcome.
     return max(known.finished, last.finished) + max(known.failed, last.failed)
 
 
 def measure_stages(folder: PipelineFolder) -> dict[str, float]:
-    """Return the seconds of its own work that a stage needs for a source, by stage name.
+    """Return the seconds that each stage's own code needs per source, by stage name.
 
-    Only attempts in which the stage had work count. Several sources may share a task.
+    Attempts in which a stage had no work do not count for that stage. Several sources may share a
+    task.
     """
     seconds: dict[str, float] = {}
     sources = Counter[str]()

@@ -62,7 +62,7 @@ def read_manifest(
 
 
 def _find_unmeasured(pipeline: CurationPipeline) -> Iterator[Problem]:
-    """Yield a problem for each expectation whose stage measures something else."""
+    """Yield a problem for each expectation whose stage does not provide the expected measure."""
     spec = pipeline.spec
     uses = {item.name: item.use for item in spec.items.values()}
     for at, expectation in enumerate(spec.publish.require.expectations if spec.publish else ()):
@@ -76,7 +76,7 @@ def _find_unmeasured(pipeline: CurationPipeline) -> Iterator[Problem]:
             )
 
 
-# The stages that provide each measure.
+# Names of the stages that provide the measures.
 _FIELDS = "measure-fields"
 _MEASURING = {
     MeasureName.LANGUAGE_SHARE: "count-languages",

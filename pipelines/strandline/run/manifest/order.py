@@ -1,4 +1,4 @@
-"""Sorts pipelines into an order in which they can run, or reports why there is no such order.
+"""Sorts pipelines into an order in which they can run, or explains why there is no such order.
 
 The caller passes a function that looks up ended runs, so this module needs no access to runs.
 """
@@ -12,15 +12,16 @@ from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.spec.predecessors import find_circle
 
-# Takes a namespace, a pipeline, and a run, or None for the latest run. Returns the reason the run
-# has not completed, an empty string if the reason is unknown, or None if the run has completed.
+# Function that takes a namespace, a pipeline, and a run, or None for the latest run. It returns the
+# reason why the run has not completed, an empty string if the reason is unknown, or None if the run
+# has completed.
 FindGap = Callable[[str, str, str | None], str | None]
 
 
 def order_pipelines(
     pipelines: Sequence[CurationPipeline], find_gap: FindGap
 ) -> tuple[CurationPipeline, ...]:
-    """Return the pipelines in order, each after its predecessors, otherwise in the given order.
+    """Return the pipelines, each after its predecessors, and otherwise in the given order.
 
     Args:
         pipelines: all pipelines to run.
@@ -37,7 +38,7 @@ def order_pipelines(
     left = list(pipelines)
     while left:
         waited = {_identify(pipeline) for pipeline in left}
-        # Some pipeline is always ready, because circles were rejected above.
+        # At least one pipeline is always ready, because cycles were rejected above.
         ready = next(
             pipeline for pipeline in left if not waited & set(_list_predecessors(pipeline))
         )
@@ -99,7 +100,7 @@ def _find_absent(
 
 
 def _find_circles(pipelines: Sequence[CurationPipeline]) -> Iterator[Problem]:
-    """Yield a problem for one cycle per namespace. A later check finds further cycles."""
+    """Yield a problem for one cycle per namespace. After a fix, the next check finds others."""
     for namespace in dict.fromkeys(pipeline.metadata.namespace for pipeline in pipelines):
         before = {
             pipeline.metadata.name: pipeline.spec.predecessors

@@ -1,4 +1,4 @@
-"""Positions in a manifest: `FILE#NAME`, dotted paths, and the lines of problems.
+"""Positions in a manifest: `FILE#NAME`, dotted paths, and the line of each problem.
 
 The module must not depend on the meaning of any field.
 """
@@ -42,7 +42,7 @@ def split_path(path: str) -> list[str]:
 
 
 def split_from_top(path: str) -> list[str]:
-    """Return the parts of a path, with the `spec` that settings may omit."""
+    """Return the parts of a path from the top. Add `spec`, which a setting may omit."""
     parts = split_path(path.strip())
     return ["spec", *parts] if parts and parts[0] not in _TOP else parts
 
@@ -53,7 +53,8 @@ def locating(path: Path, settings: Sequence[str] = ()) -> Iterator[None]:
 
     Args:
         path: the file, or `FILE#NAME`.
-        settings: `dotted.path=value`; the problems of these paths are not in the file.
+        settings: settings of the form `dotted.path=value`. Problems of these paths get no line,
+            because their values are not from the file.
     """
     try:
         yield
@@ -68,7 +69,7 @@ def locating(path: Path, settings: Sequence[str] = ()) -> Iterator[None]:
 
 
 def find_line(document: yaml.Node, path: str) -> int:
-    """Return the line of a path, counted from 1, or of its deepest part in the document."""
+    """Return the line of a path, counted from 1. If the path is missing, use its deepest parent."""
     node, line = document, document.start_mark.line
     for part in split_path(path):
         found = _enter(node, part)
@@ -101,8 +102,11 @@ def _enter(node: yaml.Node, part: str) -> tuple[yaml.Node, int] | None:
 
 
 def _compose(file: Path, name: str) -> yaml.Node | None:
-    """Return the document of a pipeline as YAML nodes, or None for a document of an API server."""
-    # A pipe has no second reading, and opening a named one could wait forever.
+    """Return the YAML nodes of a pipeline's document.
+
+    Return None if the document is unreadable, or comes from an API server.
+    """
+    # A pipe can't be read a second time, and opening a named pipe could wait forever.
     if not file.is_file():
         return None
     try:
@@ -119,6 +123,6 @@ def _compose(file: Path, name: str) -> yaml.Node | None:
 
 
 def _is_stored(metadata: tuple[yaml.Node, int] | None) -> bool:
-    """Return whether an operator wrote the document, so that its lines mean nothing to a user."""
+    """Return whether an operator wrote the document. Users do not know its lines."""
     annotations = _enter(metadata[0], "annotations") if metadata else None
     return annotations is not None and _enter(annotations[0], STORED_ANNOTATION) is not None

@@ -1,8 +1,8 @@
 """Replaces references to other pipelines on the same volume with folders and URLs.
 
-The ledger of the other pipeline has the location of the outputs, whatever its file contains by now.
-Before the first run there is no ledger, so the file is used. This module must not depend on the
-readers of the references, or on the order of pipelines.
+The location of the outputs comes from the other pipeline's ledger, even if its file has changed
+since. Before the first run there is no ledger, so the file is used. This module must not depend on
+the readers of the references, or on the order of pipelines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Work = TypeVar("Work", bound=SourceWork)
 def resolve_references(
     pipeline: CurationPipeline, volume: Path, others: Iterable[CurationPipeline] = ()
 ) -> CurationPipeline:
-    """Return the pipeline with folders and URLs in place of each `{pipeline: NAME}`.
+    """Return the pipeline with each `{pipeline: NAME}` replaced by folders and URLs.
 
     Args:
         pipeline: the pipeline as written in its file.
@@ -77,8 +77,8 @@ def _find_output(folder: PipelineFolder, other: CurationPipeline | None) -> str 
     if (folder.ledger / "data.mdb").exists():
         with opened_to_read(folder.ledger) as store:
             known = store.read_meta(META)
-        # None if the ledger predates recorded places, or if an attempt is just taking the ledger
-        # over.
+        # The ledger has no location if an older release wrote it, or if an attempt is taking it
+        # over right now.
         if known is not None:
             return str(known["place"] or folder.output)
     if other is None:

@@ -1,4 +1,4 @@
-"""Reads a manifest file into a pipeline of the API: bytes, YAML, settings, then the model.
+"""Reads a manifest file: parses YAML, applies settings, and validates the API's model.
 
 The runtime reads YAML only here and in `positions`. The model gives the fields their meaning, and
 no stage is loaded here.
@@ -20,7 +20,7 @@ from strandline_api.objects.pipeline import CurationPipeline
 
 
 class _Loader(yaml.SafeLoader):
-    """Rejects duplicate keys. YAML's own loader would silently drop all but the last."""
+    """Rejects duplicate keys. YAML's own loader would silently keep only the last."""
 
     def construct_mapping(
         self,
@@ -29,7 +29,7 @@ class _Loader(yaml.SafeLoader):
     ) -> dict[Hashable, Any]:
         seen = set()
         for key, _ in node.value:
-            # A mapping may have several merge keys (`<<`).
+            # Merge keys (`<<`) may occur several times in a mapping.
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
                     problem = f"{key.value!r} is written twice"
@@ -52,16 +52,16 @@ class Reading(NamedTuple):
 
 
 def read_pipeline(path: Path, settings: Sequence[str] = (), *, is_strict: bool = False) -> Reading:
-    """Read a manifest file and check it against the API, without checking that its stages exist.
+    """Read a manifest file and validate it, without checking that its stages exist.
 
-    An unknown field is an error, unless the pipeline comes from an API server: then the field
-    belongs to another version and is ignored. Settings are always checked, because people type them
-    here.
+    An unknown field is an error, unless the pipeline comes from an API server: in that case, the
+    field belongs to another version and is ignored. Unknown fields in settings are always errors,
+    because users type settings by hand.
 
     Args:
         path: a YAML file that contains one `CurationPipeline`, or `FILE#NAME` for one of several.
-        settings: `dotted.path=value`, applied in order before the check; see `change`.
-        is_strict: reject unknown fields wherever the pipeline comes from.
+        settings: `dotted.path=value`, applied in order before the validation; see `change`.
+        is_strict: reject unknown fields even if the pipeline comes from an API server.
 
     Raises:
         SpecError: if the file, the settings, or the pipeline are wrong. Lists all problems.
@@ -82,7 +82,7 @@ def _read_pipeline(path: Path, settings: Sequence[str], *, is_strict: bool) -> R
 
 
 def list_pipelines(path: Path) -> list[Path]:
-    """Return a path for each pipeline of a file: `FILE#NAME`, or the file itself if it has one.
+    """Return a path for each pipeline of a file: `FILE#NAME`, or the file for a single pipeline.
 
     Raises:
         SpecError: if the file is not YAML, or a document among several has no name.
@@ -134,7 +134,7 @@ def parse_documents(text: str, name: str) -> list[Any]:
         SpecError: if the text is not YAML, or empty.
     """
     try:
-        # `_Loader` is a SafeLoader, so it creates plain values only.
+        # `_Loader` is a SafeLoader, so it creates only plain values.
         documents = list(yaml.load_all(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         _refuse(f"{name}: {_explain(error)}", error)

@@ -1,6 +1,6 @@
-"""Writes the list of files that count, and the index from which readers of the format start.
+"""Writes the list of current data files, and an index for readers of the file format.
 
-Only the sink depends on the format.
+The list has the files of finished sources. Only the sink depends on the format.
 """
 
 from __future__ import annotations
@@ -60,33 +60,33 @@ def _read(path: str, begin: int, end: int) -> bytes:
 def publish_list(
     store: Store, location: str, attempt: int, render_index: RenderIndex | None = None
 ) -> list[str]:
-    """Write the list of files that count beside the outputs, unless the present list is current.
+    """Write the list of current data files next to the outputs, unless the list is up to date.
 
     Args:
         location: folder or URL of the outputs.
         render_index: renders the index of the sink's format, or None if there is no index.
 
     Returns:
-        A sentence if the list was not written. The previous list stays then.
+        A sentence if the list was not written. In this case, the previous list stays.
 
     Raises:
         LeaseLostError: if another attempt has the ledger.
-        VolumeError: if the location is not writable. The previous list stays then.
+        VolumeError: if the location is not writable. The previous list stays.
     """
     if store.read_meta(LISTED) is not None:
         return []
-    # Readers of such a file would count rows of unfinished sources.
+    # Some shared files still have rows without a finished source, which readers would count.
     partial = sum(facts.live != facts.rows for _, facts in store.list_shared())
     if partial:
         return [
             f"{MANIFEST} is out of date: {partial} shared files have rows that belong to no source"
         ]
-    # The next step is outside any transaction, so check the lease first.
+    # The files are written outside of any transaction, so check the lease first.
     store.require_lease()
     size, digest = write_manifest(location, list_out(store))
     facts = {"attempt": attempt, "size": size, "digest": digest.hex()}
     if render_index is not None:
         facts["index"] = write_beside(location, INDEX, render_index(list_out(store))).digest.hex()
-    # Record the list last: after a crash, the next attempt writes the list again.
+    # Record the list last, so that after a crash, the next attempt writes the list again.
     store.write(Change(meta={LISTED: facts}))
     return []

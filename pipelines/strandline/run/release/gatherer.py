@@ -1,7 +1,7 @@
-"""Gathers statistics of stages, during a run or by command, and writes artifacts for people.
+"""Gathers statistics of stages, during a run or by a command, and writes artifacts for people.
 
-An error in a stage's merge code must not end a run before its sources finish, so it is raised after
-all other work.
+An error in a stage's merge code must not end a run before its sources finish, so the error is
+raised after all other work.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Gatherer:
     _has_warned: bool = False
 
     def is_ready(self) -> bool:
-        """Gather new statistics, in a thread if possible. Return True once this is done.
+        """Gather new statistics, in a thread if possible. Return True once the gathering has ended.
 
         Raises:
             LedgerError, VolumeError: if the ledger or the volume fails, which ends the attempt.
@@ -105,17 +105,18 @@ class Gatherer:
         """Gather now. Store an error of a stage in `failure`.
 
         Args:
-            is_whole, is_brief: see `ledger.gathering.gather`.
+            is_whole, is_brief: see `ledger.gather.gather`.
 
         Raises:
-            LedgerError, VolumeError: see `ledger.gathering.gather`.
+            LedgerError, VolumeError: see `ledger.gather.gather`.
         """
         if not self.stages:
             return
         merges = {name: type(stage).merge for name, stage in self.stages.items()}
         self.failure = None
         try:
-            # Count all activity as progress, because a stage can't report any within its merge.
+            # Count CPU time and I/O as progress, because a stage can't report progress within its
+            # merge.
             with self.session.open() as store, self.heartbeat.trusting():
                 gather(
                     store,
@@ -130,7 +131,7 @@ class Gatherer:
 
     @contextmanager
     def artifacts(self) -> Iterator[Artifacts]:
-        """Provide artifacts of the last merge by published name. The files are temporary.
+        """Provide artifacts of the last merge by published name, as temporary files.
 
         Store an error of a stage in `failure`.
         """
@@ -142,7 +143,7 @@ class Gatherer:
         scratch = self.folder.shards / ARTIFACTS
         try:
             with naming_volume(self.folder.shards), self.heartbeat.trusting():
-                # A killed process may have left files.
+                # Remove files that a killed process has left.
                 shutil.rmtree(scratch, ignore_errors=True)
                 found = [
                     each
@@ -156,7 +157,7 @@ class Gatherer:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def put_beside(self, location: str) -> None:
-        """Copy the artifacts into a folder beside the output location."""
+        """Copy the artifacts into a folder next to the output location."""
         with self.artifacts() as artifacts:
             files = {name.removeprefix(f"{ARTIFACTS}/"): path for name, path in artifacts.items()}
             put_files(f"{location.rstrip('/')}-{ARTIFACTS}", files)
@@ -167,7 +168,7 @@ class Gatherer:
             self.stages[stage].artifacts(find_merged(self.folder.shards, state, stage), folder)
             return _list_files(stage, folder)
         except Exception as error:
-            # A full or broken disk is no fault of the stage, and ends the attempt.
+            # A full or broken disk is not the stage's fault, and ends the attempt.
             if isinstance(error, OSError) and error.errno in FAULTS_OF_DISKS:
                 raise
             what = " ".join(f"{type(error).__name__}: {error}".split())
@@ -191,7 +192,7 @@ class Gatherer:
             self._error = error
 
     def _warn(self) -> None:
-        """Report once, as early as possible, that the volume has too little room for a merge."""
+        """Report once, as early as possible, that the volume lacks the space for a merge."""
         if self._has_warned:
             return
         with naming_volume(self.folder.shards):
@@ -234,12 +235,12 @@ def _name(stage: str, file: str) -> str:
 
 
 class Done(NamedTuple):
-    """The result of a merge by command.
+    """The result of a gathering by a command.
 
     Attributes:
         pieces: number of merged pieces, by stage.
         latest: the newest publication, or None if there is no publication.
-        is_new: whether this merge created that publication.
+        is_new: whether the gathering created that publication.
     """
 
     pieces: dict[str, int]
@@ -256,10 +257,10 @@ def gather_by_hand(
     *,
     withheld: Sequence[str] = (),
 ) -> Done:
-    """Gather all statistics, and publish the artifacts if they differ from those of `latest`.
+    """Gather all statistics. Publish the artifacts if they differ from the artifacts of `latest`.
 
     Args:
-        clock: wall clock, seconds since the epoch.
+        clock: wall clock, in seconds since the epoch.
         withheld: a sentence for each reason to withhold the publication from readers.
 
     Raises:
@@ -306,7 +307,8 @@ def _publish_new(
     folder, merged = gatherer.folder, read_state(store).merged
     pieces = {stage: merged[stage].pieces for stage in plan.gathering if stage in merged}
     with gatherer.artifacts() as artifacts:
-        # A failed stage must not replace the published artifacts by an incomplete set.
+        # If a stage has failed, raise its error: the set of artifacts is incomplete and must not
+        # replace the published set.
         gatherer.check()
         latest = find_newest(folder)
         if not artifacts or (latest is not None and _holds(latest, artifacts)):

@@ -1,4 +1,4 @@
-"""Adopts outputs in a location changed by hand: moved, or taken over from a lost ledger.
+"""Adopts outputs at another location: outputs that a user has moved, or outputs of a lost ledger.
 
 Moved outputs are verified as complete before the ledger records the new location.
 """
@@ -47,7 +47,7 @@ from strandline.storage.outputs.ownership import (
 )
 from strandline.storage.outputs.remote import open_outputs
 
-# Errors of the old location to ignore: it may be deleted or unreachable.
+# Errors to ignore at the old location, which may be deleted or unreachable.
 _UNRELEASED = (VolumeError, PlaceTakenError, UnreadablePlaceError, CredentialsRefusedError)
 
 
@@ -68,14 +68,14 @@ class MoveResult(NamedTuple):
 def move_outputs(
     plan: PipelinePlan, folder: PipelineFolder, *, reads_bytes: bool = True
 ) -> MoveResult:
-    """Record the outputs' location from the plan in the ledger, if the outputs are there.
+    """Record the location in the plan as the location of the outputs, if the outputs are there.
 
     Args:
         reads_bytes: see `verify`.
 
     Raises:
-        LedgerError: if there is no ledger, a driver is alive, or more than the location has
-            changed.
+        LedgerError: if there is no ledger, a driver is alive, or the pipeline has other changes
+            too.
         PlaceTakenError: if another ledger owns the location.
         VolumeError: if the ledger is not writable, or the location is not readable.
     """
@@ -97,13 +97,14 @@ def move_outputs(
                 store, open_outputs(location), reads_bytes=reads_bytes, judges_list=False
             )
             if not verdict.problems:
-                store.require_lease()  # the next step is outside any transaction
-                # Claim before the record: after a crash in between, the move can be repeated.
+                store.require_lease()  # the next step is outside of any transaction
+                # Claim the location first: after a crash between the two steps, the move can be
+                # repeated.
                 claim_location(location, owner, inherits=is_own(recorded))
-                # Ask before the next line overwrites the answer.
+                # Read the old location before the next line overwrites it.
                 is_left = knows_location(store) and old not in {None, location}
                 record_location(store, plan.fingerprint, recorded)
-                store.write(Change(meta={LISTED: None}))  # the next run writes it to the new place
+                store.write(Change(meta={LISTED: None}))  # the next run writes the list there
                 if is_left:
                     with suppress(*_UNRELEASED):
                         release_location(str(old), owner)
@@ -111,7 +112,7 @@ def move_outputs(
 
 
 def seize_outputs(plan: PipelinePlan, folder: PipelineFolder) -> Owner | None:
-    """Make the ledger the owner of the plan's location, and return the previous owner, if any.
+    """Make the ledger the owner of the plan's location. Return the previous owner, or None.
 
     Raises:
         LedgerError: if there is no ledger, or a driver is alive.
@@ -120,10 +121,10 @@ def seize_outputs(plan: PipelinePlan, folder: PipelineFolder) -> Owner | None:
     require_ledger(folder.ledger)
     location = locate_outputs(plan, folder)
     with written_alone(folder, make_claimant()) as store:
-        refuse_changes(store, make_claim(plan, folder, OnChange.CONTINUE))  # see above
+        refuse_changes(store, make_claim(plan, folder, OnChange.CONTINUE))  # see `move_outputs`
         owner = Owner(read_ledger_id(store), f"{plan.namespace}/{plan.name}")
         found = None
-        with suppress(PlaceTakenError):  # the owner file is not readable
+        with suppress(PlaceTakenError):  # the owner file may be unreadable
             found = read_owner(location)
         take_over_location(location, owner)
     return None if found == owner else found

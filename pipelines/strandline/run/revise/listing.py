@@ -1,4 +1,4 @@
-"""Finds finished sources of older recipes and their starting points, and lists them.
+"""Finds finished sources of older recipes, determines where they start again, and lists them.
 
 This module must not depend on how the sources are processed.
 """
@@ -29,12 +29,12 @@ from strandline.storage.outputs.names import name_output
 
 
 class Survey(NamedTuple):
-    """Finished sources of older recipes.
+    """Counts of finished sources of older recipes.
 
     Attributes:
         starts: number of sources by starting point.
         first: number of sources by the first stage that has changed.
-        refused: number of quarantined sources, which could not be replaced.
+        refused: number of quarantined sources, which are not replaced.
     """
 
     starts: Counter[Start]
@@ -43,7 +43,7 @@ class Survey(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Number of sources that are not refused."""
+        """Number of sources to replace."""
         return self.starts.total()
 
 
@@ -59,7 +59,7 @@ def describe_redo(look: Survey) -> str:
 
 
 class RedoStarts:
-    """Finds the starting points of finished sources of older recipes.
+    """Determines from which starting point a finished source of an older recipe is processed again.
 
     Args:
         changes: differences between recipes.
@@ -79,7 +79,7 @@ class RedoStarts:
         return self.changes.find_first(entry.attempt) is not None
 
     def find(self, source: bytes, entry: FinishedEntry, record: SourceRecord) -> Start:
-        """Return the latest possible starting point of a source of an older recipe."""
+        """Return the latest possible starting point of a source with an older recipe."""
         is_readable = source not in self._unreadable
         return find_start(DueSource(entry, record, is_readable, self.changes, self._plan))
 
@@ -110,7 +110,7 @@ class RedoStarts:
 
 
 def read_starts(store: Store, plan: PipelinePlan) -> RedoStarts | None:
-    """Return the finder of starting points, or None if all sources have the last recipe."""
+    """Return an object that finds starting points, or None if all sources have the last recipe."""
     changes = read_changes(store)
     return None if changes is None else RedoStarts(changes, plan, list_unreadable(store))
 
@@ -122,14 +122,14 @@ def preview(store: Store, claim: Claim, plan: PipelinePlan) -> Survey | None:
 
 
 class RedoListing(Listing):
-    """The sources of a listing that have an older recipe and share a starting point.
+    """A listing of the sources that have an older recipe and the same starting point.
 
     Args:
         plan: the plan of the last recipe.
         listing: all sources.
         open_store: opens the ledger for reading.
         starts: finds the starting point of a source.
-        start: the shared starting point.
+        start: the starting point of the sources to list.
         location: folder or URL of the outputs.
     """
 
@@ -142,7 +142,7 @@ class RedoListing(Listing):
         start: Start,
         location: str,
     ) -> None:
-        # A part of the sources proves nothing about missing sources, hence False.
+        # The listing is incomplete, so it must not make other sources count as removed.
         super().__init__(self._list(), lambda: False)
         self._all = listing
         self._open_store = open_store
@@ -152,7 +152,8 @@ class RedoListing(Listing):
         self._rule = RULES.get(start.rule)
         reads_cut = self._rule is not None and self._rule.reads_cut
         self._has_slots = reads_cut and _joins_below(plan, start)
-        # Makes tokens, and so output names, different from those of all older recipes.
+        # Part of the version of each source: tokens, and thus output names, must differ from the
+        # tokens of all older recipes.
         self._tag = plan.fingerprint.digest
 
     def limit(self, most: int) -> None:
@@ -160,7 +161,7 @@ class RedoListing(Listing):
         self._sources = _limit(self._sources, most)
 
     def has_any(self) -> bool:
-        """Return True if at least one source remains to be drawn."""
+        """Return True if at least one source is left."""
         first = next(self._sources, None)
         if first is not None:
             self._sources = _put_back(first, self._sources)
@@ -186,7 +187,7 @@ class RedoListing(Listing):
         chosen: list[tuple[tuple[bytes, int, bytes], Source]] = []
         for (digest, version, *_), source in listed:
             entry, record = entries.get(digest), records.get(digest)
-            # A source that has changed counts as unfinished and starts from the beginning.
+            # Skip unfinished sources. A source whose version has changed counts as unfinished.
             if entry is None or record is None or entry.version != version:
                 continue
             if digest in quarantined or not self._starts.is_due(entry):
@@ -195,7 +196,7 @@ class RedoListing(Listing):
                 firsts = map(find_position, self._list_files(record))
                 position = min(firsts, default=(b"", 0, b""))
                 chosen.append((position, self._make(source, digest, record)))
-        # Sources that share a file must follow each other. Others stay in the order of the listing.
+        # Place sources that share a file next to each other. Other sources keep their order.
         chosen.sort(key=lambda each: each[0][:2])
         return [source for _, source in chosen]
 
@@ -217,7 +218,7 @@ class RedoListing(Listing):
 
 
 def _joins_below(plan: PipelinePlan, start: Start) -> bool:
-    """Return True if a stage after a cut joins groups."""
+    """Return True if a stage after the starting point joins the outputs of a fan-out."""
     names = [stage.name for stage in plan.stages]
     if start.after not in names:
         return False
@@ -225,7 +226,7 @@ def _joins_below(plan: PipelinePlan, start: Start) -> bool:
 
 
 def _spread(files: Sequence[CutFile], outputs: Sequence[Output]) -> Iterator[CutFile | None]:
-    """Yield the files of a cut at their slots, and None for slots that did not get this far."""
+    """Yield the files of a cut by slot, and None for slots whose task did not reach the cut."""
     slot = 0
     for file, output in zip(files, outputs, strict=True):
         assert output.cut is not None  # all outputs here belong to a cut

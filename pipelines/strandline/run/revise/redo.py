@@ -1,7 +1,8 @@
 """Replaces finished sources of older recipes in phases, after all other sources are done.
 
-Sources with the latest starting point come first. A source whose cut is damaged loses the cut, and
-so belongs to a later phase. The caller passes a function that runs a phase on an engine.
+Sources with the latest starting point come first. If the cut of a source is damaged, the source
+loses the cut and gets an earlier starting point, so it belongs to a later phase. The caller passes
+a function that runs a phase on an engine.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
     remaining = None if remaining is None else remaining + look.total
     total, reason = look.total, describe_redo(look)
     ending, tried = _count_refused(before, look)._replace(redone=total), set[Start]()
-    # Take later starting points first and the beginning last: a source that loses a damaged cut
-    # moves to an earlier starting point.
+    # Begin with the latest starting point. A source that loses a damaged cut gets an earlier
+    # starting point, whose phase follows.
     while left := look.starts.keys() - tried:
         if tools.must_stop():
             return ending._replace(is_listed=False)
@@ -83,7 +84,7 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
         is_trial = tools.cuts.needs_trial
         listed = tools.list_sources()
         listing = RedoListing(plan, listed, tools.open_store, starts, start, tools.location)
-        # A trial covers a few sources, so the starting point stays due for the rest.
+        # A trial covers only a few sources, so the other sources with this starting point follow.
         if is_trial:
             listing.limit(TRIAL_SOURCES)
         else:
@@ -120,15 +121,16 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
 def _leave_out_missing(
     plan: PipelinePlan, starts: RedoStarts, look: Survey, tools: RedoTools
 ) -> tuple[RedoStarts, Survey]:
-    """Return the starting points after excluding missing files.
+    """Find the starting points again after excluding files that are missing.
 
-    If a whole folder was removed, its missing files would make the reading stage look broken.
+    Without this step, many missing files, such as a removed folder, would make the stage that reads
+    them look broken.
     """
     for name, rule in RULES.items():
         if any(start.rule == name for start in look.starts):
             with tools.open_store() as store:
                 rule.note_missing(store, tools.location, partial(_starts_by, starts, name))
-            # A source without these files may start by the next rule.
+            # A source without these files may get a starting point from the next rule.
             starts, look = _survey(plan, tools)
     return starts, look
 
@@ -163,13 +165,13 @@ def show_whole(progress: RunProgress, redo: Redo) -> RunProgress:
 def _add_leftover(ending: Ending, number: int) -> Ending:
     if not number:
         return ending
-    # These sources failed, are quarantined, or are no longer listed.
+    # Sources keep an old recipe if they failed, are quarantined, or are no longer listed.
     sentence = f"redo: {number} sources keep the output of an older recipe"
     return ending._replace(incidents=[*ending.incidents, sentence])
 
 
 def _count_refused(ending: Ending, look: Survey) -> Ending:
-    """Move quarantined sources, which are not replaced, from skipped to quarantined."""
+    """Count quarantined sources, which are not replaced, as quarantined instead of skipped."""
     standing = ending.standing
     moved = standing._replace(
         skipped=standing.skipped - look.refused, quarantined=standing.quarantined + look.refused
@@ -178,7 +180,7 @@ def _count_refused(ending: Ending, look: Survey) -> Ending:
 
 
 def join_endings(before: Ending, redone: Ending) -> Ending:
-    """Join two endings. The first counts the sources of the second as skipped."""
+    """Join two endings. The first ending counts the sources of the second ending as skipped."""
     counts: dict[str, StageCounts] = {}
     for part in (before.counts, redone.counts):
         for stage, more in part.items():

@@ -1,8 +1,8 @@
 """Writes the replacements of finished sources of older recipes.
 
 A source keeps its outputs and its record until all new outputs are durable. Then one transaction
-replaces the record. Outputs of stages before a cut stay. The writer must not depend on the meaning
-of a recipe, or on the reader of a cut.
+replaces the record. Kept outputs of stages before the starting point stay. The writer must not
+depend on the meaning of a recipe, or on the reader of a cut.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.names import name_output
 
-# The stage that reads a cut. A source that fails in this stage is not to blame.
+# Name of the stage that reads kept output. A failure in this stage is not the source's fault.
 READING = READ_BACK
-_READING_NAMES = {READING, "read-kept"}  # older releases wrote "read-kept"
+_READING_NAMES = {READING, "read-kept"}  # older releases recorded "read-kept"
 
 
 class Redo(NamedTuple):
-    """How finished sources of an older recipe are replaced.
+    """Settings for replacing finished sources of an older recipe.
 
     Attributes:
-        above: the stages that are not repeated, in order; the output of the last one is read
-            back. If empty, sources are processed from the beginning.
-        notes_unreadable: whether the ledger excludes sources whose output can't be read, because
-            the output is no cut that could be dropped.
-        finished, remaining: sources that the attempt has already finished, and all sources that it
-            has to finish, if known.
-        total: sources that the attempt replaces.
+        above: the stages that are not repeated, in order; the output of the last of these stages is
+            read back. If empty, sources are processed from the beginning.
+        notes_unreadable: whether to record in the ledger that a source's output can't be read.
+            False for a cut, which is dropped instead.
+        finished, remaining: number of sources that the attempt has already finished, and that it
+            has to finish in total, if known.
+        total: number of sources that the attempt replaces.
         listed, skipped, quarantined, failed: counts of the attempt's other sources.
         reason: starting points and changed stages, in words.
     """
@@ -64,7 +64,7 @@ class Redo(NamedTuple):
 
 
 class RevisingWriter(LedgerWriter):
-    """A ledger writer for finished sources, which stay finished however the attempt ends.
+    """Writes the ledger for finished sources, which stay finished even if the attempt fails.
 
     Args:
         *arguments, **options: arguments of `LedgerWriter`.
@@ -76,12 +76,12 @@ class RevisingWriter(LedgerWriter):
         self._failed_before: dict[bytes, FailureRecord] = {}
 
     def _is_due(self, entry: FinishedEntry, record: SourceRecord) -> bool:
-        """Return True if a finished source is to be processed again."""
+        """Return True if a finished source must be processed again."""
         raise NotImplementedError
 
     @naming_volume("the ledger")
     def admit(self, batch: Sequence[ListedSource], passed: int = 0) -> list[int]:
-        """Release the finished sources of a batch that are due."""
+        """Release the finished sources of a batch that must be processed again."""
         digests = [listed.source for listed in batch]
         records = self._store.find_records(digests)
         entries = self._store.find_finished(digests)
@@ -95,7 +95,7 @@ class RevisingWriter(LedgerWriter):
                 continue
             entry = entries[listed.source]
             failure = failures.get(listed.source)
-            # Failures of another version prove nothing about this version.
+            # Ignore failures of another version.
             before = failure.times if failure and failure.version == entry.version else 0
             self._former[listed.source] = entry, record
             if failure is not None:
@@ -112,8 +112,8 @@ class RevisingWriter(LedgerWriter):
             released.append((listed.source, derive_root(listed.source, listed.version)))
             verdicts.append(RELEASED)
         if released:
-            # A crash leaves files that no record names, so the next attempt has to check these
-            # folders.
+            # After a crash, the folders may contain files without a record, so the next attempt has
+            # to check them.
             self._store.write(Change(untidy=[source for source, _ in released]))
             faults.reach("listing.marked")
             self._tally.announce(iter(released))
@@ -121,11 +121,11 @@ class RevisingWriter(LedgerWriter):
         return verdicts
 
     def end_listing(self, total: int, *, is_whole: bool = True, gaps: Sequence[str] = ()) -> None:
-        """Record nothing: this listing does not show whether other sources still exist."""
+        """Record nothing: this listing does not show which other sources still exist."""
 
 
 class RedoingWriter(RevisingWriter):
-    """The ledger writer for finished sources of older recipes.
+    """Writes the ledger while finished sources of older recipes are replaced.
 
     Args:
         redo: how the sources are replaced.
@@ -136,7 +136,7 @@ class RedoingWriter(RevisingWriter):
         super().__init__(*arguments, **options)
         self._redo = redo
         self._above = frozenset(redo.above)
-        self._unreadable = 0  # sources in the group being written
+        self._unreadable = 0  # unreadable sources in the group being written
 
     def _is_due(self, entry: FinishedEntry, _: SourceRecord) -> bool:
         return entry.attempt != self._attempt
@@ -151,7 +151,7 @@ class RedoingWriter(RevisingWriter):
         self._unreadable = 0
         super()._write_group()
         self._failed_count -= self._unreadable
-        # Forget these sources only now: after an error, the group is written again.
+        # Forget the sources only now: after an error, the group would be written again.
         for source in ended:
             self._former.pop(source, None)
             self._failed_before.pop(source, None)
@@ -166,7 +166,8 @@ class RedoingWriter(RevisingWriter):
         stay = tuple(filter(self._stays, before.outputs))
         self.room.free(before)
         same_outputs = _reuse_equal(before, outputs)
-        # Checking a store costs requests, so check only if the bytes are unchanged.
+        # Check for the old files only if the bytes are unchanged, because each check of a store
+        # costs a request.
         if same_outputs is not outputs and self._has_whole(source, before):
             outputs = same_outputs
         record = SourceRecord(
@@ -178,7 +179,7 @@ class RedoingWriter(RevisingWriter):
         return Finish(source, entry.version, record)
 
     def _has_whole(self, source: bytes, before: SourceRecord) -> bool:
-        """Return True if the former outputs exist with their recorded sizes."""
+        """Return True if the previous outputs exist with their recorded sizes."""
         failure = self._failed_before.get(source)
         if failure is not None and failure.stage in _READING_NAMES:
             return False
@@ -190,7 +191,7 @@ class RedoingWriter(RevisingWriter):
         return stage in self._above
 
     def _join_work(self, source: bytes, before: SourceRecord) -> Work:
-        """Join the former work of stages before the cut with the new work of later stages."""
+        """Join the previous work of unrepeated stages with the new work of later stages."""
         efforts, changes = split_work(self._tally.efforts.get(source, {}).values())
         above = self._above | {ROOT} if self._above else self._above
         return (
@@ -202,8 +203,8 @@ class RedoingWriter(RevisingWriter):
         source = failure.source
         entry, record = self._former[source]
         if failure.stage == READING and self._redo.notes_unreadable:
-            # The source is not to blame: a later phase starts from an earlier point. Until then,
-            # this record prevents another read of the files.
+            # This is not the source's fault. Record that the files are unreadable, so that a later
+            # phase starts the source from an earlier point.
             note = note_unreadable(record.key, entry, self._attempt, failure.message)
             change.fail.append((source, note))
             self._unreadable += 1
@@ -212,13 +213,14 @@ class RedoingWriter(RevisingWriter):
         if failure.stage != READING or lighter == record:
             super()._fail(failure, change)
             return
-        # The cut is missing or damaged. Without it, the source starts from an earlier point.
+        # The cut is missing or damaged. Drop it, so that a later phase starts the source from an
+        # earlier point.
         change.rewrite.append(Finish(source, entry.version, lighter))
         change.untidy.append(source)
 
 
 def note_unreadable(key: str, entry: FinishedEntry, attempt: int, message: str) -> FailureRecord:
-    """Return the record of a source whose outputs can't be read back; it has not failed."""
+    """Return a failure record with 0 failures for a source whose outputs can't be read back."""
     return FailureRecord(key, attempt, READING, message, 0, entry.version)
 
 
@@ -229,9 +231,9 @@ def list_unreadable(store: Store) -> set[bytes]:
 
 
 def _reuse_equal(before: SourceRecord, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
-    """Return the new outputs, but keep the former data files if their bytes are unchanged.
+    """Return the new outputs, but with the old data files if their bytes are unchanged.
 
-    So downstream pipelines see no change if there is none.
+    Downstream pipelines then see no change.
     """
     new = [output for output in outputs if output.is_data]
     if sorted(map(_describe, new)) != sorted(map(_describe, before.data)):
@@ -240,6 +242,7 @@ def _reuse_equal(before: SourceRecord, outputs: tuple[Output, ...]) -> tuple[Out
 
 
 def _describe(output: Output) -> tuple[str, int, bytes, int, bool, bytes]:
-    # Parts of shared files never count as equal, because their names contain their position.
+    # Names of parts of shared files contain their position, so include the token: such parts never
+    # count as equal.
     alone = b"" if output.part is None else output.token
     return output.suffix, output.size, output.digest, output.rows, output.part is None, alone

@@ -1,4 +1,4 @@
-"""Sets back finished sources that lost files, and releases sources from quarantine."""
+"""Makes finished sources that have lost files unfinished, and releases sources from quarantine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline.storage.outputs.remote import open_outputs
 
 
 def repair_outputs(folder: PipelineFolder, location: str, *, is_trial: bool = False) -> Damage:
-    """Set back sources with missing or damaged files, so the next attempt repeats them.
+    """Make sources with missing or damaged files unfinished, so that the next attempt repeats them.
 
     Args:
         location: folder or URL of the outputs.
@@ -27,16 +27,16 @@ def repair_outputs(folder: PipelineFolder, location: str, *, is_trial: bool = Fa
         VolumeError: if the ledger is not writable.
     """
     with opened_to_read(folder.ledger) as store:
-        if is_trial:  # works on a read-only volume, and during a run
+        if is_trial:  # also possible on a read-only volume, and during a run
             return _find_damage(store, folder, location)[0]
     with written_alone(folder, make_claimant()) as store:
         return set_back_damage(store, folder, location)
 
 
 def set_back_damage(store: Store, folder: PipelineFolder, location: str) -> Damage:
-    """Set back sources with missing or damaged files in one transaction, under a held lease."""
+    """Make damaged sources unfinished in one transaction, under a lease that the caller holds."""
     damage, is_merged_hurt = _find_damage(store, folder, location)
-    # A higher number of drops makes the next run rebuild the merged files.
+    # A higher number of drops marks the merged files as invalid, so the next run rebuilds them.
     meta: dict[str, int | None] = {}
     if is_merged_hurt:
         meta["drops"] = int(store.read_meta("drops") or 0) + 1
@@ -58,7 +58,7 @@ def _find_damage(store: Store, folder: PipelineFolder, location: str) -> tuple[D
 
 
 def release_sources(folder: PipelineFolder, keys: Collection[str] | None) -> list[str]:
-    """Release sources from quarantine, so the next attempt treats them as if they had never failed.
+    """Release sources from quarantine, so that the next attempt treats them like new sources.
 
     Args:
         keys: keys of the sources, or None for all quarantined sources.
@@ -67,7 +67,8 @@ def release_sources(folder: PipelineFolder, keys: Collection[str] | None) -> lis
         The keys of the released sources, in order.
 
     Raises:
-        UnknownSourceError: if some sources are not quarantined. No source is released then.
+        UnknownSourceError: if some sources are not quarantined. In this case, no source is
+            released.
         LedgerError: if there is no ledger, or a driver is alive.
         VolumeError: if the ledger is not writable.
     """

@@ -1,6 +1,6 @@
 """Rewrites shared files without the rows of changed or removed sources.
 
-This happens at the end of an attempt, when no sink is writing. The new file is durable before one
+An attempt does this at its end, when no sink is writing. The new file is durable before one
 transaction moves all its sources, and the old file is removed after that. This module must not
 decide when a source counts as finished.
 """
@@ -30,7 +30,7 @@ from strandline.storage.outputs.ports import OutputStore
 
 
 class _Member(NamedTuple):
-    """A task with rows in a shared file: its source, and the position of the rows."""
+    """A task with rows in a shared file: its source, its output, and the position of the rows."""
 
     source: bytes
     version: bytes
@@ -49,12 +49,12 @@ def tidy_shared(
     work: Callable[[], None],
     must_stop: Callable[[], bool] = lambda: False,
 ) -> list[str]:
-    """Rewrite shared files with rows that no record names, and remove unnamed files.
+    """Rewrite shared files that contain rows without a record, and remove files without a record.
 
     Args:
         plan: the sink.
         work: called after each file.
-        must_stop: called before each file; True leaves the rest to the next attempt.
+        must_stop: called before each file; if it returns True, the next attempt continues.
 
     Returns:
         A sentence for each file that could not be rewritten. These files are unchanged.
@@ -72,7 +72,7 @@ def tidy_shared(
             if must_stop():
                 return notes
             name, gone = name_shared(file, facts.suffix), facts.rows - facts.live
-            why = "the file is missing"  # the file is in a former location of the outputs
+            why = "the file is missing"  # the file is at an earlier location of the outputs
             if lying.issuperset(name_shared(file, suffix) for suffix, *_ in facts.list_files()):
                 why = _rewrite(store, outputs, sink, name, members[file])
             if why:
@@ -86,7 +86,7 @@ def tidy_shared(
 def _rewrite(
     store: Store, outputs: OutputStore, sink: Stage, name: str, members: Sequence[_Member]
 ) -> str:
-    """Rewrite a file with the rows that records name. Return why this failed, or ""."""
+    """Rewrite a file with the rows that have a record. Return why this failed, or ""."""
     if not (isinstance(sink, SharingSink) and name.endswith(sink.suffix)):
         return "this sink does not write such files"
     try:
@@ -95,14 +95,15 @@ def _rewrite(
         raise
     except Exception as error:  # noqa: BLE001 - the sink may be the user's
         return explain_error(error)
-    # Read the records again: an earlier rewrite may have changed a source in both files.
+    # Read the records again: if a source has rows in two files, rewriting the first file has
+    # changed its record.
     records = store.find_records({member.source for member in members})
     store.write(Change(rewrite=list(_move(members, moved, records))))
     return ""
 
 
 def _find_members(store: Store, files: Mapping[bytes, SharedFile]) -> dict[bytes, list[_Member]]:
-    """Return the tasks in files, in row order."""
+    """Return the tasks that have rows in each file, in row order."""
     members: dict[bytes, list[_Member]] = {file: [] for file in files}
     for source, entry, record in store.list_records():
         for output in record.outputs:
@@ -128,7 +129,7 @@ def _write(
         old = {each: stack.enter_context(outputs.open_shared(stem + each)) for each in suffixes}
         group = stack.enter_context(outputs.grouped())
         for suffix in suffixes:
-            # A copy starts at the beginning of all files.
+            # Each copy reads all files from the beginning.
             for each in old.values():
                 each.seek(0)
             copy = partial(sink.copy_rows, old, ranges, suffix)
@@ -140,9 +141,9 @@ def _write(
 def _locate_parts(
     own: Sequence[Output], file: bytes, written: Content, begins: Sequence[int]
 ) -> dict[Output, Output]:
-    """Map the parts of a rewritten file to their new outputs."""
+    """Return the new output of each part in a rewritten file."""
     sizes = list(accumulate((output.size for output in own), initial=0))
-    # Tasks share the size of the new file in proportion to the former sizes.
+    # Divide the size of the new file among the tasks, in proportion to their previous sizes.
     bounds = [written.size * bound // max(1, sizes[-1]) for bound in sizes]
     return {
         output: output._replace(

@@ -1,4 +1,4 @@
-"""The parent of a driver: starts and watches it, determines its end, and serves its status.
+"""The parent of a driver: starts and watches the driver, determines its end, and serves its status.
 
 This package must not depend on sources.
 """

@@ -1,7 +1,7 @@
 """Decides which process to stop when a run is stopped from outside.
 
-The decisions are pure: observations come in. The command itself sends the signal and informs the
-user.
+The decisions are pure: the caller passes observations. The command itself sends the signal and
+informs the user.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DrainError(StrandlineError):
 
 @dataclass(frozen=True, slots=True)
 class FolderView:
-    """Facts in a pipeline's folder about the processes that run it.
+    """Facts in a pipeline's folder about the processes that run the pipeline.
 
     Attributes:
         holder: the process that makes attempts, or None.
@@ -43,7 +43,7 @@ class FolderView:
 
 
 class Drain(NamedTuple):
-    """The processes to stop and to wait for.
+    """The process to stop, and the processes to wait for.
 
     Attributes:
         ask: the process to signal, or None if the run is already ending by itself.
@@ -64,16 +64,15 @@ def choose(view: FolderView, boot: str, time: float, find_process: Find) -> Drai
 
     Args:
         view: facts from the pipeline's folder.
-        boot: this boot of this host; see `read_boot_id`.
+        boot: id of this host's current boot; see `read_boot_id`.
         time: seconds since the epoch.
-        find_process: returns the live process with a pid.
+        find_process: returns the live process with a pid, or None.
 
     Raises:
         DrainError: if the run is on another host or in another container.
     """
     drivers = tuple(_find_drivers(view, boot, find_process))
-    # Signal the supervisor: if only its driver stopped, the supervisor would start the next
-    # attempt.
+    # Signal the supervisor, because it would start another attempt if only the driver stopped.
     if view.holder is not None:
         supervisor = view.holder.process
         if supervisor is None:
@@ -102,9 +101,9 @@ def wait_for(
     find_process: Find,
     sleep: Callable[[float], None],
 ) -> Process | None:
-    """Wait until processes are gone. Return a process that is still alive in the end, or None."""
+    """Wait until processes have ended. Return a process that outlives the time limit, or None."""
     for left in range(round(seconds / PAUSE_SECONDS), -1, -1):
-        # The kernel reuses pids, so compare the start time too.
+        # Compare the start time too, because the kernel reuses pids.
         alive = [each for each in processes if find_process(each.pid) == each]
         if not alive:
             return None
@@ -127,7 +126,7 @@ def _find_drivers(view: FolderView, boot: str, find_process: Find) -> Iterator[P
 
 
 def _is_ending(driver: Process, view: FolderView, find_process: Find) -> bool:
-    """Return True if the driver has recorded its end, or is stopping because its parent is gone."""
+    """Return True if the driver has recorded its end, or is ending because its parent died."""
     record, lease = view.record, view.lease
     has_ended = record is not None and record.process == driver and record.ended is not None
     return has_ended or (lease is not None and is_orphan(lease, find_process))

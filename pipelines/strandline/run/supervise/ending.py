@@ -1,7 +1,7 @@
-"""Derives an attempt's outcome from the end of its driver's process. The module is pure.
+"""Derives an attempt's outcome from the end of its driver process. The module is pure.
 
-The driver reports what it can. If the driver or something it needed was killed, the kernel and the
-exit code provide evidence. The API ranks several pieces of evidence and names the cause.
+The driver's own report has precedence. If the driver or a process that it needed was killed, the
+kernel and the exit code provide evidence. The API ranks the evidence and determines the cause.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from strandline_api.outcome.evidence import (
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.outcome.work_lost import WorkLost
 
-# The attempt reached its end, even if a stop was requested in the meantime.
+# Exit codes of an attempt that reached its end, even if a stop was requested in the meantime.
 _CONCLUSIVE = frozenset(
     {
         ExitCode.COMPLETE,
@@ -34,25 +34,26 @@ _CONCLUSIVE = frozenset(
         ExitCode.REQUIREMENTS_NOT_MET,
     }
 )
-# These codes explain the end by themselves, even if a worker was killed for memory during the
-# attempt.
+# Exit codes that explain the end by themselves, even if the kernel killed a worker for memory
+# during the attempt.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
 # Start of the kernel's message about a kill by a cgroup's limit.
 _BY_LIMIT = "Memory cgroup"
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT})
-# Ends of a process that does not handle stop requests.
+# Return codes of a process that a stop signal has ended because it did not handle the signal.
 _DEAF = frozenset({-signal.SIGTERM, -signal.SIGINT})
 
 
 class DriverEnd(NamedTuple):
-    """How a driver's process ended, as its parent saw it.
+    """How a driver process ended, as its parent observed it.
 
     Attributes:
         pid: pid of the process.
         returncode: Python's return code: negative for a signal.
         asked: why a stop was requested, or None without a request.
-        memory_kills: processes of this cgroup that the kernel killed for memory in the meantime.
-        log: kills in the kernel's log in the meantime, including those of other programs.
+        memory_kills: number of processes of this cgroup that the kernel killed for memory while the
+            driver was running.
+        log: kills in the kernel's log during that time, including kills of other programs.
         words: message of the error that ended the driver, or empty.
         ray_variables: names of the environment variables that configure Ray.
     """
@@ -75,8 +76,8 @@ def conclude(
     """Return the outcome of an attempt.
 
     Args:
-        record: record of the attempt, or None if it never took the ledger.
-        progress: progress in the ledger, or None if the attempt never took the ledger.
+        record: record of the attempt, or None if it never took over the ledger.
+        progress: progress in the ledger, or None if the attempt never took over the ledger.
         latest: the publication that `latest` points to.
     """
     reported = record.outcome if record else None
@@ -110,11 +111,11 @@ def _find_code(end: DriverEnd, reported: DriverOutcome | None) -> int:
     if end.asked is None:
         return to_exit_code(end.returncode)
     if end.returncode in _DEAF:
-        # The signal came before the driver handled signals, when no work had begun, or after its
-        # last report.
+        # The signal came before the driver handled signals, so no work had begun, or after the
+        # driver's last report.
         return reported.exit_code if reported else int(ExitCode.INTERRUPTED)
     if end.returncode == ExitCode.APPLICATION_ERROR and not reported and not end.words:
-        # Ray's library ends its process this way if the same signal has ended Ray's own processes.
+        # If the same signal has ended Ray's own processes, Ray's library exits this way.
         return int(ExitCode.INTERRUPTED)
     return to_exit_code(end.returncode)
 
@@ -132,8 +133,8 @@ def _gather(
     words = reported.evidence if reported else ()
     asked = end.asked if code not in _CONCLUSIVE else None
     for evidence in (*words, *([seen] if seen and seen not in words else [])):
-        # A driver that stops on request does not know the reason, so its own evidence explains
-        # less.
+        # A driver that was stopped for a stall reports only that it was interrupted. Drop this
+        # evidence, because the parent's evidence explains more.
         if not (asked and asked.cause is Cause.STALLED and evidence.cause is Cause.INTERRUPTED):
             yield evidence
     if asked:
@@ -143,7 +144,7 @@ def _gather(
 
 
 def is_crash_of_ray(end: DriverEnd) -> bool:
-    """Return True if Ray's library may have crashed, given that the driver had begun nothing.
+    """Return True if Ray's library may have crashed. Call this only if no work has begun.
 
     Ray reads its variables while it is loaded. An invalid number makes Ray crash without a message,
     and the next attempt would crash too.
@@ -154,14 +155,14 @@ def is_crash_of_ray(end: DriverEnd) -> bool:
 def _count(
     reported: DriverOutcome | None, progress: AttemptProgress
 ) -> tuple[SourceCounts, int | None]:
-    """Return the counts of the driver.
+    """Return the driver's source counts.
 
-    Use the ledger's counts if an error or a signal kept the driver from counting.
+    If an error or a signal kept the driver from counting, use the ledger's counts.
     """
     sources, remaining = SourceCounts(), None
     if reported:
         sources, remaining = reported.sources, reported.remaining
-    # The ledger may have finished sources that the driver did not count.
+    # The ledger may have finished more sources since the driver's last count.
     finished = max(sources.finished, progress.finished)
     sources = sources.model_copy(update={"finished": finished})
     return sources, progress.remaining if remaining is None else remaining
@@ -175,8 +176,8 @@ def _find_memory(end: DriverEnd) -> Iterator[Evidence]:
     for kill in end.log:
         # Ray's processes have names such as `raylet`, `gcs_server`, and `ray::NAME`.
         is_rays = kill.name.startswith(("ray", "gcs_server"))
-        # A cgroup counts kills by its own limit. If our cgroup counted none, another Ray was
-        # killed.
+        # If the message is about a cgroup's limit, but this cgroup counted no kill, the killed
+        # process belongs to another Ray.
         is_elsewhere = kill.text.startswith(_BY_LIMIT) and not end.memory_kills
         if kill.pid == end.pid or (is_rays and not is_elsewhere):
             message = f"the kernel killed {kill.name} (process {kill.pid}) for memory"

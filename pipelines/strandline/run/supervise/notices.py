@@ -1,4 +1,4 @@
-"""Passes notices of departing nodes from a driver's parent to the driver, through a file.
+"""Passes notices about departing nodes from a driver's parent to the driver, through a file.
 
 This module must not depend on the origin of notices, or on the driver's reaction. It loads no
 engine, because the parent must stay small.
@@ -18,10 +18,11 @@ from strandline.storage.outputs.disk.whole_files import show_whole
 
 MOST_BYTES = 4096
 _MOST_NODES = 10_000
-_MOST_NAME = 253  # characters of a DNS name
-_MOST_WORDS = 500  # characters of a reason
-_MOST_SECONDS = 1e6  # about 11 days
-# A node that was due this long ago has stayed, or another node has its address by now.
+_MOST_NAME = 253  # maximum number of characters in a DNS name
+_MOST_WORDS = 500  # maximum number of characters of a reason
+_MOST_SECONDS = 1e6  # maximum time until departure: about 11 days
+# Seconds after which an expired notice is dropped: the node has stayed, or another node has its
+# address by now.
 _PAST_SECONDS = 120.0
 
 
@@ -34,7 +35,7 @@ class NodeNotice(NamedTuple):
 
     Attributes:
         node: address of the node, or its ID in Ray.
-        goes_at: time of departure, by the clock shared by all processes of this machine
+        goes_at: time of departure, on the clock that all processes of this machine share
             (`time.monotonic`).
         why: a short reason for people; may be empty.
     """
@@ -59,7 +60,7 @@ def parse_notice(body: bytes, now: float) -> NodeNotice:
     node, seconds, why = (content.get(name) for name in ("node", "seconds", "why"))
     if not isinstance(node, str) or not 0 < len(node) <= _MOST_NAME:
         raise NoticeError("`node` must be the address of a node")
-    # A boolean is an int to Python.
+    # In Python, a boolean is an int.
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         raise NoticeError("`seconds` must be a number")
     if not 0 <= seconds <= _MOST_SECONDS:
@@ -89,7 +90,7 @@ class NoticeFile:
             self._path.unlink(missing_ok=True)
 
     def add(self, notice: NodeNotice, now: float) -> None:
-        """Add a notice. Of several notices for a node, keep the earliest departure."""
+        """Add a notice. If a node has several notices, keep the earliest departure."""
         known = {each.node: each for each in self.read() if each.goes_at > now - _PAST_SECONDS}
         before = known.get(notice.node)
         if before is not None and before.goes_at <= notice.goes_at:
@@ -101,7 +102,7 @@ class NoticeFile:
         """Return all notices. Read the file only if it has changed."""
         try:
             status = self._path.stat()
-            # A replaced file has another inode, even within the resolution of file times.
+            # Compare inodes too: the file is replaced at every change, and times may be too coarse.
             seen = status.st_ino, status.st_mtime_ns, status.st_size
             if seen != self._seen:
                 content = json.loads(self._path.read_bytes())
@@ -113,11 +114,11 @@ class NoticeFile:
 
 
 class NoticeBoard:
-    """Takes notices for a driver.
+    """Receives notices for a driver.
 
     Args:
         file: the file that the driver reads.
-        leave: called if the notice is for this machine.
+        leave: called once if the notice is for this machine.
         now: the clock of `NodeNotice`.
         is_own: returns whether an address belongs to this machine.
     """
@@ -136,7 +137,7 @@ class NoticeBoard:
         self._has_left = False
 
     def add(self, body: bytes) -> str:
-        """Take a notice, and return the name of its node.
+        """Store a notice, and return the name of its node.
 
         Raises:
             NoticeError: if the request is not a valid notice.
@@ -144,7 +145,7 @@ class NoticeBoard:
         notice = parse_notice(body, self._now())
         self._file.add(notice, self._now())
         if self._is_own(notice.node) and not self._has_left:
-            self._has_left = True  # a second request would stop the run at once
+            self._has_left = True  # only once: a second request would end the run immediately
             self._leave()
         return notice.node
 
@@ -158,7 +159,7 @@ def is_own_address(address: str) -> bool:
 
 
 def read_pending(shown: object, node: str) -> int | None:
-    """Return the number of the run's items on a node, or None if the driver has no notice yet."""
+    """Return the number of the run's items on a node, or None if the driver has not reported it."""
     leaving = shown.get("leaving") if isinstance(shown, dict) else None
     pending = leaving.get(node) if isinstance(leaving, dict) else None
     is_count = isinstance(pending, int | float) and math.isfinite(pending)

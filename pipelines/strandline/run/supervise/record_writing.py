@@ -16,14 +16,14 @@ from strandline.storage.outputs.disk.whole_files import reserve_whole, sweep_who
 from strandline.storage.volume.locks import Process
 from strandline_api.outcome.driver_outcome import DriverOutcome
 
-_END_BYTES = 16_384  # reserved for the end of an attempt, in case the disk fills up
+_END_BYTES = 16_384  # reserved in advance, so that the end can be written to a full disk
 
 
 def write_record(folder: PipelineFolder, record: AttemptRecord) -> None:
     """Write a record durably into its attempt's folder.
 
     Raises:
-        VolumeError: if the record can't be written. The former record stays.
+        VolumeError: if the record can't be written. The previous record stays.
     """
     location = folder.attempt(record.number)
     make_folder(location)
@@ -57,7 +57,7 @@ def sweep_tables(folder: PipelineFolder) -> None:
 def end_unfinished(
     folder: PipelineFolder, boot: str, process: Process, outcome: DriverOutcome, time: float
 ) -> None:
-    """Record the end of a driver's attempt, on behalf of the driver, if it is still open."""
+    """Record the end of a driver's attempt on behalf of the driver, if no end is recorded."""
     record = find_of_process(folder, boot, process)
     if record is not None and record.ended is None:
         own = outcome.model_copy(update={"attempt": record.number})

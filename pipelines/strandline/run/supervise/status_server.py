@@ -1,8 +1,8 @@
 """Serves an attempt over HTTP: `/progress` and `/metrics` during the attempt, then `/outcome`.
 
-The small parent process serves, so the server is up before the driver starts and after it ends.
-Responses contain what the driver has already reported; nothing is computed on request. The only
-write is a notice that a node is about to leave: `/notice`, with a token of its own.
+The server runs in the small parent process, so it is available before the driver starts and after
+it ends. Responses contain what the driver has already reported; nothing is computed on request. The
+only write request is `/notice`, a notice that a node is about to leave, which needs its own token.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from strandline_api.outcome.work_lost import WorkLost
 HELD_SECONDS = 20.0
 LAST_MESSAGE = Path("/dev/termination-log")
 _POLL_SECONDS = 0.1
-# How long a request waits for the driver to read a notice. After that, the sender retries.
+# Maximum seconds that a request waits until the driver has read a notice. After that, the sender
+# retries.
 NOTICE_SECONDS = 3.0
 _SOURCES = ("listed", "total", "finished", "failed", "skipped")
-# Counts of a stage, and the states under which they are shown. Those of `_PACES` are separate
-# metrics.
+# Counts of a stage, with their label values. The values in `_PACES` are separate metrics.
 _TASKS = {
     "tasksIn": "in",
     "tasksOut": "out",
@@ -82,13 +82,13 @@ class _DualStackServer(_BoundedServer):
 
 
 class AttemptServer:
-    """Serves from construction until `close`.
+    """HTTP server that serves an attempt until `close`.
 
     Args:
         port: port on all addresses of this machine; 0 chooses a free port.
         waited_for: digest of the token of the reader to wait for at the end; empty for any reader.
         reader: digest of the token for reading progress and outcome. Metrics need no token, because
-            Prometheus has none.
+            Prometheus does not have the token.
         notifier: digest of the token for sending notices; empty to accept no notices.
 
     Raises:
@@ -119,13 +119,14 @@ class AttemptServer:
         name_log: Callable[[], str] = lambda: "",
         board: NoticeBoard | None = None,
     ) -> None:
-        """Serve from now on what the driver with a pid reports in a file.
+        """Serve the progress that a driver writes to a file, from now on.
 
         Args:
             name_latest: returns the publication that `latest` points to.
             name_log: returns the log of the driver's output, or an empty string without a log.
-            board: takes notices for the driver, or None to ignore notices.
-            measure_silence: returns the seconds since the driver worked, as measured by its parent.
+            board: receives notices for the driver, or None to ignore notices.
+            measure_silence: returns the seconds since the driver made progress, as measured by its
+                parent.
         """
 
         def read() -> Document | None:
@@ -141,7 +142,7 @@ class AttemptServer:
         self._board = board
 
     def end(self, outcome: DriverOutcome, sleep: Callable[[float], None]) -> None:
-        """Write the outcome to the container's last message, and serve it until it is read."""
+        """Write the outcome to the container's termination message. Serve it until it is read."""
         leave_message(outcome)
         self._outcome = outcome.to_json()
         for _ in range(round(HELD_SECONDS / _POLL_SECONDS)):
@@ -173,7 +174,7 @@ class AttemptServer:
         return _render(HTTPStatus.OK, known)
 
     def take_notice(self, path: str, token: str, body: bytes) -> tuple[HTTPStatus, str, bytes]:
-        """Take a notice that a node is about to leave. Return status, content type, and body.
+        """Accept a notice that a node is about to leave. Return status, content type, and body.
 
         The response has the number of this run's items that are still on the node. The sender may
         repeat the request to get the current number.
@@ -183,7 +184,7 @@ class AttemptServer:
         if not is_reader(token, self._notifier):
             error = f"the header {HEADER} must have the attempt's token for notices"
             return _render(HTTPStatus.UNAUTHORIZED, {"error": error})
-        if self._board is None or self._outcome is not None:  # before or after the life of a driver
+        if self._board is None or self._outcome is not None:  # no driver is running
             return _render(HTTPStatus.OK, {"pending": 0})
         try:
             node = self._board.add(body)
@@ -194,7 +195,7 @@ class AttemptServer:
     def _find_pending(self, node: str) -> int:
         for _ in range(round(NOTICE_SECONDS / _POLL_SECONDS)):
             shown = self._read_progress()
-            # A node has no tasks before the first report or after the end.
+            # Before the driver's first report and after its end, a node has no tasks.
             if shown is None or self._outcome is not None:
                 return 0
             pending = read_pending(shown, node)
@@ -202,7 +203,7 @@ class AttemptServer:
                 return pending
             if self._is_closed.wait(_POLL_SECONDS):
                 return 0
-        return 1  # an unreported node may have a task
+        return 1  # the driver has not answered, so the node may have a task
 
     def note_sent(self, path: str, tokens: Iterable[str]) -> None:
         """Record that a response to a request with these tokens was sent.
@@ -216,11 +217,11 @@ class AttemptServer:
 
 
 def _open(port: int, handler: type[BaseHTTPRequestHandler]) -> _BoundedServer:
-    # A cluster may have only IPv6, or both families in either order.
+    # Try IPv6 first, on a socket that also serves IPv4: a cluster may have either or both.
     try:
         return _DualStackServer(("::", port), handler)
     except OSError as error:
-        # All other errors mean that the kernel has no IPv6.
+        # Any other error means that the kernel has no IPv6.
         if error.errno in {errno.EADDRINUSE, errno.EACCES}:
             raise
     return _BoundedServer(("0.0.0.0", port), handler)  # noqa: S104 - a pod is asked from outside
@@ -234,7 +235,7 @@ def leave_message(outcome: DriverOutcome, path: Path = LAST_MESSAGE) -> None:
 
 
 def render_metrics(progress: Document) -> bytes:
-    """Render progress for Prometheus. Stage names are the only labels with external values."""
+    """Render progress for Prometheus. Only stage names come from users; other labels are fixed."""
     registry = CollectorRegistry()
     sources = Gauge("strandline_driver_sources", "Sources by state.", ["state"], registry=registry)
     tasks = Gauge(
@@ -339,7 +340,7 @@ def _render(status: HTTPStatus, content: Document) -> tuple[HTTPStatus, str, byt
 
 def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """A single request."""
+        """Handles a single request."""
 
         timeout = 5.0  # seconds without data from a client
 
@@ -348,12 +349,12 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
             path, token = self.path.partition("?")[0], self.headers.get(HEADER, "")
             status, kind, body = server.answer(path, token)
             self._send(status, kind, body)
-            # Only after sending: a response that failed does not count as read.
+            # Record this only now: a response that could not be sent does not count as read.
             if status is not HTTPStatus.UNAUTHORIZED:
                 server.note_sent(path, (token, self.headers.get(RELEASE_HEADER, "")))
 
         def do_POST(self) -> None:
-            """Take a notice."""
+            """Accept a notice."""
             path, token = self.path.partition("?")[0], self.headers.get(HEADER, "")
             length = self.headers.get("Content-Length", "")
             if length.isdecimal() and int(length) <= MOST_BYTES:
@@ -361,7 +362,7 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
             else:
                 error = f"the body must have a length of at most {MOST_BYTES} bytes"
                 answer = _render(HTTPStatus.BAD_REQUEST, {"error": error})
-                self.close_connection = True  # the rest of the body is left unread
+                self.close_connection = True  # the body was not read completely
             self._send(*answer)
 
         def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
@@ -372,6 +373,6 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Log nothing: log lines would mix with the driver's own output."""
+            """Log nothing, because log lines would mix with the driver's own output."""
 
     return Handler

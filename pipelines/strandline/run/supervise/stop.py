@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Stop:
-    """A stop request from outside.
+    """Stop requests from outside.
 
     Attributes:
-        times: number of requests; the second request means to stop at once. All requests without a
-            key press count as one, because programs repeat them: Ray's `job stop`, systemd, a
-            kubelet's hooks, and a notice of a departing node, which comes beside the hook of a
-            deleted pod.
-        received: number of requests that the driver has received as well.
+        times: number of requests; the second request means to stop immediately. All requests by
+            programs count as one, because programs repeat them: Ray's `job stop`, systemd, a
+            kubelet's hooks, and a notice of a departing node in addition to the hook of a deleted
+            pod. Only Ctrl-C counts every time.
+        received: number of requests that the driver has received directly, too.
         signal: signal of the first request, or None if it was not a signal.
     """
 
@@ -28,10 +28,10 @@ class Stop:
     _is_by_program: bool = field(default=False, init=False)
 
     def ask(self, number: int | None = None, *, is_received: bool = False) -> bool:
-        """Add a request by a signal, or by a notice if the signal is None.
+        """Add a request: a signal, or None for a notice.
 
         Returns:
-            True if the request is new, False if a program repeated it.
+            True if the request is new, False if a program repeated an earlier request.
         """
         is_by_program = number != signal.SIGINT
         if is_by_program and self._is_by_program:

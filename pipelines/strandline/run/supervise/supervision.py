@@ -1,7 +1,8 @@
 """Makes attempts one after another, according to the retry law, until a run ends.
 
-The module is pure except for its inputs: functions that make an attempt, return the time, and wait
-between two attempts. It must not depend on how a driver starts, or on how its end was observed.
+The caller passes functions that make an attempt, return the time, and wait between two attempts;
+the module is pure otherwise. It must not depend on how a driver starts, or on how its end was
+observed.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ class RunListener(Protocol):
         """Report that no further attempt follows."""
 
     def stopped(self) -> None:
-        """Report that the wait for an attempt was cut short."""
+        """Report that a stop request ended the wait for an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The inputs of the loop.
+    """The functions and values that `supervise` needs.
 
     Attributes:
         attempt: makes an attempt.
@@ -81,7 +82,7 @@ def supervise(
         trigger: trigger of the first attempt.
 
     Returns:
-        The exit code of the last attempt, or 75 if a stop request cut short the wait for the next
+        The exit code of the last attempt, or 75 if a stop request ended the wait for the next
         attempt.
     """
     history: list[PastAttempt] = []
@@ -92,7 +93,7 @@ def supervise(
         if ended.is_stopped or not outcome.exit_code:
             return outcome.exit_code
         history.append(recall(ended, resets=not history))
-        # An attempt without the ledger names no ID, so keep the last known.
+        # If the attempt did not take the ledger, its ID is unknown, so keep the last known ID.
         ledger = ended.ledger or ledger
         decision = _find_end(policy, ended, history[-1].cause) or decide(
             policy, history, around.time(), uid=ledger, drawn=around.draw()
@@ -110,11 +111,12 @@ def supervise(
 
 
 def _find_end(policy: RetryPolicy, ended: EndedAttempt, cause: Cause | None) -> GiveUp | None:
-    """Return why no attempt follows even if the law allows it, because a person is watching.
+    """Return a reason to end the run although the retry law would permit another attempt, or None.
 
-    A cluster retries later, because nobody may look for hours.
+    Here, a user at the terminal can fix the problem. On a cluster, hours may pass until a user
+    looks, so an operator retries later.
     """
-    if ended.outcome.exit_code == ExitCode.LEDGER_IN_USE:  # a person has started the other run
+    if ended.outcome.exit_code == ExitCode.LEDGER_IN_USE:  # the user has started the other run
         return GiveUp("another driver holds the ledger; wait until it ends, or stop it")
     if ended.is_lasting:  # the next attempt would end with the same message
         return GiveUp("another attempt would end the same way")

@@ -1,1 +1,1 @@
-"""Start of a driver by a command, and the request passed to the driver."""
+"""Starts a driver for a command, and defines the request that the driver receives."""

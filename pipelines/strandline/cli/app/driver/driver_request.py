@@ -1,7 +1,7 @@
-"""The request for a driver: read from a command's options, and passed on as arguments of a process.
+"""The request for a driver: read from a command's options, and passed on as process arguments.
 
-Both sides use one type, so they can't disagree about options. The module must not depend on the
-start of a driver, or on a driver's work.
+The command and the driver use the same type, so they can't disagree about options. The module must
+not depend on the start of a driver, or on a driver's work.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ class DriverRequest:
     """Options from the command line; see `take_engine`.
 
     Attributes:
-        after: a cause, or a cause that only a newer operator defines.
+        after: cause of the previous attempt's end, or None. A newer operator may pass an unknown
+            cause.
         trigger: reason for the attempt.
-        dead_letters: stage whose dead letters are retried.
+        dead_letters: stage whose dead letters are retried, or None.
     """
 
     file: Path
@@ -32,7 +33,7 @@ class DriverRequest:
     dead_letters: str | None = None
 
     def build_arguments(self) -> list[str]:
-        """Return the request as arguments, without options that differ between attempts."""
+        """Return the request as process arguments, without options that change per attempt."""
         words = [str(self.file), "--volume", str(self.volume)]
         for setting in self.settings:
             words += ["--set", setting]

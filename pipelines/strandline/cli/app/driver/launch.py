@@ -1,4 +1,4 @@
-"""Start of a driver from the options of `run` and `retry`, and delivery of requests to stop.
+"""Starts a driver from the options of `run` and `retry`, and forwards requests to stop.
 
 The commands decide about attempts, and report them.
 """
@@ -37,7 +37,7 @@ from strandline_api.outcome.causes import Cause
 
 
 class Launch(NamedTuple):
-    """A pipeline for which only this process makes attempts."""
+    """A pipeline whose run lock this process holds, so that no other process makes attempts."""
 
     pipeline: CurationPipeline
     folder: PipelineFolder
@@ -48,15 +48,15 @@ class Launch(NamedTuple):
 def launching(
     request: DriverRequest, others: RetainedDriver | None = None, stop: Stop | None = None
 ) -> Iterator[Launch]:
-    """Provide a driver for attempts; requests to stop reach the driver while the block runs.
+    """Provide a driver for attempts. Until the block ends, forward requests to stop to the driver.
 
     Args:
-        others: keeps a driver for further pipelines.
-        stop: receives requests to stop; by default a new one.
+        others: keeps a driver process alive for further pipelines, or None.
+        stop: receives requests to stop; by default a new object.
 
     Raises:
         SpecError: the manifest is invalid.
-        UsageError: the named cause is unknown.
+        UsageError: the cause in `after` is unknown.
         HeldError: another process already makes attempts.
         VolumeError: the folder can't be used.
     """
@@ -72,25 +72,25 @@ def launching(
 
 
 def can_share_driver(spec: PipelineSpec, engine: str | None) -> bool:
-    """Return whether one driver may work on this pipeline and on later pipelines.
+    """Return whether a driver process may make attempts for this pipeline and then for others.
 
     Args:
-        engine: engine from the command line, which overrides the pipeline's.
+        engine: engine from the command line, which overrides the pipeline's engine, or None.
     """
     return is_ours(spec) and choose_engine(engine, spec, None) in {FORKED, SHARED}
 
 
 def is_ours(spec: PipelineSpec) -> bool:
-    """Return whether only Strandline's own code runs."""
+    """Return whether the pipeline runs only Strandline's own code, without code of the user."""
     works = (spec.source, *spec.stages, spec.sink)
     # A colon marks user code, as in `use: my_module:MyStage`.
     return not spec.code.is_given and not any(":" in work.use for work in works)
 
 
 def _read_cause(text: str | None, *, is_stored: bool) -> str | None:
-    """Return the named cause; None if no cause is named, or only a newer operator defines it.
+    """Return the cause on the command line, or None if there is none or a newer operator passed it.
 
-    Without a cause, evidence on the volume shows how the last attempt ended.
+    With None, the driver determines from evidence on the volume how the last attempt ended.
     """
     known = [cause.value for cause in Cause]
     if text is None or text in known:
@@ -116,10 +116,11 @@ def _make_driver(
     command = make_command(*request.build_arguments(), *_list_debug())
     output = find_output()
     driver = DriverProcess(command, folder, limits, stop, shares_terminal, request.after)
-    # JSON is for a program and does not belong in a log.
+    # A program reads the JSON, so write it to the original output, not to a log.
     driver.stdout = None if output is None else output.number
     engine = choose_engine(request.engine, spec, request.address)
-    # User code may set variables when it is loaded, and Ray's processes must inherit them.
+    # Start Ray early only without user code: such code may set variables while it is loaded, and
+    # Ray's processes must inherit them.
     if engine == SHARED and not request.address and is_ours(spec):
         driver.ray = str(request.workers or "")
     driver.forks = engine == FORKED
@@ -135,7 +136,7 @@ def _list_debug() -> list[str]:
 
 @contextmanager
 def listening(stop: Stop, shares_terminal: bool) -> Iterator[None]:
-    """Count requests to stop while the block runs."""
+    """Count requests to stop until the block ends."""
 
     def receive(number: int, _frame: FrameType | None) -> None:
         # A driver in the terminal's foreground group receives Ctrl-C from the terminal. SIGTERM

@@ -36,7 +36,8 @@ from strandline.plan.errors import StrandlineError
 from strandline_api.names import name_attempt, select_pipeline
 from strandline_api.spec.pod_paths import VOLUME
 
-# A log that grew too long has an earlier part. The command fails if the log is gone.
+# If a log grew too long, its older half is in a file with the suffix `.1`. The command fails if the
+# log is gone.
 _PRINT = 'for part in "$1.1" "$1"; do [ ! -f "$part" ] || cat "$part"; done; [ -f "$1" ]'
 _COLUMNS = ("attempt", "run", "trigger", "started (UTC)", "phase", "finished", "cause", "message")
 
@@ -147,10 +148,10 @@ def show_log(pipeline: str, follow: bool, number: int | None, start_timeout: flo
 
 
 def _show_kept(session: ClusterSession, pipeline: ClusterPipeline, number: int) -> int:
-    """Show the complete log from the volume, or its last lines from the status."""
+    """Print the complete log from the volume, or the last lines from the attempt's status."""
     name = name_attempt(pipeline.name, number)
     status = read_cluster_attempt(session.kubectl.get(ATTEMPTS, name)).status
-    # Prefer the file: the status keeps only the last lines.
+    # Prefer the file, because the status keeps only the last lines.
     if status.log_file:
         session.show(f"no pod of attempt {number} prints a log; reading {status.log_file}")
         why = _print_file(session, pipeline, status.log_file)
@@ -167,7 +168,7 @@ def _show_kept(session: ClusterSession, pipeline: ClusterPipeline, number: int) 
 
 
 def _print_file(session: ClusterSession, pipeline: ClusterPipeline, name: str) -> str | None:
-    """Print a log from the volume; return the reason for a failure, or None."""
+    """Print a log from the volume. Return the reason if this fails, or None."""
     path = f"{VOLUME}/{pipeline.namespace}/{pipeline.name}/{name}"
     words = ["/bin/sh", "-c", _PRINT, "logs", path]
     order = CommandOrder("logs", ClaimUse.COPY, words)

@@ -1,6 +1,6 @@
-"""Commands that need the volume: a Job next to the volume runs the local command.
+"""Commands that need the volume: a Job that mounts the volume runs the local command.
 
-Each command takes the options of the local one, so mistakes are found before a pod is created.
+A command takes the options of its local counterpart, so mistakes are found before a pod is created.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from strandline.cli.views.format import format_bytes
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.pod_paths import CONFIG, MANIFEST, VOLUME
 
-# The commands, with their use of the volume.
+# The commands, and how they use the volume.
 USES = {
     ("plan",): ClaimUse.READ,
     ("verify",): ClaimUse.READ,
@@ -50,7 +50,7 @@ USES = {
     ("ledger", "move-outputs"): ClaimUse.WRITE,
     ("ledger", "own-outputs"): ClaimUse.WRITE,
 }
-# Options that the cluster determines, or that name files inside the pod.
+# Options that have no use here: the cluster determines their values, or they name files in the pod.
 _LEFT_OUT = frozenset(
     {"file", "files", "settings", "volume", "ask", "once", "to", "form", "metrics", "sample"}
 )
@@ -62,7 +62,7 @@ def make_claim_command(path: tuple[str, ...], shown: tuple[str, ...] = ()) -> cl
 
     Args:
         path: words of the local command, as in `USES`.
-        shown: words of the cluster's command, if they differ.
+        shown: words of the cluster's command, or None if they are the same.
     """
     own = find_command(path)
     called = " ".join(shown or path)
@@ -84,7 +84,7 @@ def find_command(path: Sequence[str]) -> click.Command:
     """Return a local command by its words."""
 
     def enter(group: click.Command, name: str) -> click.Command:
-        assert isinstance(group, click.Group)  # guaranteed by the table
+        assert isinstance(group, click.Group)  # true for all entries of the table
         found = group.get_command(click.Context(group), name)
         assert found is not None
         return found
@@ -100,10 +100,10 @@ def render_words(
     Args:
         own: the command.
         values: values of the parameters, by name.
-        given: names of parameters from the command line.
+        given: names of the parameters that the command line contains.
 
     Returns:
-        Options, and arguments after the file.
+        The options, and the arguments that follow the file.
     """
     options: list[str] = []
     arguments: list[str] = []
@@ -129,8 +129,8 @@ def _list_params(own: click.Command) -> list[Any]:
 
 
 def _free(param: click.Parameter) -> click.Parameter:
-    """Return a parameter without its callback, which must only run in the Job."""
-    # Copy the parameter: the local command still needs the callback.
+    """Return a copy of a parameter without its callback, which must run only in the Job."""
+    # Copy the parameter, because the local command still needs the callback.
     freed = copy.copy(param)
     freed.callback = None
     return freed
@@ -142,33 +142,33 @@ def _make_up(path: tuple[str, ...]) -> str:
 
 def _call(path: tuple[str, ...], own: click.Command, pipeline: str, start: float) -> int:
     ctx = click.get_current_context()
-    # Pass only options from the command line: defaults belong to the version of the command in
-    # the pod.
+    # Pass only options from the command line. The pod may have another version, which chooses its
+    # own defaults.
     given = frozenset(
         name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
     )
     options, arguments = render_words(own, ctx.params, given)
     page, use = ctx.params.get(_PAGE), USES[path]
     if page is not None:
-        # The command writes the page on this machine, not in the pod.
+        # Write the page on this machine: the command in the pod prints the page to its stdout.
         options, use = [*options, f"--{_PAGE}", "-"], ClaimUse.READ
     session = open_session(start)
     found = session.find_pipeline(pipeline)
-    # Only a plan is about the current spec. All other commands read results of the latest attempt.
+    # Only a plan shows the current spec; all other commands read results of the latest attempt.
     if path == ("plan",):
         options += render_edits(found)
     words = ["strandline", *path, f"{CONFIG}/{MANIFEST}", "--volume", VOLUME, *options]
     order = CommandOrder(path[-1], use, [*words, *_guard(arguments)], find_width())
     if page is None or str(page) == "-":
         return run_command(session, found, order, sys.stdout.buffer)
-    # Collect the page in memory: a failed command must not truncate an existing page.
+    # Collect the page in memory, so that a failed command does not truncate an existing page.
     content = io.BytesIO()
     code = run_command(session, found, order, content)
     return code or _write_page(Path(page), content)
 
 
 def _guard(arguments: list[str]) -> list[str]:
-    """Prevent arguments from being parsed as options."""
+    """Return arguments after `--`, so that none of them is parsed as an option."""
     return ["--", *arguments] if arguments else []
 
 

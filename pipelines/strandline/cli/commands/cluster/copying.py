@@ -1,4 +1,4 @@
-"""`kubectl strandline cp`: outputs and artifacts from a claim into a folder of this machine."""
+"""`kubectl strandline cp`: copies outputs and artifacts from a claim into a local folder."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def copy_files(what: str, folder: Path, start_timeout: float) -> None:
 def _copy(
     session: ClusterSession, pipeline: ClusterPipeline, volumes: Volumes, source: str, folder: Path
 ) -> str:
-    # Files can't go through a log, so the pod sleeps while a second command in the pod reads the
+    # A log can't transfer files, so the pod sleeps while a second command in the pod reads the
     # files.
     order = CommandOrder("cp", ClaimUse.COPY, ["sleep", str(COPY_SECONDS)])
     with opened_job(session, pipeline, order, volumes) as (_, pod):
         words = ["exec", f"pod/{pod}", "-c", CONTAINER, "--", *render_tar(source)]
         with session.kubectl.reading(words) as (output, find_code):
             count, broken = _unpack(output, folder)
-            output.read()  # archives are padded at the end, and tar must not write to a closed pipe
+            output.read()  # read the padding, because tar must not write to a closed pipe
             code = find_code()
     # Check both: `tar` can fail after a complete archive, and an archive can be broken without a
     # failure of `kubectl exec`.
@@ -83,9 +83,9 @@ def _copy(
 
 
 def _unpack(output: IO[bytes], folder: Path) -> tuple[int, bool]:
-    """Unpack an archive as it arrives; return the number of files, and whether it was broken.
+    """Unpack an archive as it arrives. Return the number of files, and whether it was broken.
 
-    No file is written outside of the folder, whatever names the archive contains.
+    No name in the archive can place a file outside of the folder.
     """
     count = 0
     try:

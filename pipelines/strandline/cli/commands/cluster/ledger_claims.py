@@ -1,4 +1,4 @@
-"""`kubectl strandline claims`: volumes of ledgers, including those of deleted pipelines."""
+"""`kubectl strandline claims`: lists claims of ledgers, including claims of deleted pipelines."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def list_claims(*, deleted: bool, everywhere: bool, names: bool, as_json: bool) 
 def _find(kubectl: Kubectl, *, everywhere: bool) -> list[LedgerClaim]:
     scope = ["--all-namespaces"] if everywhere else []
     claims = kubectl.get("persistentvolumeclaims", *scope, "-l", select_all())["items"]
-    # Read pipelines after claims: otherwise a new pipeline's claim could seem to belong to a
-    # deleted pipeline.
+    # Read pipelines after claims. In the opposite order, the claim of a pipeline created between
+    # the two requests would seem to belong to a deleted pipeline.
     pipelines = kubectl.get(PIPELINES, *scope)["items"]
     return list_ledger_claims(claims, pipelines, kubectl.get("pods", *scope)["items"])
 

@@ -1,7 +1,7 @@
 """`kubectl strandline ledger backup` and `restore`: copies of a ledger on this machine.
 
-Files can't go through a pod's log, so the Job sleeps while a second command in its pod reads or
-writes the copy.
+A log can't transfer files, so the Job sleeps while a second command in its pod reads or writes the
+copy.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def back_up(pipeline: str, to: Path, start_timeout: float) -> None:
     """
     session = open_session(start_timeout)
     found = session.find_pipeline(pipeline)
-    # An error in the block leaves the previous copy in place.
+    # If the block fails, the previous copy stays.
     with writing_whole(to.absolute()) as handle, open(handle, "wb", closefd=False) as target:
         words = ["strandline", "ledger", "backup", *_WHERE, "--to", "-"]
         code = _execute(session, found, ClaimUse.READ, words, target=target)
@@ -113,7 +113,7 @@ def _execute(
         streams = [] if source is None else ["--stdin"]
         call = ["exec", *streams, f"pod/{pod}", "-c", CONTAINER, "--", *words]
         code = session.kubectl.follow(call, target, source)
-    # A restore keeps an attempt from opening the ledger, so only reads can be inconsistent.
+    # Only reads can be inconsistent, because no attempt can open the ledger during a restore.
     if use is ClaimUse.READ:
         refuse_torn(session, pipeline, volumes)
     return code

@@ -1,4 +1,4 @@
-"""`kubectl strandline`: the commands for a cluster by name, each loaded when called."""
+"""The commands of `kubectl strandline` by name. A command is loaded when called."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ON_CLAIMS = {
 
 
 class ClusterCommands(Program):
-    """The commands of the tables above."""
+    """The commands in `_ROOMS` and `_ON_CLAIMS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of the commands, in the order of the overview."""
@@ -54,7 +54,7 @@ class ClusterCommands(Program):
 
 
 def _make(path: tuple[str, ...], shown: tuple[str, ...]) -> click.Command:
-    """Create the command of a path, or a group of all commands below the path."""
+    """Create the command with a path, or a group of all commands below the path."""
     # This import loads the local commands, which most commands of this plugin do not need.
     from strandline.cli.commands.cluster.claims import (  # noqa: PLC0415
         USES,

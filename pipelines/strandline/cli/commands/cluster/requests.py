@@ -1,4 +1,4 @@
-"""`kubectl strandline retry`, `cancel`, `suspend`, `resume` and `wait`, which need no volume."""
+"""The commands that need no volume: `retry`, `cancel`, `suspend`, `resume`, and `wait`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that select a cluster, and the session. Clock and kubectl are set here."""
+"""Options that select a cluster, and the session that uses them. Reads the clock."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ START_SECONDS = 300.0
 
 
 def _note(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
-    """Store an option for kubectl; it may precede or follow the command's name."""
+    """Store an option for kubectl. The option may precede or follow the command's name."""
     if value is not None:
-        # Nested contexts share `meta`, so an option before the command's name is found as well.
+        # Nested contexts share `meta`, so this also finds an option before the command's name.
         ctx.meta.setdefault(_KEY, {})[option.opts[-1]] = value
 
 

@@ -1,1 +1,1 @@
-"""Commands about results of runs: ledgers, outputs, publications."""
+"""Commands that read or change results of runs: ledgers, outputs, publications."""

@@ -1,4 +1,4 @@
-"""`strandline dropped`: rows marked for dropping, by reason, with examples."""
+"""`strandline dropped`: counts rows marked for dropping, by reason, and shows examples."""
 
 from __future__ import annotations
 

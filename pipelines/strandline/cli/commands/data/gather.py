@@ -1,4 +1,4 @@
-"""`strandline gather`: merge gathered statistics now, and publish the results."""
+"""`strandline gather`: merges gathered statistics now, and publishes the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline.ledger.access.lease import OnChange
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.release.gatherer import gather_by_hand
 
-# Reason for an unchecked publication: only a run checks the pipeline's requirements.
+# Reason recorded for the unchecked publication, because only a run checks the requirements.
 _BY_HAND = "gathered by hand; only a run checks `publish.require`"
 
 

@@ -1,4 +1,4 @@
-"""`strandline tune`: how many rows a filter's limits take at several values."""
+"""`strandline tune`: counts how many rows a filter drops at several values of its limits."""
 
 from __future__ import annotations
 

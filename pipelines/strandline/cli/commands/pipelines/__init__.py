@@ -1,1 +1,1 @@
-"""Commands about a pipeline and its machine, without running the pipeline."""
+"""Commands that inspect a pipeline or its machine, without running the pipeline."""

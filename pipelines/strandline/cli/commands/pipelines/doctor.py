@@ -1,4 +1,4 @@
-"""`strandline doctor`: whether a machine, a volume and a pipeline are fit for a run."""
+"""`strandline doctor`: checks whether a machine, a volume, and a pipeline are fit for a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline.run.insight.doctor.checks import Finding, Level, choose_code, ex
 from strandline.run.insight.doctor.probes import look
 from strandline.run.manifest.manifest import read_manifest
 
-_ANY = 1_000_000  # width for lines without a limit
+_ANY = 1_000_000  # width of lines without a limit
 
 
 @click.command(
@@ -59,7 +59,7 @@ def doctor(
 
 
 def describe_findings(findings: Sequence[Finding], width: int | None = None) -> Iterator[str]:
-    """Yield the findings as lines, each followed by its advice, and the number of problems."""
+    """Yield the findings as lines with their advice, and finally the number of problems."""
     rows = [(each.level.value, each.name, escape_text(each.found)) for each in findings]
     for line, finding in zip(align(rows, 3, width), findings, strict=True):
         yield line

@@ -1,4 +1,4 @@
-"""`strandline fetch-code`: run by a pod's init container before Ray starts in the pod."""
+"""`strandline fetch-code`: fetches users' code in an init container, before Ray starts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fetch(wanted: str, folder: Path) -> None:
 
 
 def _read(wanted: str) -> Code:
-    """Return the code that an operator requests.
+    """Return the `spec.code` that the operator passed as JSON.
 
     Unknown fields are ignored, because the operator may be newer.
     """

@@ -1,4 +1,4 @@
-"""`strandline init`: a first pipeline file, commented, for a kind of input."""
+"""`strandline init`: writes a first pipeline file with comments, for a kind of input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_INPUTS = {
     "jsonl": "data/**/*.jsonl",
     "parquet": "data/**/*.parquet",
 }
-_LONGEST_NAME = 40  # short enough for names of pods derived from the pipeline's name
+_LONGEST_NAME = 40  # leaves characters for suffixes in names of pods
 
 
 @click.command(
@@ -56,7 +56,7 @@ def init(kind: str, inputs: tuple[str, ...], path: Path) -> None:
     """
     text = render_template(kind, inputs or (DEFAULT_INPUTS[kind],), path)
     try:
-        # Mode `x` rejects an existing file without a gap between check and creation.
+        # Mode `x` rejects an existing file, without a race between a check and the creation.
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
@@ -86,7 +86,7 @@ def render_template(kind: str, inputs: tuple[str, ...], path: Path) -> str:
 
 
 def _format_list(items: tuple[str, ...]) -> str:
-    # Without a limit on the width, YAML keeps the list on the template's line.
+    # Set no limit on the width, so that the list stays on the template's line.
     text = yaml.safe_dump(
         list(items), default_flow_style=True, allow_unicode=True, width=sys.maxsize
     )
@@ -94,8 +94,11 @@ def _format_list(items: tuple[str, ...]) -> str:
 
 
 def make_name(stem: str, kind: str) -> str:
-    """Make a Kubernetes name from a file's name, or return the kind for `pipeline`."""
+    """Make a Kubernetes name from a file's name.
+
+    Return the kind for the name `pipeline`, and for names without a letter at the start.
+    """
     # Strip again after the cut, which may leave a hyphen at the end.
     name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:_LONGEST_NAME].strip("-")
-    # Names of Kubernetes services, and thus this name, begin with a letter.
+    # The name must begin with a letter, as names of Kubernetes services do.
     return name if name != "pipeline" and name[:1].isalpha() else kind

@@ -1,4 +1,4 @@
-"""`strandline validate`, `plan` and `describe`: previews of a manifest before a run."""
+"""`strandline validate`, `plan` and `describe`: preview a manifest before a run."""
 
 from __future__ import annotations
 
@@ -159,14 +159,16 @@ def plan(
 
 
 def _mark_outdated(facts: PlanFacts, pipeline: CurationPipeline, changing: set[str]) -> PlanFacts:
-    """Add the changing pipelines that this pipeline depends on, and record whether it changes.
+    """Return the earlier pipelines whose changes affect this pipeline, recorded in its facts.
+
+    Also add this pipeline to `changing` if it changes.
 
     Args:
-        changing: pipelines that change, or depend on a changing pipeline.
+        changing: names of the pipelines that change, or that depend on a changing pipeline.
     """
     before = tuple(name for name in pipeline.spec.predecessors if name in changing)
     has_finished = facts.ledger is not None and facts.ledger.counts["finished"] > 0
-    # `Continue` leaves finished sources unchanged.
+    # `Continue` keeps finished sources as they are, so nothing downstream becomes outdated.
     is_changed = has_finished and facts.ledger is not None and bool(facts.ledger.changes)
     if before or (is_changed and facts.on_change is not OnChange.CONTINUE):
         changing.add(facts.plan.name)
@@ -202,7 +204,7 @@ def describe(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool)
 
 
 def fill_in(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest as a document with all defaults."""
+    """Return the manifest as a document that includes all defaults."""
     document = manifest.pipeline.model_dump(mode="json", by_alias=True, exclude={"status"})
     spec, plan = document["spec"], manifest.plan
     items = [spec["source"], *spec["stages"], spec["sink"]]
@@ -236,10 +238,11 @@ def _gather_facts(
             redo = _preview_redo(store, plan, folder)
     schema = describe_schema(plan)
     if listing is not None:
-        # A restart repeats all finished sources, which the listing still counts as skipped.
+        # Under Restart, a run repeats all finished sources, which the listing still counts as
+        # skipped.
         again = ledger.counts["finished"] if on_change is OnChange.RESTART and changes else 0
         again += sum(redo.starts.values()) if redo else 0
-        # Finished sources that are no longer listed can make the difference negative.
+        # The difference is negative if finished sources are no longer listed.
         listing = listing._replace(skipped=max(0, listing.skipped - again))
     known = PlanFacts(plan, on_change, output, ledger, listing, schema=schema, worst=worst)
     return known._replace(redo=redo, cuts=cuts)
@@ -254,7 +257,7 @@ def _preview_redo(store: Store, plan: PipelinePlan, folder: PipelineFolder) -> R
     cost = sum(
         seconds.get(name, 0.0) * number
         for start, number in found.starts.items()
-        # Only the stages after the kept output run again.
+        # Sources that start from a kept output run only the stages after that output.
         for name in names[names.index(start.after) + 1 if start.after else 0 :]
     )
     return RedoPreview(found.first, found.starts, cost)
@@ -272,7 +275,7 @@ def _estimate_worst(store: Store, folder: PipelineFolder) -> WorstKill | None:
 
 
 def _list_weights(store: Store) -> Iterator[tuple[str, float, int]]:
-    """Yield key, known seconds, and bytes of the first finished sources."""
+    """Yield key, seconds of work, and bytes of the first finished sources."""
     for _, _, record in islice(store.list_records(), SOURCES_WEIGHED):
         seconds = sum(effort.seconds or 0.0 for effort in record.efforts)
         yield record.key, seconds, sum(output.size for output in record.data)
@@ -294,5 +297,5 @@ def _count_listing(
 
 def _count_workers(plan: PipelinePlan) -> int:
     bounds = (stage.max_workers for stage in plan.stages)
-    # `filter` removes None: an unknown number of cores, and stages without a maximum.
+    # `filter` removes None, which stands for an unknown number of cores or for no maximum.
     return min(filter(None, (os.cpu_count(), *bounds)), default=1)

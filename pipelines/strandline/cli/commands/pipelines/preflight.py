@@ -1,7 +1,7 @@
-"""`strandline preflight`: run by a Job before a Ray cluster is created for a pipeline.
+"""`strandline preflight`: checks a pipeline in a Job, before a Ray cluster is created.
 
 The command makes the same checks as `validate`, in the run's image and with its code. As in a
-driver, unknown fields are allowed: the API server accepted them, so the image is merely older.
+driver, unknown fields are allowed: the API server has accepted them, so the image is merely older.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`strandline render`: the objects that an attempt of a pipeline would create on a cluster.
+"""`strandline render`: prints the objects that an attempt of a pipeline would create on a cluster.
 
-The operator renders manifests, and neither package imports the other, so this command runs the
-operator's program from the same distribution.
+Only the operator can render manifests, and neither package imports the other, so this command runs
+the operator's program from the same distribution.
 """
 
 from __future__ import annotations
@@ -46,6 +46,6 @@ def render(file: str, on_demand: tuple[str, ...]) -> int:
         click.echo("strandline: this installation lacks the operator, which renders", err=True)
         return ExitCode.APPLICATION_ERROR
     words = [word for name in on_demand for word in ("--on-demand", name)]
-    # `--` protects a file name that begins with a dash.
+    # After `--`, a file name that begins with a dash is not an option.
     command = [sys.executable, "-m", f"{_OPERATOR}.commands.manifests", *words, "--", file]
     return subprocess.run(command, check=False).returncode  # noqa: S603 - a program of ours

@@ -1,4 +1,4 @@
-"""`strandline stages`: the stages available for `use:`."""
+"""`strandline stages`: lists the stages available for `use:`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`strandline version`."""
+"""`strandline version`: prints the versions of Strandline and its main libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`strandline attempts`: the attempts of a pipeline, and the details of one."""
+"""`strandline attempts`: lists a pipeline's attempts, or shows the details of an attempt."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class UnknownAttemptError(StrandlineError):
 
 
 class ListingGroup(click.Group):
-    """A group that runs `list` if no command is named."""
+    """A group that runs its command `list` if the command line names no command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # Any other first word is a file or an option of `list`.
+        # A first word that is no command must be a file or an option of `list`.
         if args and args[0] not in {*self.commands, *ctx.help_option_names}:
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -127,14 +127,14 @@ def _list_publications(folder: PipelineFolder, attempt: int) -> list[str]:
 
 
 def _group_failures(folder: PipelineFolder, attempt: int) -> tuple[FailureGroup, ...]:
-    """Return reasons of sources that last failed in an attempt; empty without a ledger."""
+    """Return the reasons of sources that last failed in an attempt, or nothing without a ledger."""
     # This import loads Arrow, which a list of attempts does not need.
     from strandline.cli.app.ledger_access import looking  # noqa: PLC0415
 
     try:
         with looking(folder) as store:
             return group_failures(list_failures(store, attempt))
-    except (LedgerError, VolumeError):  # the attempt's own folder has all other facts
+    except (LedgerError, VolumeError):  # show the facts from the attempt's own folder
         return ()
 
 

@@ -1,6 +1,6 @@
-"""`strandline drain`: stops a run from outside as SIGTERM does; used in a pod's `preStop`.
+"""`strandline drain`: stops a run as SIGTERM does, for use in a pod's `preStop` hook.
 
-The command must start fast, so it loads no stage, no Ray and no Arrow.
+The command must start fast, so it does not load stages, Ray, or Arrow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strandline.run.supervise.drain import DrainError, choose, look, wait_for
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import Process, find_process, read_boot_id
 
-# Time after the grace period in which processes are killed and the end is recorded.
+# Seconds after the grace period for killing processes and recording the end of the attempt.
 SPARE_SECONDS = 10.0
 
 
@@ -60,7 +60,7 @@ def drain(
     metadata = pipeline.metadata
     folder = PipelineFolder.on_volume(volume, metadata.namespace, metadata.name)
     found = choose(look(folder), read_boot_id(), time.time(), find_process)
-    # A process that ends between the search and the signal also leaves nothing to drain.
+    # There is also nothing to drain if the process ends between the search and the signal.
     if found is None or (found.ask is not None and not _ask(found.ask, is_now=is_now)):
         click.echo(f"nothing to drain: {metadata.namespace}/{metadata.name} is not running")
         return
@@ -81,7 +81,7 @@ def _ask(process: Process, *, is_now: bool) -> bool:
     """Send the signal; return False if the process has ended in the meantime."""
     try:
         os.kill(process.pid, signal.SIGTERM)
-        if is_now:  # the two signals count as separate requests
+        if is_now:  # a second signal counts as a second request
             os.kill(process.pid, signal.SIGINT)
     except ProcessLookupError:
         return False

@@ -1,4 +1,4 @@
-"""`strandline drive`: the driver's process of one attempt, started by `strandline run`."""
+"""`strandline drive`: makes an attempt in a driver process, started by `strandline run`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ INTERVAL = 2.0
 
 
 class ProgressFile:
-    """Writer that keeps the progress file up to date.
+    """Writes the progress file regularly.
 
     Args:
         path: path of the file; its folder may not exist yet.
@@ -87,8 +87,8 @@ class ProgressFile:
     def report(self, progress: RunProgress) -> None:
         """Write the progress if an update is due."""
         now, leaving = self._now(), dict(progress.leaving)
-        # Never delay a change in the nodes to leave: a process that waits for its node to become
-        # idle ends with this write.
+        # If the set of leaving nodes has changed, write immediately: a process that waits until its
+        # node is idle reads this file.
         if now < self._due and leaving == self._leaving:
             return
         self._due, self._leaving = now + INTERVAL, leaving
@@ -99,9 +99,9 @@ class ProgressFile:
         show_whole(self._path, json.dumps(content).encode())
 
 
-# Seconds before the end of the grace period at which the process leaves unconditionally.
+# Seconds before the end of the grace period at which the process exits in any case.
 LAST_SECONDS = 2.0
-PARENT_SECONDS = 0.5  # between two checks of the parent
+PARENT_SECONDS = 0.5  # interval between two checks of the parent
 
 
 @click.command("drive", hidden=True)
@@ -117,7 +117,7 @@ def drive(**options: Any) -> int:  # noqa: ANN401 - the options
     """Make one attempt in this process, and further ones if the parent requests them."""
     orders, ahead = find_orders(os.environ), os.environ.pop(AHEAD, None)
     forks = os.environ.pop(FORKS, None) is not None
-    # Sharing a Ray cluster needs Ray's library, which is slow to load.
+    # Load Ray's library only for an attempt on Ray, because loading takes long.
     is_on_ray = ahead is not None or (orders is not None and not forks)
     with ending_orphans() as end_orphans:
         with keeping_started(SHARED if is_on_ray else FORKED):
@@ -128,29 +128,31 @@ def drive(**options: Any) -> int:  # noqa: ANN401 - the options
                     break
                 made = make_attempt(_parse(arguments))
         if made.engine in ON_ONE_MACHINE:
-            end_orphans()  # otherwise Python would wait for some orphans
+            end_orphans()  # otherwise, Python would wait for some of them at exit
     _prepare_end(made.engine)
     return made.code
 
 
 def _ask(orders: Orders, engine: str) -> list[str] | None:
-    """Set the variables of the next attempt, and return its arguments; None if no attempt follows.
+    """Request the next attempt from the parent, set its variables, and return its arguments.
+
+    Return None if no attempt follows.
 
     Args:
         engine: engine of the previous attempt, which the next attempt may share.
     """
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()  # a reader that sees the end of the work must have read all output before
+        stream.flush()  # the parent must read this attempt's output before the request
     variables: dict[str, str] = {}
     arguments = orders.ask(variables)
     if arguments is not None:
-        start_next(engine)  # before setting the variables, which workers must not have
+        start_next(engine)  # first, because workers must not inherit the variables
     os.environ.update(variables)
     return arguments
 
 
 def _parse(arguments: list[str]) -> DriverRequest:
-    """Parse arguments of this command."""
+    """Parse arguments in the form that `drive` accepts."""
     here = click.get_current_context()
     return DriverRequest(**drive.make_context(here.info_name, arguments, parent=here.parent).params)
 
@@ -200,14 +202,14 @@ def make_attempt(options: DriverRequest) -> MadeAttempt:
         ):
             try:
                 outcome = run_attempt(config, interruption.is_asked, report)
-            except SystemExit as error:  # Ray raises it on SIGTERM during its start
-                # Handlers run in reverse order, so this late handler precedes the handlers that Ray
-                # has registered.
+            except SystemExit as error:  # Ray exits on SIGTERM during its start
+                # `atexit` runs handlers in reverse order, so this handler runs before the handlers
+                # that Ray has registered.
                 atexit.register(_leave_at_once)
                 raise StoppedAtOnceError from error
     details = read_details(folder, outcome.attempt, is_packable=manifest.plan.is_packable)
     reporter.close(outcome, details)
-    # After a request to stop, the driver must end even if this attempt was complete by then.
+    # After a request to stop, the driver must exit even if this attempt was already complete.
     may_go_on = outcome.code == ExitCode.COMPLETE and not interruption.is_asked()
     return MadeAttempt(config.engine, int(outcome.code), may_go_on)
 
@@ -231,7 +233,7 @@ def _make_config(options: DriverRequest, manifest: Manifest, parent: int | None)
         after=Cause(options.after) if options.after else None,
         parent=parent,
         stall=None if works_in_driver(options.engine) else spec.deadlines.stall_seconds,
-        # On a cluster, the operator limits the time before this process runs.
+        # On a cluster, the operator enforces this deadline, so do not enforce it here.
         wait=None if manifest.is_stored else spec.deadlines.pre_running_seconds,
     )
 
@@ -250,13 +252,13 @@ def _plan_delivery(manifest: Manifest, volume: Path) -> Callable[[LedgerSession]
 
 def _prepare_end(engine: str) -> None:
     """Skip Python's final garbage collection, which takes 0.3 s with Ray loaded."""
-    # Stages in the driver need the collection, which flushes files that they left open.
+    # If stages ran in this process, run the collection, which flushes files that they left open.
     if not works_in_driver(engine):
         gc.freeze()
 
 
 def _find_parent() -> int | None:
-    """Return the process that supervises this one, if one does."""
+    """Return the process id of the supervising parent, or None without one."""
     named = os.environ.pop(PARENT, "")
     return int(named) if named.isdigit() else None
 
@@ -265,17 +267,16 @@ def _find_parent() -> int | None:
 def _watching(
     parent: int | None, read_on: Callable[[], None], ask: Callable[[], None]
 ) -> Iterator[None]:
-    """Stop this process when the parent is gone, because no other process could stop it.
+    """Request a stop of this process if the parent has died, because no other process could.
 
-    The parent also no longer reads this process' output.
-
-    The check runs in a thread, because a stage may block the main thread.
+    `read_on` then reads this process' output, which the parent has read until now. The check runs
+    in a thread, because a stage may block the main thread.
     """
     over = threading.Event()
 
     def watch() -> None:
-        # Linux gives an orphan a new parent. Unlike the existence of a PID, a changed parent cannot
-        # be confused with a reused PID.
+        # Linux gives an orphan a new parent, so compare parents. Checking whether the parent's PID
+        # still exists would fail if another process had reused the PID.
         while os.getppid() == parent:
             if over.wait(PARENT_SECONDS):
                 return
@@ -291,10 +292,10 @@ def _watching(
 
 
 def _leave_after(grace: float, note: Callable[[], None]) -> None:
-    """End the process just before the grace period does; only work in flight is lost."""
+    """End the process shortly before the grace period ends; only work in flight is lost."""
 
     def leave() -> None:
-        # Write in a thread: a disk that blocks the end of the work may also block this write.
+        # Write in a thread: a blocked disk may have delayed the work, and may block this write too.
         noting = threading.Thread(target=note, daemon=True)
         noting.start()
         # Wait only half of the reserve, so that a blocked disk cannot delay the exit beyond the
@@ -302,15 +303,15 @@ def _leave_after(grace: float, note: Callable[[], None]) -> None:
         noting.join(LAST_SECONDS / 2)
         os._exit(int(ExitCode.INTERRUPTED))
 
-    # A short grace period reserves a tenth instead of two seconds, so that most of the time remains
-    # for work.
+    # For a short grace period, reserve a tenth instead of two seconds, so that most of the time
+    # remains for work.
     timer = threading.Timer(grace - min(LAST_SECONDS, grace / 10), leave)
     timer.daemon = True
     timer.start()
 
 
 def _leave_at_once() -> None:
-    """End the process before Ray can: in one of seven cases, Ray's own exit would crash."""
+    """Exit before Ray's exit handlers run: they crash in one of seven cases."""
     with suppress(OSError, ValueError):  # the reader may be gone
         sys.stdout.flush()
         sys.stderr.flush()
@@ -318,7 +319,7 @@ def _leave_at_once() -> None:
 
 
 def _note_leaving(folder: PipelineFolder, parent: int | None) -> None:
-    """Record the end if the parent is gone; otherwise the end would look like a crash."""
+    """If the parent has died, record the end of the attempt. Otherwise, it looks like a crash."""
     own = find_process(os.getpid())
     if parent is not None and os.getppid() != parent and own is not None:
         with suppress(VolumeError):

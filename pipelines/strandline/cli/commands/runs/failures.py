@@ -1,4 +1,4 @@
-"""`strandline failures`: why sources failed, a line for each reason."""
+"""`strandline failures`: shows why sources failed, with a line for each reason."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool)
         }
         counts, dead = count_sources(store), count_dead_letters(store)
         location = read_output_root(store) or str(folder.output)
-        # Dead letters are files next to the outputs. Without any, the store of the outputs need not
-        # be reachable.
+        # Dead letters are files next to the outputs. If there are none, do not open the outputs,
+        # which may be unreachable.
         letters = group_failures(list_dead_letters(store, location)) if dead.total else ()
     if as_json:
         for group in letters:

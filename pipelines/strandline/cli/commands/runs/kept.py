@@ -1,4 +1,4 @@
-"""`strandline kept`: outputs kept by stages with `keep`, the saved work, and pruning."""
+"""`strandline kept`: shows and prunes the outputs that stages with `keep` have kept."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def prune(
 
     Final outputs stay. Refused while the pipeline runs.
     """
-    # Require either an age or a size; only an age can be limited to stages.
+    # Require either an age or a size. Only with an age, the command can be limited to stages.
     if (older_than is None) == (at_most is None) or (stages and older_than is None):
         raise click.UsageError("use --older-than, optionally with --stage, or --at-most")
     try:
@@ -126,16 +126,16 @@ def _read_age(text: str) -> float:
 
 
 def _find_first(folder: PipelineFolder, time: float) -> float:
-    """Return the number of the first attempt started at or after a time; infinity without one."""
-    # The ledger records the attempt that wrote an output, not the time, so an age becomes the
-    # number of an attempt.
+    """Return the number of the first attempt that started at or after a time, or infinity."""
+    # The ledger records the attempt that wrote an output instead of the time, so convert the time
+    # into the number of an attempt.
     return min(
         (each.number for each in read_chain(folder) if each.started >= time), default=math.inf
     )
 
 
 def _measure_saved(plan: PipelinePlan, folder: PipelineFolder) -> dict[str, float]:
-    """Return the seconds saved for a source that continues after each stage."""
+    """Return, for each stage, the seconds of work that a source saves if its output is kept."""
     seconds, saved, total = measure_stages(folder), dict[str, float](), 0.0
     for stage in plan.stages:
         total += seconds.get(stage.name, 0.0)

@@ -1,6 +1,6 @@
-"""`strandline leave`: reports a worker's end to the driver; used in a worker pod's `preStop`.
+"""`strandline leave`: reports to the driver that a worker's node leaves, from the `preStop` hook.
 
-The command must start fast, so it loads no stage, no Ray and no Arrow. It never fails, because the
+The command must start fast, so it does not load stages, Ray, or Arrow. It never fails, because the
 pod ends in any case.
 """
 
@@ -18,13 +18,15 @@ import click
 from strandline.cli.app.options import show_examples
 from strandline_api.outcome.reader_token import HEADER, NOTICE_TOKEN_VARIABLE
 
-# Seconds of the grace period that are reserved for the end of the processes.
+# Seconds of the grace period reserved for stopping the processes.
 SPARE_SECONDS = 3.0
 PAUSE_SECONDS = 0.5
 _ANSWER_SECONDS = 6.0
-# A head on a lost node accepts no connection; a busy head accepts one and answers late.
+# Timeout for connections. A head on a lost node accepts no connection, but a busy head does and
+# answers late.
 _CONNECT_SECONDS = 6.0
-# Variables in which KubeRay passes the head's address to a worker, the most reliable first.
+# Environment variables in which KubeRay passes the head's address to a worker, the most reliable
+# first.
 _HEADS = ("FQ_RAY_IP", "RAY_IP", "RAY_ADDRESS")
 
 Ask = Callable[[float], int | None]
@@ -93,14 +95,14 @@ def wait_until_left(
     *,
     waits: bool,
 ) -> bool:
-    """Ask until nothing is pending, the driver stops answering, or time is up.
+    """Report to the driver repeatedly until no work is pending, the driver is gone, or time is up.
 
-    Return True if nothing is pending.
+    Return True if no work is pending.
 
     Args:
-        ask: reports the remaining seconds to the driver, and returns the pending work, or None if
-            the driver does not answer or accepts no notices.
-        waits: whether to ask repeatedly.
+        ask: reports the remaining seconds to the driver, and returns the amount of pending work, or
+            None if the driver does not answer or accepts no notices.
+        waits: whether to repeat the report.
     """
     end = now() + seconds
     while True:
@@ -113,7 +115,7 @@ def wait_until_left(
 
 
 def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int | None:
-    """Send a notice to a driver; return the pending work, or None without a valid response."""
+    """Send a notice to a driver. Return the pending work, or None without a valid response."""
     connection = http.client.HTTPConnection(host, port, timeout=_CONNECT_SECONDS)
     try:
         connection.connect()
@@ -124,11 +126,11 @@ def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int 
         headers = {HEADER: token, "Content-Type": "application/json"}
         connection.request("POST", "/notice", json.dumps(notice), headers)
         response = connection.getresponse()
-        # Limit the answer: after the driver's end, another program may listen on the port.
+        # Limit the size, because another program may listen on the port after the driver's end.
         content = json.loads(response.read(4096))
         return int(content["pending"]) if response.status == http.client.OK else None
     except TimeoutError:
-        return 1  # the head is busy, so retry while there is time
+        return 1  # the head is busy, so retry until the time is up
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         return None
     finally:
@@ -136,11 +138,11 @@ def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int 
 
 
 def _find_own_address(host: str, port: int) -> str:
-    """Return the local address of a route to the driver's host; in a pod, the pod's address."""
+    """Return this host's address on the route to the driver: in a pod, the pod's address."""
     try:
         kind, form, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, form, protocol) as probe:
-            probe.connect(address)  # a datagram socket sends nothing here
+            probe.connect(address)  # for a datagram socket, this sends no packet
             return str(probe.getsockname()[0])
     except OSError:
         return ""

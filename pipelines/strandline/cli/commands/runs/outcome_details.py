@@ -14,14 +14,14 @@ from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 
 QUARANTINED_LISTED = 20
-# Counting more sources takes longer than a second.
+# With more sources, counting takes over a second.
 COUNTED_AT_MOST = 100_000
 
 
 def read_details(
     folder: PipelineFolder | None, attempt: int, *, is_packable: bool = False
 ) -> Details:
-    """Return the sources quarantined in `attempt`, and the output's size if it is quick to count.
+    """Return the sources that `attempt` quarantined, and the output's size if counting is fast.
 
     Args:
         folder: folder of the pipeline; None without a ledger.
@@ -39,7 +39,7 @@ def read_details(
                 group_failures(map(view_quarantined, quarantined)),
                 is_packable,
             )
-    except (LedgerError, VolumeError):  # a successful attempt must not fail because of its summary
+    except (LedgerError, VolumeError):  # a failed summary must not fail a successful attempt
         return Details()
 
 

@@ -1,4 +1,4 @@
-"""`strandline report`: a run as one page of HTML."""
+"""`strandline report`: writes a run as one HTML page."""
 
 from __future__ import annotations
 
@@ -46,12 +46,13 @@ def report(files: tuple[Path, ...], settings: tuple[str, ...], volume: Path, out
     during a run. Several pipelines share one page, in the order in which they run; successful ones
     are collapsed.
     """
-    # Ignore results on the volume: a report is useful even if a predecessor is incomplete.
+    # Ignore the results on the volume, because a report is useful even if earlier pipelines are
+    # incomplete.
     targets = order_targets(list_targets(files, settings), None)
     others = [target.pipeline for target in targets]
     runs = [_read_run(target.file, settings, volume, others) for target in targets]
     page = render_page(*runs)
-    # File names that are not UTF-8 appear as lone surrogates, which UTF-8 cannot encode.
+    # File names that are not UTF-8 contain lone surrogates, which UTF-8 can't encode.
     content = page.encode("utf-8", "replace")
     if str(out) == "-":
         sys.stdout.buffer.write(content)

@@ -1,4 +1,4 @@
-"""`strandline retry`: one additional attempt by hand, outside the retry policy's limits."""
+"""`strandline retry`: makes one additional attempt, outside the retry policy's limits."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def _retry_dead_letters(stages: Sequence[str], driver: DriverProcess, announcer:
         ended = driver.attempt(Trigger.MANUAL)
         announcer.attempt_ended(ended)
         code = ended.outcome.exit_code
-        # Continue after an attempt that counted its sources: its nonzero code covers the whole data
-        # set, and must not keep other stages' dead letters from being retried.
+        # Continue with the next stage's dead letters if the attempt counted its sources. Its exit
+        # code covers the whole data set, so a nonzero code does not mean that this retry failed.
         if ended.outcome.sources == SourceCounts() or code == ExitCode.INTERRUPTED:
             break
     return code

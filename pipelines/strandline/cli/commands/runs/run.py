@@ -1,6 +1,6 @@
-"""`strandline run`: consecutive attempts, each in its own process.
+"""`strandline run`: makes consecutive attempts, each in a process of its own.
 
-This process stays small: it loads no stage, no Ray and no Arrow.
+This process stays small, so it does not load stages, Ray, or Arrow.
 """
 
 from __future__ import annotations
@@ -110,9 +110,10 @@ def run(
 
     if len(targets) == 1:
         return run_target(targets[0].file)
-    # Requests to stop must also work between two pipelines.
+    # Handle requests to stop that come between two pipelines, too.
     with listening(stop, shares_terminal=False):
-        # User code may change a process, and later pipelines must not inherit the changes.
+        # Do not share a driver if any pipeline has user code: the code may change the process, and
+        # later pipelines must not inherit the changes.
         if address or not all(can_share_driver(each.pipeline.spec, engine) for each in targets):
             return run_in_order(targets, run_target, announcer, stop.is_asked)
         with retaining_driver() as others:
@@ -126,16 +127,16 @@ def run_in_order(
     announcer: Announcer,
     is_asked: Callable[[], bool],
 ) -> int:
-    """Run pipelines in order; if one fails, skip the pipelines that need it.
+    """Run pipelines in order. If a pipeline fails, skip the pipelines that need it.
 
     Args:
         targets: pipelines in an order in which they can run.
         run_target: runs one pipeline to its end, and returns the exit code.
         announcer: receives the pipelines that run or are skipped.
-        is_asked: returns whether to stop; the current pipeline may end in any way.
+        is_asked: returns whether a stop was requested. If so, no further pipeline starts.
 
     Returns:
-        The first nonzero exit code; 75 if a request to stop kept a pipeline from running.
+        The first nonzero exit code, or 75 if a request to stop prevented a pipeline from running.
     """
     first, failed = int(ExitCode.COMPLETE), set[str]()
     for target in targets:
@@ -182,14 +183,14 @@ def _run_pipeline(
                 )
             ended = driver.attempt(trigger)
             announcer.end(ended)
-        if server is not None:  # the folder is already free while the outcome waits for a reader
+        if server is not None:  # serve the outcome until it is read; the lock is already free
             server.end(ended.outcome, time.sleep)
         return ended.outcome.exit_code
 
 
 @contextmanager
 def _serving(port: int | None) -> Iterator[AttemptServer | None]:
-    """Serve progress while the block runs; yield None without a port."""
+    """Serve progress until the block ends. Yield None if no port is configured."""
     if port is None:
         yield None
         return
@@ -208,7 +209,7 @@ def _serving(port: int | None) -> Iterator[AttemptServer | None]:
 
 
 def _take_notices(folder: PipelineFolder, driver: DriverProcess) -> NoticeBoard:
-    """Return a board that passes notices to the driver, and stops the driver if this node ends."""
+    """Return a board that forwards notices to the driver. If this node leaves, the driver stops."""
     file = NoticeFile(folder.notices)
     file.clear()
     return NoticeBoard(file, driver.stop.ask, time.monotonic, is_own_address)
@@ -217,7 +218,7 @@ def _take_notices(folder: PipelineFolder, driver: DriverProcess) -> NoticeBoard:
 def _supervise(
     driver: DriverProcess, pipeline: CurationPipeline, announcer: Announcer, first: Trigger
 ) -> int:
-    # The monotonic clock measures the run, so an adjusted system clock cannot end an attempt early.
+    # Use the monotonic clock, so that an adjusted system clock can't end an attempt early.
     begun, deadline = time.monotonic(), pipeline.spec.deadlines.run_seconds
 
     def attempt(trigger: Trigger) -> EndedAttempt:

@@ -1,4 +1,4 @@
-"""`strandline top`: the current state of a run, refreshed until the user quits."""
+"""`strandline top`: shows the current state of a run, refreshed until the user quits."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.reader_token import HEADER, derive_token
 
-# Seconds between two refreshes, and seconds to wait for a driver's answer.
+# Seconds between two refreshes, and seconds to wait for a driver's response.
 INTERVAL = 1.0
 ANSWER_SECONDS = 5.0
-# Limit for failures and quarantined sources that are searched for new ones; the rest is only
-# counted.
+# Maximum number of failures, and of quarantined sources, that the command searches for new
+# failures. The rest is only counted.
 LOOKED_THROUGH = 10_000
-WIDTH = 120  # used without a terminal
+WIDTH = 120  # number of characters without a terminal
 
 
 class NoDriverError(StrandlineError):
@@ -107,7 +107,7 @@ def look_at_volume(
     shown = read_live(folder, view, now)
     live = None if shown is None else parse_json(shown)
     data = folder.ledger / "data.mdb"
-    # An empty file belongs to a ledger whose creation has not finished.
+    # If the file is empty, the ledger is still being created.
     if not (data.exists() and data.stat().st_size):
         return TopFacts(name, view, live)
     with looking(folder) as store:
@@ -161,13 +161,13 @@ def _watch(console: Console, look: Callable[[float], TopFacts]) -> None:
 
 @contextmanager
 def _reading_keys() -> Iterator[Callable[[float], str]]:
-    """Provide a function that waits some seconds for a key, and turn off echo meanwhile."""
+    """Turn off echo until the block ends. Yield a function that waits some seconds for a key."""
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
 
     def read_key(seconds: float) -> str:
         ready, _, _ = select.select([keyboard], [], [], seconds)
-        # At the end of input the keyboard is gone, so quit instead of looping forever.
+        # At the end of input, no key can follow, so quit instead of looping forever.
         return (sys.stdin.read(1) or "q") if ready else ""
 
     try:

@@ -1,4 +1,1 @@
-"""The sections of the report's page, from top to bottom.
-
-Pure: facts in, markup out.
-"""
+"""Content of the sections of the report's page. Pure."""

@@ -1,4 +1,4 @@
-"""Statistics that stages have gathered: the frame of a panel, and numbers with charts. Pure."""
+"""The section about gathered statistics: panels in frames, and numbers with charts. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from strandline.cli.report.facts import Artifact, Cut
 from strandline.cli.report.panels import flatten
 from strandline.cli.views.format import format_measure
 
-NUMBERS = 60  # limit for numbers of one artifact
-# The content of a frame must not run code, load or send anything, or navigate: `sandbox` allows
-# nothing.
+NUMBERS = 60  # maximum count of displayed numbers of an artifact
+# With an empty `sandbox` attribute, the content of the frame can't run code, load or send anything,
+# or navigate.
 FRAME = """<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">

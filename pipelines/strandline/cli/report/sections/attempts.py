@@ -1,4 +1,4 @@
-"""The attempts: a timeline, times, and ends. Pure."""
+"""The section about attempts: a timeline, and a table of times and ends. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.cli.report.sections.overview import classify_end
 from strandline.cli.views.attempt import AttemptSummary
 from strandline.run.insight.records import Witness
 
-EVIDENCE = 20  # limit for evidence of one attempt
+EVIDENCE = 20  # maximum number of displayed observations of an attempt
 _KINDS = (
     ("finished", "completed", ""),
     ("inflight", "running", ""),
@@ -37,7 +37,7 @@ def draw_attempts(facts: RunFacts) -> tuple[str, Markup, list[tuple[str, str, st
 
 
 def list_times(facts: RunFacts) -> Iterator[tuple[AttemptSummary, str, str]]:
-    """Yield the attempts with the pause before each, and its duration."""
+    """Yield each attempt with the pause before it and its duration."""
     before: Span | None = None
     for view in facts.attempts.items:
         span = _span(view, facts)
@@ -48,15 +48,16 @@ def list_times(facts: RunFacts) -> Iterator[tuple[AttemptSummary, str, str]]:
 
 
 def find_span(view: AttemptSummary, now: float) -> Span:
-    """Return the time from an attempt's start to its end, as far as the end is recorded."""
+    """Return the time from an attempt's start to its recorded end, or to its last sign of life."""
     record = view.record
     end = record.ended if record.ended is not None else record.started + (view.seconds or 0.0)
-    # Clocks of hosts may differ, and an end in the future would stretch the axis.
+    # Limit the end to the current time: the clocks of hosts may differ, and an end in the future
+    # would stretch the axis.
     return Span(record.started, max(record.started, min(end, max(now, record.started))))
 
 
 def _span(view: AttemptSummary, facts: RunFacts) -> Span:
-    """Return the attempt's span; if no end was recorded, extend it to the last sign of life."""
+    """Return the attempt's span. If no end was recorded, it ends at the last sign of life."""
     span = find_span(view, facts.time)
     samples = facts.samples.get(view.record.number)
     if samples is None or not samples.samples:
@@ -64,7 +65,7 @@ def _span(view: AttemptSummary, facts: RunFacts) -> Span:
     sign = max(span.begin, samples.begun + samples.samples[-1].seconds)
     if view.record.ended is None:
         return Span(span.begin, max(span.end, sign))
-    # older releases recorded the start of the next attempt as this end
+    # For such an end, older releases recorded the start of the next attempt.
     if view.record.witness is Witness.SUCCESSOR:
         return Span(span.begin, min(span.end, sign))
     return span

@@ -1,4 +1,4 @@
-"""Failures: the kind of each failed source, and the command that lists a kind. Pure."""
+"""The section about failures: the kind of each failed source, and the command for a kind. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LISTINGS = {
 
 
 def find_kinds(ledger: RunLedger) -> Iterator[tuple[FailureRecord, int | None]]:
-    """Yield failed sources with the number of their kind, or None for kinds that are not shown."""
+    """Yield failed sources with the index of their kind, or None if the kind is not shown."""
     numbers = {
         (entry.stage, entry.reason): number
         for number, entry in enumerate(ledger.failures_by_kind.groups[:GROUPS], 1)

@@ -1,4 +1,4 @@
-"""The funnel: rows of finished sources, stage by stage. Pure."""
+"""The section about the funnel: rows of finished sources, stage by stage. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strandline.cli.report.charts import draw_share
 from strandline.cli.views.format import format_amount, format_count
 from strandline.ledger.checks.counts import FinishedCounts, StageTotals
 
-REASONS = 12  # limit for reasons of one stage
+REASONS = 12  # maximum number of displayed drop reasons of a stage
 
 
 def list_shares(funnel: Sequence[StageTotals]) -> Iterator[tuple[StageTotals, str, Markup]]:
@@ -23,7 +23,7 @@ def list_shares(funnel: Sequence[StageTotals]) -> Iterator[tuple[StageTotals, st
 
 
 def describe_coverage(counts: FinishedCounts) -> Iterator[str]:
-    """Yield a sentence about finished sources that are not among the rows by stage."""
+    """Yield a sentence about finished sources that the row counts do not cover."""
     if counts.uncounted:
         of = format_amount(counts.counted + counts.uncounted, "source")
         yield (
@@ -39,7 +39,7 @@ def _describe_share(share: float | None) -> str:
 
 
 def describe_reasons(stage: StageTotals, most: int = REASONS) -> Iterator[str]:
-    """Yield the most frequent reasons of a stage with their counts, and the number of others."""
+    """Yield the most frequent reasons of a stage with counts, then the count of the others."""
     yield from (f"{format_count(number)} {name}" for name, number in stage.reasons[:most])
     more = len(stage.reasons) - most
     if more > 0:

@@ -1,4 +1,4 @@
-"""Overview of a run and its sources: texts and classes for the head of the page. Pure."""
+"""The head of the page: texts and style classes for an overview of a run. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def draw_sources(parts: Sequence[Part]) -> Markup:
 
 
 def list_legend(parts: Sequence[Part]) -> list[tuple[str, str, str]]:
-    """Return class, name and number of each state."""
+    """Return style class, name, and source count of each state."""
     return [(part.kind, part.label, format_count(part.number)) for part in parts]
 
 
 def list_parts(counts: SourceTotals) -> list[Part]:
-    """Return the states with their numbers, in the order in which a source passes through them."""
+    """Return the states with source counts, in the order in which a source passes through them."""
     return [
         Part("finished by the last attempt", counts.finished_now, "finished"),
         Part("finished before", counts.finished_before, "skipped"),
@@ -40,7 +40,7 @@ def list_parts(counts: SourceTotals) -> list[Part]:
 
 
 def classify_end(view: AttemptSummary) -> str:
-    """Return the class of an attempt's bars and badges."""
+    """Return the style class for bars and badges of an attempt."""
     cause = view.record.cause
     if cause is not None:
         is_outside = cause.treatment in {Treatment.DISRUPTION, Treatment.WAITED}
@@ -61,12 +61,13 @@ def describe_latest(latest: LatestFacts) -> str:
 
 
 def name_state(facts: RunFacts) -> tuple[str, str]:
-    """Return the state of the data set or of its last attempt, and the class of the badge."""
+    """Return the state of the data set or of its last attempt, and the style class of the badge."""
     last = facts.last
     if last is None:
         return "not run yet", "waiting"
     cause = last.record.cause
-    # After a completed attempt, commands may reset finished sources, and files may be deleted.
+    # A completed attempt does not prove that the data set is still complete: since then, commands
+    # may have made sources unfinished, and files may have been deleted.
     if last.state is AttemptStanding.COMPLETED and cause is None and facts.list_gaps():
         return "incomplete", "waiting"
     return (cause.value if cause else last.state.value), classify_end(last)

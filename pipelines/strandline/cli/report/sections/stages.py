@@ -1,4 +1,4 @@
-"""Throughput over time, of all sources and of each chain of stages. Pure."""
+"""The section about throughput over time, of all sources and of each chain of stages. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from strandline.cli.report.facts import RunFacts
 from strandline.cli.report.rates import Measure, measure_finished, measure_stage, span_of, trace
 from strandline.cli.views.format import format_rate
 
-CHARTS = 25  # limit, including one chart for all sources
+CHARTS = 25  # maximum number of charts, including the chart of all sources
 
 Chart = tuple[str, str, Markup]
 
 
 def draw_charts(facts: RunFacts) -> Iterator[Chart]:
-    """Yield name, peak and chart of the sources, and of each chain of stages."""
+    """Yield name, peak rate, and chart of the sources, and of each chain of stages."""
     known = facts.samples
     if not any(samples.samples for samples in known.values()):
         return
@@ -34,16 +34,16 @@ def draw_charts(facts: RunFacts) -> Iterator[Chart]:
 
 
 def _list_chains(facts: RunFacts) -> Iterator[tuple[str, ...]]:
-    """Yield the chains of stages that shared a worker. One chart shows the flow of a chain."""
+    """Yield the chains of stages that shared a worker. A chart shows the throughput of a chain."""
     yield from facts.chains
     planned = {name for chain in facts.chains for name in chain}
     names = dict.fromkeys(name for samples in facts.samples.values() for name in samples.stages)
-    # The chains of earlier versions of a pipeline are unknown, so stages stand alone.
+    # Stages of earlier pipelines follow alone, because their chains are unknown.
     yield from ((name,) for name in names if name not in planned)
 
 
 def _find_entry(facts: RunFacts, chain: Sequence[str]) -> tuple[str, str]:
-    """Return a chain's first stage with counted rows, or its first stage with tasks."""
+    """Return a chain's first stage with counted rows, or else its first stage with tasks."""
     for name in chain:
         for samples in facts.samples.values():
             count = measure_stage(name, "rows")(samples)

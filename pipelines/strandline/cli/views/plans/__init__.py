@@ -1,1 +1,1 @@
-"""Previews of plans: facts in, text or plain data out."""
+"""Previews of plans, as text or plain data."""

@@ -22,7 +22,7 @@ class LedgerPreview(NamedTuple):
 
     Attributes:
         attempt: number of the last attempt.
-        counts: sources that are `finished`, `failed` and `inflight`.
+        counts: number of sources by state: `finished`, `failed`, and `inflight`.
         changes: differences from the pipeline that wrote the ledger, one per line.
     """
 
@@ -51,17 +51,17 @@ class PlanFacts(NamedTuple):
     """A plan, with facts from its volume.
 
     Attributes:
-        output: folder or URL.
+        output: folder or URL of the outputs.
         ledger: state of the ledger; None if the pipeline never ran on the volume.
         listing: result of listing the sources; None if it was not requested.
-        unmet: reasons why a run on this machine would be refused.
-        chaining: groups that chain most sources together, or None.
-        schema: description of the input's schema; None if each task has its own.
+        unmet: reasons why this machine would reject a run.
+        chaining: finding that most sources form a single group because they share storage, or None.
+        schema: description of the input's schema; None if each task has its own schema.
         worst: cost of a kill at the worst moment; None without measurements.
-        redo: finished sources that would be redone, or None.
-        cuts: considered cuts, if the pipeline leaves the choice open.
+        redo: finished sources that would be processed again, or None.
+        cuts: cuts among which the run would choose, if the pipeline leaves the choice open.
         estimates: estimates for stages with models, if a sample was requested.
-        outdated_by: earlier pipelines whose changes make the sources finished here outdated.
+        outdated_by: earlier pipelines whose changes make this pipeline's finished sources outdated.
     """
 
     plan: PipelinePlan
@@ -80,12 +80,12 @@ class PlanFacts(NamedTuple):
 
 
 class RedoPreview(NamedTuple):
-    """Finished sources that a run would redo.
+    """Finished sources that a run would process again.
 
     Attributes:
         first: sources by the first changed stage.
         starts: sources by the point where they resume.
-        seconds: estimated work of the stages from earlier measurements; 0 if unknown.
+        seconds: estimated work, from earlier measurements of the stages; 0 if unknown.
     """
 
     first: Mapping[str, int]
@@ -94,12 +94,12 @@ class RedoPreview(NamedTuple):
 
 
 def trace_stages(stages: Sequence[StagePlan]) -> Iterator[ColumnStep]:
-    """Yield the columns of rows before and after each stage."""
+    """Yield the columns of the rows that enter and leave each stage."""
     return trace_columns((stage.name, stage.stage) for stage in stages)
 
 
 def describe_on_error(stage: StagePlan) -> str:
-    """Describe the handling of an error; empty for the default, which fails the source."""
+    """Describe how a stage handles errors; empty for the default, which fails the source."""
     if stage.on_error == "fail":
         return ""
     action = "drops" if stage.on_error == "drop" else "dead letters"
@@ -107,6 +107,6 @@ def describe_on_error(stage: StagePlan) -> str:
 
 
 def number_chains(plan: PipelinePlan) -> Iterator[str]:
-    """Yield the number of the chain that each stage runs in, from 1; see `cut_chains`."""
+    """Yield, for each stage, the number of the chain that contains it, from 1; see `cut_chains`."""
     for number, chain in enumerate(cut_chains(plan.stages), start=1):
         yield from [str(number)] * len(chain.stages)

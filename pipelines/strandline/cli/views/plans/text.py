@@ -47,9 +47,9 @@ _COLUMNS = (
     "on error",
     "keep",
 )
-LONG_SOURCE = 60.0  # minimum seconds for a hint about smaller sources
-RANGES = "range_bytes"  # the parameter of a source that splits files
-_LOADS = 8  # number of workers with a displayed load
+LONG_SOURCE = 60.0  # if a source takes more seconds, suggest smaller sources
+RANGES = "range_bytes"  # parameter of source stages that splits files
+_LOADS = 8  # maximum number of workers whose load is shown
 
 
 def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
@@ -80,7 +80,7 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for stage, chain in zip(stages, chains, strict=True):
         rows.append(_describe_stage(stage, chain if are_chained else ""))
-    # Leave out columns without content below the heading, like `gpu` of a pipeline without GPUs.
+    # Leave out columns without content, such as `gpu` if the pipeline uses no GPUs.
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     table = list(zip(*columns, strict=True))
     refused = [f"not possible on this machine: {sentence}" for sentence in facts.unmet]
@@ -201,7 +201,7 @@ def _describe_redo(facts: PlanFacts) -> Iterator[str]:
 
 
 def describe_cut(cut: ConsideredCut) -> str:
-    """Describe the decision about a cut, and the reason."""
+    """Describe whether a cut would be kept, and the reason."""
     if cut.verdict is CutVerdict.IMPOSSIBLE:
         return f"{cut.stage}: not kept; its output is not a table, bytes or text"
     what = f"saves {format_seconds(cut.seconds)} per source for {format_bytes(int(cut.size))}"
@@ -211,7 +211,7 @@ def describe_cut(cut: ConsideredCut) -> str:
 
 
 def _describe_columns(stages: Sequence[StagePlan], width: int | None) -> list[str]:
-    """Describe the columns after each stage except the sink; empty if all are unknown."""
+    """Describe the columns after each stage except the sink; return nothing if all are unknown."""
     steps = list(trace_stages(stages))[:-1]
     if not any(step.after.names for step in steps):
         return []

@@ -1,1 +1,1 @@
-"""Views of a run under way."""
+"""Views of a running pipeline."""

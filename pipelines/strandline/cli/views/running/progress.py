@@ -1,7 +1,4 @@
-"""Display of a running attempt: a table for a terminal, one line for a log.
-
-Pure: snapshots in, text out.
-"""
+"""Display of a running attempt: a table for a terminal, one line for a log. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +20,8 @@ from strandline.cli.views.format import (
 from strandline.cli.views.running.snapshot import Snapshot
 from strandline.engine.core.pools import PoolState
 
-# With more sources, the number of finished sources changes often enough, so rows are not shown.
+# From this number of sources on, finished sources show the progress well enough, so rows are
+# omitted.
 MANY_SOURCES = 500
 _COLUMNS = ("stage", "in", "out", "waiting", "running", "oldest", "tasks/s", "busy", "workers")
 # Columns to leave out in a narrow terminal, the least important first.
@@ -35,11 +33,11 @@ _LONGEST_NAME = 24  # longer names are shortened before columns are left out
 
 @dataclass(frozen=True, slots=True)
 class StageTable:
-    """Rows of cells, the stage's name first; fits its terminal without cutting numbers.
+    """A table that fits its terminal without cutting numbers. The first column is the stage's name.
 
     Attributes:
         columns: headings.
-        rows: cells, one for each column, and a style.
+        rows: the cells of a row, one for each column, and a style.
         expendable: headings of columns that may be left out, in this order.
     """
 
@@ -56,7 +54,7 @@ class StageTable:
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _GAP, 0, 0))
         name_room = max(_LEAST_NAME, options.max_width - self._measure(shown[1:]) - _GAP)
         for index in shown:
-            # A column of notes has no heading.
+            # Only the column of notes has no heading, and its cells are text.
             is_number = index > 0 and bool(self.columns[index])
             justify: JustifyMethod = "right" if is_number else "left"
             table.add_column(self.columns[index], justify=justify, no_wrap=True)
@@ -69,7 +67,7 @@ class StageTable:
     def _measure(self, shown: Sequence[int]) -> int:
         rows = [self.columns, *(cells for cells, _ in self.rows)]
         widths = [max(len(cells[index]) for cells in rows) for index in shown]
-        if 0 in shown:  # keep a further column rather than the end of a long name
+        if 0 in shown:  # prefer another column to the end of a long name
             widths[shown.index(0)] = min(widths[shown.index(0)], _LONGEST_NAME)
         return sum(widths) + _GAP * (len(widths) - 1)
 
@@ -97,7 +95,7 @@ def describe_sources(snapshot: Snapshot) -> str:
 
 
 def describe_rows(snapshot: Snapshot) -> str:
-    """Describe the number of rows; empty if the sources alone show the progress."""
+    """Describe the number of rows; return an empty text if the sources alone show the progress."""
     rows = snapshot.rows
     if snapshot.listed > MANY_SOURCES or not rows.read:
         return ""
@@ -121,12 +119,12 @@ def describe_line(snapshot: Snapshot) -> str:
 
 
 def format_oldest(pool: PoolState) -> str:
-    """Return the duration of the oldest running call; empty without one."""
+    """Return the duration of the longest-running call as text, empty if no call is running."""
     return format_seconds(pool.oldest) if pool.oldest else ""
 
 
 def describe_longest(snapshot: Snapshot) -> str:
-    """Describe the longest running call, with its stage and source; empty if no call is long."""
+    """Describe the longest-running call with stage and source; empty if no call is long."""
     longest = max(snapshot.stages, key=lambda stage: stage.pool.oldest, default=None)
     if longest is None or not longest.pool.over:
         return ""

@@ -16,20 +16,20 @@ from strandline.engine.core.ports import NO_WORK, RunProgress, WorkCost
 from strandline.engine.flow.stage_queue import StageStanding
 
 WINDOW_SECONDS = 30.0
-# In shorter measurements, the start of workers dominates the rate.
+# Minimum seconds of a reliable measurement: in a shorter time, the start of workers dominates.
 PROMISING_SECONDS = 10.0
-LEAST_RATE = 1e-9  # a slower run has no foreseeable end
+LEAST_RATE = 1e-9  # at a lower rate, no remaining time is estimated
 
 
 class StageView(NamedTuple):
-    """State of a stage, with its tasks: received, produced, waiting, and running.
+    """State of a stage, with the number of tasks that are received, produced, waiting, and running.
 
     Attributes:
-        failed: failed tasks.
+        failed: number of failed tasks.
         pool: the stage's workers.
         rate: tasks per second in the last half minute.
-        utilisation: share of the ready workers' time spent on tasks in the last half minute.
-        dead, dropped: rows that failed alone, by their treatment.
+        utilisation: share of their time that ready workers spent on tasks in the last half minute.
+        dead, dropped: rows that failed without failing their source: dead letters and dropped rows.
         requests: requests to a model.
     """
 
@@ -48,7 +48,7 @@ class StageView(NamedTuple):
 
 
 class RowsDone(NamedTuple):
-    """Rows of an attempt so far.
+    """Rows that an attempt has processed so far.
 
     Attributes:
         read: rows from the first stage that produces rows.
@@ -69,21 +69,21 @@ class Snapshot(NamedTuple):
 
     Attributes:
         seconds: time since the attempt began.
-        listed: sources listed so far; the total if `is_listed`.
-        skipped: listed sources that an earlier attempt finished.
-        finished, failed: sources of this attempt.
+        listed: number of sources listed so far; the total if `is_listed`.
+        skipped: number of listed sources that an earlier attempt finished.
+        finished, failed: number of sources that this attempt finished or failed.
         rate: sources finished or failed per second in the last half minute.
         stages: stages in pipeline order.
-        incidents: workers that were lost and replaced.
+        incidents: number of workers that were lost and replaced.
         bottleneck: stage that limits the pace, or None.
         dashboard: host and port of Ray's dashboard, or None.
-        quarantined: listed sources that are no longer tried.
+        quarantined: number of listed sources that are no longer tried.
         measured: seconds covered by the rate.
         work: seconds of work, and seconds of repeated work.
         rows: rows of the attempt so far.
         note: latest sentence for people, such as a wait for a server; may be empty.
-        redone: finished sources of an older recipe that are replaced.
-        redo_reason: start and cause of the replacement; empty without one.
+        redone: number of finished sources of an older recipe that are replaced.
+        redo_reason: first replaced stage and cause of the replacement; empty without a replacement.
     """
 
     seconds: float
@@ -109,7 +109,7 @@ class Snapshot(NamedTuple):
     def seconds_left(self) -> float | None:
         """Return the estimated remaining seconds.
 
-        None before the listing is complete or the rate is reliable.
+        Return None until the listing is complete and the rate is reliable.
         """
         is_known = self.measured >= PROMISING_SECONDS and self.rate >= LEAST_RATE
         if not (self.is_listed and is_known):
@@ -137,24 +137,25 @@ class Pace:
         return self._points[-1][0] - self._points[0][0]
 
     def begin(self, seconds: float, done: float = 0.0) -> None:
-        """Start measuring now; earlier time was not spent on sources."""
+        """Start measuring now. The time before was not spent on sources, so it does not count."""
         self._points = deque([(seconds, done)])
         self._stages.clear()
 
     def measure_stage(self, name: str, what: str, seconds: float, done: float) -> float:
-        """Return the rate of a stage's work, measured since this pace began."""
+        """Return the recent rate of a stage's work per second, measured since this pace began."""
         pace = self._stages.get((name, what))
         if pace is None:
             pace, begun = Pace(), self._points[0][0]
-            # Workers of the stage may have started before the first source.
+            # Do not count work from before this pace began, such as the start of the stage's
+            # workers.
             pace.begin(begun, done if seconds <= begun else 0.0)
             self._stages[name, what] = pace
         return pace.measure(seconds, done)
 
     def measure(self, seconds: float, done: float) -> float:
-        """Record the amount of finished work; return the recent rate per second."""
+        """Record the total amount of finished work. Return the recent rate per second."""
         self._points.append((seconds, done))
-        # Keep the last point before the window, so that the rate covers the whole window.
+        # Keep the last point before the window, so that the points cover the whole window.
         while self._points[1][0] < seconds - WINDOW_SECONDS:
             self._points.popleft()
         begun, before = self._points[0]
@@ -164,7 +165,7 @@ class Pace:
 def take_snapshot(progress: RunProgress, seconds: float, pace: Pace) -> Snapshot:
     """Return a snapshot of an engine's progress, `seconds` after the attempt began."""
     failed = progress.failed
-    # The start of Ray and the first listing would lower the rate.
+    # Start measuring with the first listed source: the start of Ray would lower the rate.
     if not progress.listed:
         pace.begin(seconds)
     return Snapshot(
@@ -193,7 +194,7 @@ def _count_rows(progress: RunProgress) -> RowsDone:
     counts = [stage.counts for stage in progress.flow.list_stages()]
     if not counts:
         return NO_ROWS
-    # The first stages may produce whole files, which have no rows.
+    # Use the first stage that counts rows, because earlier stages may produce whole files.
     read = next((each.rows_out for each in counts if each.rows_out), 0)
     return RowsDone(read, counts[-1].rows_out, counts[-1].size)
 
@@ -221,7 +222,8 @@ def _view_stages(progress: RunProgress, seconds: float, pace: Pace) -> Iterator[
 def _measure_utilisation(
     stage: StageStanding, pool: PoolState, seconds: float, pace: Pace
 ) -> float:
-    # A running call counts in full; its end corrects the overestimate.
+    # Count the whole time of running calls as work. When a call ends, its exact time replaces the
+    # estimate.
     busy = stage.counts.seconds + pool.under_way
     worked = pace.measure_stage(stage.name, "busy", seconds, busy)
     ready = pace.measure_stage(stage.name, "ready", seconds, pool.seconds)

@@ -1,4 +1,4 @@
-"""Conversion of a snapshot to plain data and back. Pure."""
+"""Converts a snapshot to plain data and back. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strandline.plan.receipt import StageCounts
 from strandline.run.supervise.progress_reader import read_number
 from strandline_api.outcome.work_lost import WorkLost
 
-# Attributes of a stage's workers, with their public JSON keys.
+# Public JSON keys for the attributes of a stage's workers.
 _POOL_KEYS = {
     "workers": "workers",
     "ready": "ready",
@@ -41,13 +41,13 @@ def render_pool(pool: PoolState) -> dict[str, int]:
 
 
 def _render_parted(dead: int, dropped: int) -> dict[str, int]:
-    """Render rows that failed alone; keys with a zero count are left out, as in older releases."""
+    """Render the numbers of dead letters and dropped rows. Omit zeros, as older releases do."""
     counts = {"deadRows": dead, "droppedRows": dropped}
     return {key: number for key, number in counts.items() if number}
 
 
 def _render_requests(figures: RequestFigures) -> dict[str, Any]:
-    """Render requests to a model; empty for a stage without requests."""
+    """Render requests to a model. Return an empty object for a stage without requests."""
     if not figures.has_any:
         return {}
     names = (f"p{share * 100:.0f}" for share in SHARES)
@@ -59,7 +59,7 @@ def _render_requests(figures: RequestFigures) -> dict[str, Any]:
             "promptTokens": figures.prompt_tokens,
             "completionTokens": figures.completion_tokens,
             "cost": figures.cost,
-            # An answer beyond the last histogram bound has no known duration.
+            # A response time beyond the last histogram bound has no finite value.
             "seconds": {name: None if math.isinf(time) else time for name, time in times},
         }
     }
@@ -127,7 +127,7 @@ def render_snapshot(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def render_work(work: WorkCost) -> dict[str, Any]:
-    """Render seconds of work and of repeated work; empty without measurements."""
+    """Render seconds of work and of repeated work. Return an empty object without measurements."""
     if not work.worked:
         return {}
     return {"workSeconds": round(work.worked, 3), "workLost": work.lost.to_json()}
@@ -138,7 +138,7 @@ def parse_work(content: Mapping[str, Any]) -> WorkCost:
     lost = {
         name: max(0.0, float(read_number(seconds)))
         for name, seconds in _object(content.get("workLost")).items()
-        # A newer release may report further causes.
+        # Skip unknown causes, which newer releases may report.
         if name in WorkLost.model_fields
     }
     return WorkCost(max(0.0, float(read_number(content.get("workSeconds")))), WorkLost(**lost))
@@ -147,7 +147,7 @@ def parse_work(content: Mapping[str, Any]) -> WorkCost:
 def parse_json(content: object) -> Snapshot:
     """Return the snapshot from the result of `render_snapshot`.
 
-    Values that are invalid or missing, for example from an older version, are zero.
+    Invalid and missing values, for example from an older version, become zero.
     """
     found = _object(content)
     sources, stages = _object(found.get("sources")), found.get("stages")
@@ -168,8 +168,8 @@ def parse_json(content: object) -> Snapshot:
         bottleneck=_name(found.get("bottleneck")),
         quarantined=_count(sources.get("quarantined")),
         redone=_count(sources.get("redone")),
-        # The JSON has no duration of the measurement, but a known remaining time implies a reliable
-        # rate.
+        # The JSON does not contain the duration of the measurement, but only a reliable rate yields
+        # a remaining time.
         measured=WINDOW_SECONDS if found.get("secondsLeft") is not None else 0.0,
         work=parse_work(found),
         rows=RowsDone(
@@ -216,10 +216,10 @@ def _name(value: object) -> str | None:
 def render_counts(
     counts: dict[str, StageCounts], pools: Mapping[str, PoolState]
 ) -> list[dict[str, Any]]:
-    """Return the counts of each stage, for the last line of `run --json`; the keys are stable.
+    """Return the counts of each stage for the last line of `run --json`. The keys are stable.
 
     Args:
-        pools: workers of the stages with a pool.
+        pools: workers of the stages, by name. Stages without workers are absent.
     """
     return [
         {

@@ -1,7 +1,4 @@
-"""The current state of a run, for a terminal: stages, sources by state, recent failures.
-
-Pure: facts in, text out.
-"""
+"""The current state of a run, for a terminal: stages, sources by state, recent failures. Pure."""
 
 from __future__ import annotations
 
@@ -30,9 +27,7 @@ from strandline.cli.views.running.progress import (
 from strandline.cli.views.running.snapshot import Snapshot, StageView
 from strandline.ledger.records.entries import FailureRecord, QuarantinedSource
 
-Failed = (
-    FailureRecord | QuarantinedSource
-)  # includes the last failure before a source is quarantined
+Failed = FailureRecord | QuarantinedSource  # a quarantined source's last failure also counts
 RECENT = 6
 _COLUMNS = (
     "tasks/s",
@@ -55,9 +50,9 @@ class TopFacts(NamedTuple):
 
     Attributes:
         name: name of the pipeline, or address of its driver.
-        attempt: newest attempt; None if no attempt is visible from here.
-        live: snapshot from the driver, a moment old; None without one.
-        counts: sources by state from the ledger; empty if the ledger is not visible.
+        attempt: the newest attempt, or None if its folder is not accessible.
+        live: recent snapshot from the driver, or None without a running driver.
+        counts: sources by state from the ledger; empty if the ledger is not accessible.
         failures: failures of this attempt, the latest first.
     """
 
@@ -69,7 +64,7 @@ class TopFacts(NamedTuple):
 
 
 class RecentFailures:
-    """Finds the new failures of an attempt; the ledger does not order failures by time."""
+    """Finds an attempt's new failures by comparison: the ledger does not order them by time."""
 
     def __init__(self) -> None:
         self._attempt = 0
@@ -77,7 +72,7 @@ class RecentFailures:
         self._latest: deque[Failed] = deque(maxlen=RECENT)
 
     def take(self, failures: Iterable[Failed], attempt: int = 0) -> tuple[Failed, ...]:
-        """Accept all current failures of an attempt; return the latest, newest first."""
+        """Compare with an attempt's current failures. Return the latest, newest first."""
         if attempt != self._attempt:
             self._attempt = attempt
             self._seen.clear()
@@ -90,7 +85,7 @@ class RecentFailures:
 
 
 def draw_top(facts: TopFacts) -> Group:
-    """Return all parts of the display, from top to bottom."""
+    """Return the elements of the display, from top to bottom."""
     return Group(*_list_parts(facts))
 
 

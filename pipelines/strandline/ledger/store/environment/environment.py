@@ -22,7 +22,7 @@ from strandline.ledger.store.environment.inspection import watching_pages
 from strandline.storage.errors import VolumeError
 
 _VOLUME_ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EPERM)
-# Only the writing of a copy can cause these errors: LMDB reads through its map.
+# Only writing a copy can cause these errors, because LMDB reads the ledger through its map.
 _TARGET_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EPIPE, errno.EFBIG)
 _OPEN_HERE = "already open in this process"  # text of an LMDB error
 
@@ -83,7 +83,7 @@ class LedgerEnvironment:
                 self._enter()
                 try:
                     self.lmdb.copyfd(handle, compact=True)
-                except lmdb.MapResizedError:  # a writer has grown the map; no byte is written yet
+                except lmdb.MapResizedError:  # a writer has enlarged the map; nothing is copied yet
                     pass
                 except lmdb.Error as error:
                     raise _explain_copy(self._path, error) from error
@@ -120,7 +120,7 @@ class LedgerEnvironment:
             self._enter()
             try:
                 return self.lmdb.begin(db=db)
-            except lmdb.MapResizedError:  # a writer has grown the map
+            except lmdb.MapResizedError:  # a writer has enlarged the map
                 self._leave()
             except BaseException:
                 self._leave()
@@ -154,7 +154,8 @@ def translate(path: Path, error: lmdb.Error) -> Exception:
     """Return a readable error for an LMDB error."""
     text = str(error)
     if os.strerror(errno.EAGAIN) in text:
-        # In LMDB, each reader locks the byte of its own pid in the lock file.
+        # Each LMDB reader locks a byte of the lock file, at the offset of its own pid. Two readers
+        # with the same pid, in different containers, conflict.
         msg = (
             f"{path}: a process in another container has the ledger open and has the same pid, "
             f"{os.getpid()}, as this process, but LMDB identifies readers by pid; read the ledger "
@@ -181,7 +182,7 @@ def _explain_copy(path: Path, error: lmdb.Error) -> Exception:
 
 
 def explain_write(path: Path) -> LedgerInUseError:
-    """Return the error for a write during a read without a lock."""
+    """Return the error to raise if another process wrote while this process read without a lock."""
     msg = (
         f"{path}: the ledger was written during a read from a read-only volume, where LMDB has no "
         "lock; read it again, or read it where it is written"

@@ -1,11 +1,11 @@
 """Checks whether a ledger's data file can be mapped, from its first bytes and its size.
 
-Mapping a file that lacks used pages would kill the process, so check first. A file may legally be
-shorter than its header indicates: pages at the end that were allocated and freed in the same
-transaction are counted, but never written. LMDB lists such pages as free.
+If used pages are missing in the file, access through the map would kill the process, so check
+first. A file may legally be shorter than its header indicates: pages at the end that were allocated
+and freed in the same transaction are counted, but never written. LMDB lists such pages as free.
 
-A damaged page can still lead LMDB out of the file or make it abort. The process cannot survive the
-signal, so the handler names the ledger and exits with the same code as for other damage.
+In spite of the check, a damaged page can make LMDB read beyond the file or abort. The process can't
+survive the signal, so a signal handler names the ledger and exits with the code for damage.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _TAIL = struct.Struct("<QQ")  # last page, transaction
 _HEAD = struct.Struct("<QHHHH")  # number, pad, flags, end of node offsets, start of nodes
 _NODE = struct.Struct("<HHHH")  # low and high half of a size or number, flags, key size
 _NUMBER = struct.Struct("<Q")
-_BRANCH, _LEAF, _APART = 1, 2, 1  # two flags of pages, and a flag of nodes
+_BRANCH, _LEAF, _APART = 1, 2, 1  # two page flags and a node flag
 _NO_PAGE = 2**64 - 1
 _NOWHERE = 2**62
-_LOOKS = 5  # tries: a writer may commit during a check, and reuse pages
+_LOOKS = 5  # a writer may reuse pages during a check, so repeat it
 _PAGE_SIZES = frozenset(2**power for power in range(9, 17))  # allowed by LMDB
 # Exceptions that decoders raise for damaged bytes.
 UNREADABLE = (ValueError, TypeError, LookupError, OverflowError, struct.error, UnpackException)
 _ADVICE = "restore the file from a copy, or move it away to start over"
 _STDERR = 2
-_READERS: dict[int, Path | None] = {}  # ledgers in use, by thread
+_READERS: dict[int, Path | None] = {}  # ledger that each thread uses
 _HANDLERS: dict[int, int | None] = {}  # previous handlers, by signal
 META_BYTES = _PAGE_HEADER + _META.size + 2 * _DB.size + _TAIL.size
 
@@ -76,7 +76,8 @@ def explain_damage(read: Read, size: int) -> str | None:
     lacking = range(pages, meta.last_page + 1)
     if not lacking:
         return None
-    # Pages that were never written are free; a missing page in use means the file was truncated.
+    # The end of the file may lack free pages, which were never written. If it lacks a used page,
+    # the file was truncated.
     try:
         free = set(_list_free(read, meta))
     except _LackingError:
@@ -118,7 +119,8 @@ def _inspect(data: Path) -> str | None:
 
         for _ in range(_LOOKS):
             before = _find_newest(read)
-            # Read the size after the page that counts the others; the file may grow in between.
+            # Read the size after the header that contains the number of pages, because the file may
+            # grow in between.
             size = os.fstat(file.fileno()).st_size
             damage = explain_damage(read, size) if size else None
             if damage is None or _find_newest(read) == before:
@@ -145,13 +147,13 @@ def _read_meta(page: bytes) -> _Meta | None:
 
 
 def _list_free(read: Read, meta: _Meta) -> Iterator[int]:
-    """Yield all pages in the tree of free pages, whose values are lists of pages."""
+    """Yield all free pages: they are the values in LMDB's tree of free pages."""
     waiting = [] if meta.free_root == _NO_PAGE else [meta.free_root]
     seen = set()
     while waiting:
         number = waiting.pop()
         if number in seen:
-            raise _LackingError  # a tree has no cycles
+            raise _LackingError  # a cycle, so the tree is damaged
         seen.add(number)
         page = _read_whole(read, number * meta.page_size, meta.page_size)
         flags = _HEAD.unpack_from(page)[2]
@@ -192,13 +194,13 @@ def _read_whole(read: Read, offset: int, size: int) -> bytes:
 
 @contextmanager
 def watching_pages(path: Path) -> Iterator[None]:
-    """Exit with a message if a damaged ledger would kill the process by a signal in the block.
+    """Exit with a message if a damaged ledger causes a fatal signal in the block.
 
     Args:
         path: path of the ledger, for the message.
     """
     if not _HANDLERS:
-        # LMDB aborts if it detects damage.
+        # LMDB itself calls `abort` if it detects damage.
         for number in (signal.SIGBUS, signal.SIGSEGV, signal.SIGABRT):
             _HANDLERS[number] = _set_handler(number, ctypes.cast(_ON_FAULT, ctypes.c_void_p))
     thread = threading.get_ident()
@@ -211,7 +213,7 @@ def watching_pages(path: Path) -> Iterator[None]:
 
 def _take_fault(number: int) -> None:
     path = _READERS.get(threading.get_ident())
-    if path is None:  # not ours: the previous handler runs after this one
+    if path is None:  # not an access to a ledger: run the previous handler
         _set_handler(number, _HANDLERS[number])
         signal.raise_signal(number)
         return
@@ -224,6 +226,6 @@ def _take_fault(number: int) -> None:
 
 
 _ON_FAULT = ctypes.CFUNCTYPE(None, ctypes.c_int)(_take_fault)
-# Python's own signal handlers run only after the faulting access succeeds, which is never.
+# Python runs its own signal handlers only after the faulting access succeeds, which never happens.
 _set_handler = ctypes.CDLL(None).signal
 _set_handler.argtypes, _set_handler.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple, Protocol
 
 from strandline.ledger.store.index import IndexEntry, IndexRows, key_row, pack_entry
 
-# Transactions and databases are types of lmdb, which only the store imports.
+# These types belong to lmdb, which only the store imports.
 Transaction = Any
 Database = Any
 
 NEW = 1  # format of new ledgers
-LARGE = 100_000  # records; their conversion takes less than a second, and their size is 13 MB
+LARGE = 100_000  # number of records; 13 MB, converted in under a second
 _ATTEMPT = 3
 _NUMBER = 5
 _NEXT = b"next"
@@ -56,7 +56,7 @@ class Layout(Protocol):
 
     @property
     def rows(self) -> IndexRows:
-        """Return the functions that pack the index."""
+        """Return the functions that pack and find entries in index rows."""
 
     def take_stamps(
         self, txn: Transaction, meta: Database, starts: Database, count: int, attempt: int
@@ -67,14 +67,15 @@ class Layout(Protocol):
         """Return the key of a finished source's record."""
 
     def find_start(self, txn: Transaction, starts: Database, attempt: int | None) -> bytes:
-        """Return the first stamp of the sources that the last attempt has finished.
+        """Return the smallest stamp of the sources that the last attempt has finished.
 
         Args:
-            attempt: the last attempt, or None for a result that is greater than every stamp.
+            attempt: the last attempt, or None to get a stamp that is greater than every other
+                stamp.
         """
 
     def read_attempts(self, txn: Transaction, starts: Database) -> Callable[[bytes], int]:
-        """Return a function from a stamp to the attempt that finished the source."""
+        """Return a function that maps a stamp to the attempt that finished the source."""
 
 
 class ByDigest:
@@ -106,7 +107,8 @@ class ByDigest:
 class ByNumber:
     """Format 2: the stamp is a unique number, which is also the record's key.
 
-    The attempt that finished a source follows from the first number of each attempt.
+    The ledger has the first number of each attempt, so a number determines the attempt that
+    finished the source.
     """
 
     rows = IndexRows(_NUMBER)
@@ -176,8 +178,8 @@ def convert(txn: Transaction, dbs: Databases) -> None:
         for (_, digest, version), stamp in zip(finished, stamps, strict=True):
             key = key_row(digest)
             rows[key] = rows.get(key, b"") + pack_entry(digest, IndexEntry(version, stamp))
-            # A source without a record is damaged. Keep it, so that the reader of its record
-            # reports it.
+            # A missing record means damage. Keep the index entry, so that a reader of the record
+            # reports the damage.
             if (record := txn.get(digest, db=dbs.records)) is not None:
                 records.append((stamp, record))
     for db, content in ((dbs.finished, sorted(rows.items())), (dbs.records, records)):

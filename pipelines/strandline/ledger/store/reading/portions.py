@@ -1,7 +1,7 @@
 """Reads of the ledger's databases in portions.
 
-Each portion has its own transaction, so that a slow reader does not prevent the reuse of old pages.
-Changes between two portions may or may not be visible.
+Each portion has its own transaction, so that LMDB can reuse old pages in spite of a slow reader.
+Readers may or may not see changes that are committed between two portions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Portion(NamedTuple):
-    """Consecutive keys and values, and the key after which the next portion begins."""
+    """Consecutive keys and values, and the last key, after which the next portion begins."""
 
     rows: Rows
     last: bytes
@@ -52,12 +52,12 @@ def read_portion(
 def take_pieces(
     generation: int, *, is_whole: bool
 ) -> Callable[[Transaction, Databases, Layout, Rows], Iterable[tuple[bytes, tuple[Piece, ...]]]]:
-    """Return a function that yields digests and pieces of the sources in rows.
+    """Return a function that yields digest and pieces of each source in some rows.
 
     Args:
         generation: pieces of later generations are omitted.
-        is_whole: True for rows of the index, False for rows of the sources that were not gathered
-            yet.
+        is_whole: True if the rows are from the index of all finished sources, False if they are
+            from the database of sources that were not gathered yet.
     """
 
     def take(
@@ -78,5 +78,5 @@ def take_pieces(
 
 
 def _is_up_to(packed: bytes | None, generation: int) -> bool:
-    """Return True if a source was gathered, or belongs to this or an earlier generation."""
+    """Return True if a source was gathered, or its generation is not later than `generation`."""
     return packed is None or int.from_bytes(packed, "big") <= generation

@@ -45,12 +45,12 @@ from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Piece
 from strandline.storage.layout import is_mounted_readonly
 
-_TRIES = 20  # reads of a portion while another mount of the volume writes
+_TRIES = 20  # tries to read a portion while another host writes
 T = TypeVar("T")
 
 
 class StoreReader:
-    """The open environment of a ledger, and all reads.
+    """The open LMDB environment of a ledger, with all read operations.
 
     Args:
         path: folder of the environment.
@@ -101,7 +101,8 @@ class StoreReader:
         """Write a copy of one committed state to a file descriptor. Writers are not blocked.
 
         Raises:
-            LedgerInUseError: if the ledger was written meanwhile, and the mount has no lock.
+            LedgerInUseError: if another process wrote during a copy from a read-only mount, where
+                LMDB has no lock.
         """
         before = self.read_version()
         self._environment.copy(handle)
@@ -130,8 +131,8 @@ class StoreReader:
             attempt: also return sources that this attempt has finished; None for no attempt.
 
         Returns:
-            The index in the batch, the source, and its entry if another version is finished or this
-                attempt has finished it.
+            The index in the batch, the source, and its index entry. The entry is None unless
+            another version is finished or this attempt has finished the source.
         """
         left: list[tuple[int, ListedSource, bytes | None]] = []
         with self._reading(self._dbs.finished) as txn:
@@ -151,7 +152,7 @@ class StoreReader:
     def _read_entries(
         self, txn: lmdb.Transaction, layout: Layout, rows: Iterable[tuple[bytes, bytes | None]]
     ) -> dict[bytes, FinishedEntry]:
-        """Return the entries of digests, given with their rows."""
+        """Return the index entries of digests from the given rows."""
         attempt_of = layout.read_attempts(txn, self._dbs.starts)
         return {
             digest: FinishedEntry(entry.version, attempt_of(entry.stamp))
@@ -176,7 +177,7 @@ class StoreReader:
         return self._list(self._dbs.finished, self._take_records)
 
     def list_attempts(self) -> set[int]:
-        """Return all attempts named by entries of finished or unfinished sources."""
+        """Return all attempts that entries of finished or unfinished sources name."""
 
         def take(txn: lmdb.Transaction, dbs: Databases, layout: Layout, rows: Rows) -> set[int]:
             attempt_of = layout.read_attempts(txn, dbs.starts)
@@ -273,7 +274,7 @@ class StoreReader:
         unpack: Callable[[bytes], T],
     ) -> dict[bytes, T]:
         with self._reading() as txn:
-            # Skip empty databases; most of them are empty in most runs.
+            # Skip empty databases. In most runs, most databases are empty.
             found = get_all(txn, db, digests) if txn.stat(db)["entries"] else {}
             return {digest: unpack(packed) for digest, packed in found.items()}
 
@@ -282,7 +283,7 @@ class StoreReader:
         db: Any,  # noqa: ANN401 - lmdb's
         take: Callable[[lmdb.Transaction, Databases, Layout, Rows], Iterable[T]],
     ) -> Iterator[T]:
-        """Yield results for all rows of a database. No transaction is open between portions."""
+        """Yield results for all rows of a database. Between portions, no transaction is open."""
         after = b""
         while True:
             for tries_left in reversed(range(_TRIES)):
@@ -322,7 +323,7 @@ class StoreReader:
                 yield txn
             except StrandlineError:  # the message is already readable
                 raise
-            # The decoders can read everything that this module writes, so the bytes are damaged.
+            # The decoders can read everything that this package writes, so the bytes are damaged.
             except UNREADABLE as error:
                 msg = f"{self._path}: the ledger can't be read: {describe_damage(error)}"
                 raise LedgerError(msg) from error
@@ -332,5 +333,5 @@ class StoreReader:
 
 
 def explain_absence(path: Path) -> str:
-    """Return the message about a missing ledger."""
+    """Return the message for a missing ledger."""
     return f"{path}: there is no ledger here; has the pipeline been run with this volume?"

@@ -1,1 +1,1 @@
-"""Takes over the folder of a pipeline for an attempt, together with the place of its outputs."""
+"""Takes over the folder of a pipeline, and the location of its outputs, for an attempt."""

@@ -10,7 +10,7 @@ from strandline.run.insight.samples import Sample, Samples, Series, StagePoint, 
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.disk.whole_files import show_whole
 
-KEEP_SECONDS = 10.0  # counts are written this often, even if samples are further apart
+KEEP_SECONDS = 10.0  # maximum interval between writes, even if samples are rarer
 
 
 class Sampler:
@@ -48,7 +48,7 @@ class Sampler:
             self._keep(counts)
 
     def take(self, finished: int, counts: Mapping[str, StageCounts]) -> None:
-        """Take a sample now. The number of failed sources is that of the last report."""
+        """Take a sample now, with the number of failed sources from the last report."""
         self._sample(finished, counts)
         self._keep(counts)
 
@@ -58,7 +58,11 @@ class Sampler:
         self._series.add(Sample(seconds, finished, self._failed, points))
 
     def _keep(self, counts: Mapping[str, StageCounts]) -> None:
-        """Write the whole file: samples get rare in a long attempt, and a kill gives no warning."""
+        """Write all samples and the current counts to the file.
+
+        The file is written regularly even without a new sample: samples get rare in a long attempt,
+        and a kill gives no time to write.
+        """
         self._keep_at = self._now() - self._begun + KEEP_SECONDS
         samples = tuple(self._series.samples)
         kept = Samples(begun=self._time, stages=tuple(counts), samples=samples, counts=dict(counts))

@@ -1,8 +1,8 @@
 """Takes over a pipeline's folder for a new attempt, and hands the folder back.
 
-The order matters. All old writers end before the attempt takes the lease, and nothing is swept
-without the lease. The end of the previous attempt is judged before its sources are released again.
-The ledger is always handed back.
+The order matters. All old writers end before the attempt takes the lease, and temporary files are
+removed only under the lease. The module determines how the previous attempt ended before sources of
+that attempt are released again. The ledger is always handed back.
 """
 
 from __future__ import annotations
@@ -116,25 +116,25 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
     location = locate_outputs(plan, folder)
     with written_alone(folder, claimant) as store:
         claim, owner = _look_at_outputs(store, claim, location)
-        lease = store.read_meta("lease")  # the previous lease
+        lease = store.read_meta("lease")  # the lease of the previous attempt
         attempt = open_attempt(store, claim, claimant, _find_highest(folder))
         session = LedgerSession(folder.ledger, attempt, claimant.uid, heartbeat)
         try:
             with session.using(store):
-                # Claim the place only after `open_attempt`, which applies a requested restart: all
-                # finished sources are at this place from now on.
+                # Claim the location after `open_attempt`, which may restart the pipeline. From now
+                # on, all finished sources have their outputs at this location.
                 _claim_outputs(store, claim, location, owner)
                 outputs = open_outputs(location)
                 outputs.sweep(owner.ledger[:SHORT])
                 clean_up(store, outputs, heartbeat.note_progress)
                 sweep_shared(store, outputs, heartbeat.note_progress)
                 if make_index(plan.sink, location) is None:
-                    remove_beside(location, INDEX)  # a former sink's; its files will be removed
+                    remove_beside(location, INDEX)  # index of a previous sink
                 sweep_records(folder)
                 _look_back(store, config, claimant, lease)
                 sweep_tables(folder)
         except BaseException:
-            with suppress(LedgerError, VolumeError):  # the first error explains more
+            with suppress(LedgerError, VolumeError):  # raise the first error, which explains more
                 _hand_back(store, folder, attempt, claimant)
             raise
     try:
@@ -148,7 +148,7 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
 def _look_back(
     store: Store, config: AttemptConfig, claimant: Claimant, lease: dict[str, Any] | None
 ) -> None:
-    """Record the end of the last attempt if missing, and accuse sources that may have caused it."""
+    """Record a missing end of the last attempt, and accuse sources that may have caused the end."""
     folder = config.folder
     last = find_last(folder)
     if last is None:
@@ -158,16 +158,16 @@ def _look_back(
         ended = _find_end(folder, last, lease, claimant.time)
         last = last.end(outcome, ended, Witness.SUCCESSOR)
         write_record(folder, last)
-    # A supervisor or an operator has better evidence of a driver's end than this machine.
+    # Prefer the evidence of a supervisor or an operator to the evidence on this machine.
     cause = config.after or last.cause
-    # A driver that recorded its own end did not die over a source; a blameless end accuses no
-    # source.
+    # If the driver recorded its own end, no source has killed it. If no source can have caused the
+    # end, accuse none.
     if last.witness is Witness.DRIVER or cause is None or cause in BLAMELESS:
         return
     table = read_inflight(folder.attempt(last.number) / TABLE)
-    assert last.outcome is not None  # the attempt was ended above
+    assert last.outcome is not None  # the code above has recorded an end
     message = last.outcome.message
-    if cause is not Cause.TIMEOUT:  # the message of a timeout is complete already
+    if cause is not Cause.TIMEOUT:  # the message of a timeout already explains the end
         message = f"a process died while processing only this source: {message}"
     crash = Crash(last.number, table.processing, table.queued, cause.value, message)
     accuse(store, crash, config.quarantine.after)
@@ -176,9 +176,9 @@ def _look_back(
 def _find_end(
     folder: PipelineFolder, last: AttemptRecord, lease: dict[str, Any] | None, now: float
 ) -> float:
-    """Return the time of an attempt's last sign of life, from its lease and its samples.
+    """Return the last time at which an attempt is known to have run, from its lease and samples.
 
-    Without a sign of life, return the current time, which may be days late.
+    Without a lease or samples, return the current time, which may be days too late.
     """
     signs = []
     if lease is not None and not lease["ended"] and lease["attempt"] == last.number:
@@ -186,15 +186,15 @@ def _find_end(
     samples = read_samples(folder, last.number)
     if samples is not None and samples.samples:
         signs.append(samples.begun + samples.samples[-1].seconds)
-    # The clock of another host may be fast or slow.
+    # Limit the result, because the clock of another host may be fast or slow.
     return max(last.started, min(now, max(signs, default=now)))
 
 
 def _conclude(
     store: Store, last: AttemptRecord, cause: Cause | None, claimant: Claimant
 ) -> DriverOutcome:
-    """Reconstruct the outcome of an attempt whose end nobody saw."""
-    # The same boot ID shows that the machine has stayed up, so the driver's process was killed.
+    """Reconstruct the outcome of an attempt that ended without a record."""
+    # If the boot ID is the same, the machine has not restarted, so the driver's process was killed.
     if cause is None:
         cause = Cause.KILLED if last.boot == claimant.boot else Cause.NODE_LOST
     message = f"attempt {last.number} ended without a report before the next one began"
@@ -212,7 +212,7 @@ def _conclude(
 def _find_highest(folder: PipelineFolder) -> int:
     """Return the highest attempt number for which a folder exists.
 
-    A ledger may be younger than the folders.
+    A new ledger may be in an old folder, so the ledger's own numbers are not enough.
     """
     with naming_volume(folder.attempts):
         return max((int(location.name) for location in list_attempts(folder)), default=0)
@@ -235,14 +235,15 @@ def _begin(
         process_started=claimant.process.started,
         started=claimant.time,
     )
-    # Write the record last: a record without an end means that the attempt was cut off.
+    # Write the record last, because a record without an end means that the attempt was interrupted.
     make_folder(folder.attempt(attempt))
     with closing(InFlightTable(folder.attempt(attempt) / TABLE)) as table:
         write_record(folder, record)
         try:
             yield table
         finally:
-            # A normal end accuses no source, even if the disk has no room to record that end.
+            # Clear the table first: after a normal end, no source may be accused, even if the disk
+            # has no space for the record of that end.
             table.clear()
 
 
@@ -253,14 +254,14 @@ def _hand_back(store: Store, folder: PipelineFolder, attempt: int, claimant: Cla
 
 
 def _look_at_outputs(store: Store, claim: Claim, location: str) -> tuple[Claim, Owner]:
-    """Return the claim completed with the state of the outputs, and the owner to record there.
+    """Return the claim with the state of the outputs, and the owner to record at their location.
 
-    The only change is that a ledger without an ID gets one.
+    If the ledger has no ID yet, the function creates one. It changes nothing else.
 
     Raises:
         LedgerError: if the ledger does not match, or its outputs have moved.
-        PlaceTakenError: if another ledger owns the place.
-        VolumeError: if the place can't be read.
+        PlaceTakenError: if another ledger owns the location.
+        VolumeError: if the location can't be read.
     """
     assert claim.location is not None  # the claim of a run always has a location
     found = read_owner(location)
@@ -275,7 +276,7 @@ def _look_at_outputs(store: Store, claim: Claim, location: str) -> tuple[Claim, 
 
 
 def _claim_outputs(store: Store, claim: Claim, location: str, owner: Owner) -> None:
-    """Claim the place for the ledger, and record it: the ledger relies on the files there."""
-    assert claim.location is not None  # see above
+    """Claim the outputs' location for the ledger, and record the location in the ledger."""
+    assert claim.location is not None  # checked in `_look_at_outputs`
     claim_location(location, owner, inherits=is_own(claim.location))
     record_location(store, claim.fingerprint, claim.location)

@@ -1,4 +1,4 @@
-"""Conclusion: judges the attempt by the end of its work and by its ledger."""
+"""Conclusion: derives the result of the attempt from the engine's ending and the ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.run.insight.records import find_progress
 
 
 def conclude(state: AttemptState) -> AttemptState:
-    """Judge the attempt.
+    """Set the result of the attempt.
 
     Precondition: all work has ended.
     """
@@ -31,5 +31,5 @@ def conclude(state: AttemptState) -> AttemptState:
             failures=tuple(islice(list_failures(store, held.attempt), FAILURES_KEPT)),
             failure_groups=group_failures(list_failures(store, held.attempt)),
         )
-    # Check again: a stop may have been requested during the verdict.
+    # Check again: a stop may have been requested while the result was computed.
     return replace(state, result=result, was_stopped=state.control.must_stop())

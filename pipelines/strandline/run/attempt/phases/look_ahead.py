@@ -1,7 +1,7 @@
-"""Looks up listed sources before an engine starts: which are finished, and whether work remains.
+"""Finds out before an engine starts which listed sources are finished, and whether work remains.
 
 Ray takes seconds to start, and many runs find all their sources finished. With millions of sources,
-the lookup itself takes longest. This module only reads; the writer decides which sources are
+the look-up itself takes longest. This module only reads; the writer decides which sources are
 released.
 """
 
@@ -19,34 +19,33 @@ from strandline.ledger.store.look_ups import CHUNK, LookUps
 from strandline.ledger.store.store import Store
 from strandline.plan.stages.ends import Source
 
-# Maximum number of sources kept in memory. Beyond it, an engine starts even if all of them are
-# finished.
+# Maximum number of sources to keep in memory. With more sources, an engine starts even if all of
+# them are finished.
 MOST_SOURCES = 100_000
-LISTING_SECONDS = 0.5  # for a batch
-# How long a fresh run waits to find out whether the listing fails.
+LISTING_SECONDS = 0.5  # maximum wait for a batch
+# Seconds to wait for the first sources in a fresh run, to detect a listing that fails.
 FRESH_SECONDS = 0.1
 Sources = deque[tuple[ListedSource, Source]]
-# Lookup processes take some tenths of a second to start. They start only if the ledger has this
-# many finished sources and the listing has reached this length, so a short listing does without
-# them.
+# Look-up processes take some tenths of a second to start. So they start only if the ledger has this
+# many finished sources, and after this many sources were listed.
 MANY_FINISHED = 300_000
 MANY_LISTED = 50_000
-MOST_READERS = 4  # with more readers, the process that feeds them becomes the bottleneck
-# A longer wait for sources gains nothing.
+MOST_READERS = 4  # more readers would be faster than the process that feeds them
+# Maximum seconds to collect a chunk: larger chunks would not make look-ups faster.
 CHUNK_SECONDS = 0.02
-# Sources of a fast listing between two clock reads: reading the clock costs as much as listing one
-# source.
+# Number of sources that a fast listing yields between two readings of the clock: reading the clock
+# costs as much as listing a source.
 SOURCES_AT_A_TIME = 16
 
 
 def pass_over(
     listing: Listing, ledger: LedgerLocation, finished: int, cores: int, now: Callable[[], float]
 ) -> Listing:
-    """Return a listing without finished sources, looked up in several processes if that is faster.
+    """Return a listing without finished sources. Use several look-up processes if that is faster.
 
     Args:
         finished: number of finished sources in the ledger.
-        cores: processes that can run in parallel.
+        cores: number of processes that can run in parallel.
         now: monotonic clock, in seconds.
     """
     # To detect sources that are no longer listed, the writer has to see the whole listing.
@@ -57,11 +56,11 @@ def pass_over(
 
 
 def look_ahead(listing: Listing, store: Store, control: Control) -> tuple[Listing, bool]:
-    """Draw from a listing until it is clear whether an engine has work.
+    """Read a listing until it is clear whether an engine has work.
 
     Args:
-        store: where finished and quarantined sources are looked up.
-        control: a stop request ends the look-ahead and leaves the rest to the engine.
+        store: the ledger, in which finished and quarantined sources are looked up.
+        control: if it requests a stop, the function returns and leaves the rest to the engine.
 
     Returns:
         A listing of the same sources, and whether unfinished sources may remain.
@@ -73,7 +72,7 @@ def look_ahead(listing: Listing, store: Store, control: Control) -> tuple[Listin
     try:
         drawn, is_left = _draw(ahead, store, control)
     except BaseException:
-        # Otherwise the thread would continue to list.
+        # Stop the thread, which would otherwise continue to list.
         ahead.close()
         raise
     return _DrawnListing(drawn, ahead), is_left
@@ -90,7 +89,7 @@ def _draw(ahead: ListingThread, store: Store, control: Control) -> tuple[Sources
         batch = ahead.take(limit) or []
         drawn += batch
         is_left = (
-            # A stop must not wait for the listing, and memory must stay bounded.
+            # A stop must not wait for the listing, and memory is limited.
             control.must_stop()
             or len(drawn) >= MOST_SOURCES
             # A fresh run has no finished sources to skip, so the engine can start during the
@@ -102,11 +101,11 @@ def _draw(ahead: ListingThread, store: Store, control: Control) -> tuple[Sources
 
 
 class PassingListing(Listing):
-    """A listing without the sources that were found finished. Those are counted as passed.
+    """A listing without sources that were found finished. These sources are counted as `passed`.
 
     Args:
         listing: all sources.
-        start: starts the lookup processes; called once, if the listing turns out to be long.
+        start: starts the look-up processes; called once, if the listing turns out to be long.
         now: monotonic clock, in seconds.
     """
 
@@ -118,7 +117,7 @@ class PassingListing(Listing):
         self._start = start
         self._now = now
         self._look_ups: LookUps[Source] | None = None
-        self._is_slow = True  # until a full chunk proves otherwise
+        self._is_slow = True  # until the listing fills a chunk in time
         self._left: Sources = deque()
 
     def draw(self, size: int = ADMIT_BATCH) -> Admitted:
@@ -150,7 +149,7 @@ class PassingListing(Listing):
             self._left += [(identify(chunk[each], start + each + 1), chunk[each]) for each in left]
 
     def _ask(self, look_ups: LookUps[Source]) -> None:
-        # A slow listing must delay neither its first sources nor chunks already being looked up.
+        # If the listing is slow, do not wait for more sources while a chunk is being looked up.
         while not self._all.is_ended and look_ups.has_room:
             if self._is_slow and look_ups.asked:
                 break
@@ -174,7 +173,7 @@ class PassingListing(Listing):
 
 
 class _DrawnListing(Listing):
-    """A listing whose first sources were already drawn."""
+    """A listing whose first sources have already been read."""
 
     def __init__(self, drawn: Sources, ahead: ListingThread) -> None:
         super().__init__(iter(()), lambda: ahead.is_whole, lambda: ahead.gaps)

@@ -1,4 +1,4 @@
-"""The phases of an attempt, in order. A new phase is a function and a line in this module."""
+"""The phases of an attempt, in order. To add a phase, write a function and list it here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from strandline.run.attempt.phases.shared_files import tidy
 from strandline.run.attempt.phases.state import AttemptState, Phase
 from strandline.run.attempt.phases.work import look_at_listing, try_cuts, work
 
-# Statistics are gathered in the background while sources are processed.
+# There is no phase for gathering here: gathering runs in the background while sources are
+# processed.
 WORKING: tuple[Phase, ...] = (
     repair,
     prepare_dead_letters,
@@ -22,8 +23,8 @@ WORKING: tuple[Phase, ...] = (
     work,
     redo,
 )
-# The ledger stays open from the verdict to the publication. `deliver` is not in this list: an
-# upload may take hours, and other commands may read the ledger in the meantime.
+# During these phases, the ledger stays open. `deliver` is not in this list, because an upload may
+# take hours, and other commands may need the ledger in the meantime.
 CLOSING: tuple[Phase, ...] = (conclude, tidy, gather, list_files, publish)
 
 

@@ -8,24 +8,26 @@ from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.release.file_list import make_index, publish_list
 from strandline_api.outcome.exit_codes import ExitCode
 
-# Maximum number of finished sources for which the list is written after a stop, in a fraction of a
-# second.
+# Maximum number of finished sources for which the list of files is written after a request to stop.
+# Writing this many takes a fraction of a second.
 LISTED_IN_HASTE = 20_000
 
 
 def gather(state: AttemptState) -> AttemptState:
-    """Merge the statistics of all stages. After a stop, do only what takes a moment.
+    """Merge the statistics of all stages. After a request to stop, skip slow work.
 
-    Precondition: the attempt is judged.
+    Precondition: the result of the attempt is set.
     """
     state.gatherer.gather(is_whole=not state.was_stopped, is_brief=state.was_stopped)
     return state
 
 
 def list_files(state: AttemptState) -> AttemptState:
-    """Write the list of files that count, and the index of the sink.
+    """Write the list of current data files, and the index of the sink.
 
-    Precondition: shared files are tidy. After a stop, a long list is left for the next attempt.
+    After a request to stop, a long list is left for the next attempt.
+
+    Precondition: shared files are tidy.
     """
     held = state.held
     with held.session.open() as store:

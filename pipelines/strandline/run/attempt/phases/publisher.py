@@ -33,7 +33,7 @@ UNJUDGED = "the run is not complete, so the requirements of `publish.require` we
 
 @dataclass(slots=True)
 class Publisher:
-    """Publishes an attempt's state in its folder, and keeps the newest publications.
+    """Publishes an attempt's state in its folder, and keeps only the newest publications.
 
     Attributes:
         config: configuration of the attempt, with the interval and the number of publications to
@@ -41,7 +41,7 @@ class Publisher:
         held: folder of the pipeline.
         gatherer: provides the statistics of stages, which are published too.
         now: monotonic clock, in seconds.
-        time: wall clock, seconds since the epoch.
+        time: wall clock, in seconds since the epoch.
     """
 
     config: AttemptConfig
@@ -57,10 +57,10 @@ class Publisher:
     def publish_due(
         self, sources: Callable[[], dict[str, Any]], counts: dict[str, StageCounts]
     ) -> None:
-        """Publish if the interval is over.
+        """Publish if the interval since the last publication is over.
 
         Args:
-            sources: returns the counts of sources that the ledger has confirmed.
+            sources: returns the source counts that the ledger has confirmed.
 
         Raises:
             VolumeError: if the volume is not writable. Earlier publications stay.
@@ -68,15 +68,15 @@ class Publisher:
         if self.now() < self._due or not self.gatherer.is_ready():
             return
         self._publish(sources(), counts, lambda _: self._withhold(), is_final=False)
-        # Count from the end, so that a slow volume does not make publishing permanent.
+        # Start the interval at the end of the publication: if a publication on a slow volume took
+        # longer than the interval, the next would otherwise start immediately.
         self._due = self.now() + self.config.checkpoint.interval_seconds
 
     def publish_end(self, result: AttemptResult, store: Store) -> AttemptResult:
-        """Publish the result of the attempt. Return the result, adjusted if a requirement is unmet.
+        """Publish the result of the attempt. If a requirement is unmet, return an adjusted result.
 
         Raises:
-            LedgerError, VolumeError: if something can't be read or written. Earlier publications
-                stay.
+            LedgerError, VolumeError: if a file can't be read or written. Earlier publications stay.
         """
         unmet: list[str] = []
 
@@ -97,7 +97,8 @@ class Publisher:
         assert self.config.publishing is not None
         require, held = self.config.publishing.require, self.held
         measured = measure_run(require, store, held.location, held.folder.shards, artifacts)
-        # The verification of files reports missing files already, so look for them only without it.
+        # If the files are verified, missing files are reported anyway, so do not look for them
+        # here.
         gaps = find_gaps(store, None if require.verified else open_outputs(held.location))
         measured = replace(measured, listed=result.total or 0, quarantined=gaps.quarantined)
         return [*gaps.list_sentences(), *list_unmet(require, measured)]
@@ -145,9 +146,9 @@ def report_publishing(
 
 
 def _render_sources(progress: RunProgress) -> dict[str, Any]:
-    """Return the counts of sources during an attempt.
+    """Return source counts during an attempt.
 
-    The number of finished sources is the ledger's.
+    Finished sources are counted only after the ledger has committed them.
     """
     return {
         "total": progress.listed if progress.is_listed else None,

@@ -1,7 +1,7 @@
 """Revision: processes finished sources again.
 
-Repair sets back sources with missing or damaged files, a retrial processes dead letters in place of
-sources, and redo replaces finished sources of older recipes.
+Repair makes sources with missing or damaged files unfinished, a retrial processes dead letters
+instead of sources, and redo replaces finished sources of older recipes.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ def redo(state: AttemptState) -> AttemptState:
 def prepare_dead_letters(state: AttemptState) -> AttemptState:
     """Make the ledger count dead letters. In a retrial, list the dead letters of the chosen stage.
 
-    Precondition: a stage writes dead letters, or the attempt is a retrial. Only a retrial gets
-    another plan and listing.
+    A retrial also gets another plan.
+
+    Precondition: a stage writes dead letters, or the attempt is a retrial.
     """
     config, held = state.config, state.held
     keeps_letters = any(stage.on_error == "deadLetter" for stage in config.plan.stages)
     if not keeps_letters and config.dead_letters is None:
-        return state  # avoids opening the ledger
+        return state  # do not open the ledger without need
     with held.session.open() as store:
         if keeps_letters:
             expect_dead_letters(store)
@@ -64,7 +65,7 @@ def prepare_dead_letters(state: AttemptState) -> AttemptState:
 
 
 def repair(state: AttemptState) -> AttemptState:
-    """Set back sources with damaged files before listing any source.
+    """Make sources with damaged files unfinished before any source is listed.
 
     Precondition: the trigger of the attempt is a repair.
     """
@@ -73,7 +74,7 @@ def repair(state: AttemptState) -> AttemptState:
     held, control = state.held, state.control
     with held.session.open() as store, control.heartbeat.trusting():
         damage = set_back_damage(store, held.folder, held.location)
-        # The take-over has cleaned up before the damage was known.
+        # The takeover has cleaned up before the damage was known, so clean up again.
         clean_up(store, open_outputs(held.location), control.heartbeat.note_progress)
     control.note(f"repair: {len(damage.again)} finished sources are processed again")
     return state

@@ -1,4 +1,4 @@
-"""Schema: settles the schema of a reader that infers one before any source is processed."""
+"""Schema: determines the schema of a reader that infers one, before any source is processed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline.run.attempt.sources.schema_inference import settle_schema
 def settle(state: AttemptState) -> AttemptState:
     """Set the reader's schema from the ledger, or infer a schema.
 
-    Precondition: sources are processed. Dead letters have the schema of their files.
+    Precondition: the attempt processes sources. Dead letters have the schema of their own files.
     """
     if state.is_retrial:
         return state
@@ -26,7 +26,7 @@ def settle(state: AttemptState) -> AttemptState:
 
 
 def find_settled(config: AttemptConfig, control: Control, store: Store | None) -> PipelinePlan:
-    """Return the plan of an attempt with a schema. Inferring counts as a sign of life.
+    """Return the plan of an attempt with a schema. Count the inference as progress of the attempt.
 
     Args:
         store: stores the schema, or None to infer a schema for this run only.

@@ -1,7 +1,8 @@
 """Tidying: removes rows without a finished source from shared files.
 
-The columns of a table that a pipeline reads are compared between runs. Files of a table stay
-finished sources when its schema changes, so one data set could mix rows of both schemas.
+The module also compares the columns of a source table with the columns in the last run. If the
+table's schema changes, files that were already processed stay finished, so a data set could mix
+rows of both schemas.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ def tidy(state: AttemptState) -> AttemptState:
 
     Adds incidents: files that could not be written, and columns of a table that changed.
 
-    Precondition: no stop is requested. A stopping attempt has little time; the next attempt tidies
-    up.
+    Precondition: no stop is requested. A stopping attempt has little time, so it leaves the files
+    to the next attempt.
     """
     if state.was_stopped:
         return state
@@ -34,7 +35,7 @@ def tidy(state: AttemptState) -> AttemptState:
     outputs = open_outputs(held.location, f"{held.writer}-{os.getpid()}")
     lock = hold_shared(held.folder.writers_lock)
     try:
-        # Count all activity as progress, because a sink reports none within a file.
+        # Count CPU time and I/O as progress, because a sink reports no progress within a file.
         with held.session.open() as store, control.heartbeat.trusting():
             work = control.heartbeat.note_progress
             shared = tidy_shared(store, outputs, plan.stages[-1], work, control.must_stop)
@@ -52,27 +53,28 @@ class TableSource(Protocol):
 
     @property
     def table(self) -> str:
-        """The table, under its name in the pipeline."""
+        """Name of the table in the pipeline."""
 
     def list_columns(self) -> dict[str, str]:
         """Return the types of the table's columns by name."""
 
 
 def compare_columns(source: Stage, store: Store) -> list[str]:
-    """Return a sentence if columns changed since the last run, and record the present columns.
+    """Return a sentence if columns changed since the last run, and record the current columns.
 
-    A killed attempt records no columns, so the next attempt reports the change.
+    If an attempt is killed, it records no columns, so the next attempt reports the change.
     """
     if not isinstance(source, TableSource) or not store.count()["finished"]:
         return []
     try:
         present = source.list_columns()
-    except OSError:  # the listing reports the same error, now or next time
+    except OSError:  # the listing reports the error, in this run or the next
         return []
     kept = store.read_meta(_META)
     recipes = read_recipes(store)
     store.write(Change(meta={_META: {"columns": present, "since": recipes[-1].since}}))
-    # A restarted pipeline has read all rows with the present columns.
+    # If the pipeline was restarted since the columns were recorded, all rows have the current
+    # columns.
     if kept is None or kept["since"] < recipes[0].since or kept["columns"] == present:
         return []
     changes = ", ".join(_list_changes(kept["columns"], present))

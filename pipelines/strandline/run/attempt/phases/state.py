@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AttemptState:
-    """An attempt after some of its phases.
+    """State of an attempt after some of its phases.
 
     Attributes:
-        config: what to run, and how.
-        control: steers the engine and watches it.
+        config: the plan to run, and the settings of the attempt.
+        control: requests stops from the engine, and receives its progress.
         start: start of the attempt on the control's clock, in seconds.
         source: lists the sources.
         listing: sources to process next.
@@ -60,11 +60,11 @@ class AttemptState:
 
     @property
     def is_retrial(self) -> bool:
-        """Return True if dead letters are retried in place of sources."""
+        """Return True if the attempt retries dead letters instead of processing sources."""
         return self.config.dead_letters is not None
 
     def list_sources(self) -> Listing:
-        """Begin a new listing of all sources."""
+        """Start a new listing of all sources."""
         return list_all(self.config)
 
     def add_incidents(self, incidents: list[str]) -> AttemptState:
@@ -78,7 +78,7 @@ Phase = Callable[[AttemptState], AttemptState]
 
 
 def list_all(config: AttemptConfig) -> Listing:
-    """Begin a listing of all sources of a pipeline."""
+    """Start a listing of all sources of a pipeline."""
     return open_source(config.plan, config.volume, is_run=True)[1]
 
 

@@ -1,4 +1,4 @@
-"""Work: tries cuts, looks at the listing, and processes the listed sources with an engine."""
+"""Work: chooses cuts by a trial, looks ahead in the listing, and processes sources."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ from strandline.storage.outputs.ports import OutputLocation
 
 
 def try_cuts(state: AttemptState) -> AttemptState:
-    """Choose the stages that keep a cut, if necessary by a trial with a few sources.
+    """Choose the stages that keep a cut. If necessary, run a trial with a few sources.
 
-    Precondition: the schema is settled. A retrial of dead letters keeps no cuts.
+    A retrial of dead letters keeps no cuts.
+
+    Precondition: the schema is settled.
     """
     held = state.held
     settings = CutSettings() if state.is_retrial else state.config.cuts
@@ -42,9 +44,11 @@ def try_cuts(state: AttemptState) -> AttemptState:
 
 
 def look_at_listing(state: AttemptState) -> AttemptState:
-    """Leave out finished sources, and find out whether any source remains.
+    """Remove finished sources from the listing, and find out whether any source remains.
 
-    Precondition: cuts are chosen. A retrial always processes all its dead letters.
+    A retrial always processes all its dead letters.
+
+    Precondition: cuts are chosen.
     """
     if state.is_retrial:
         return state
@@ -53,7 +57,7 @@ def look_at_listing(state: AttemptState) -> AttemptState:
         # The affinity counts usable cores, `cpu_count` all cores of the machine.
         cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]
         listing = pass_over(state.listing, ledger, finished, cores, control.now)
-        if works_in_driver(state.config.engine):  # this engine starts at once
+        if works_in_driver(state.config.engine):  # this engine starts fast, so do not look ahead
             return replace(state, listing=listing)
         listing, is_left = look_ahead(listing, store, control)
     return replace(state, listing=listing, is_left=is_left)
@@ -82,10 +86,10 @@ def run_engine(
 
     Args:
         redo: selects the finished sources to replace, or None to process unfinished sources.
-        is_trial: whether the sources belong to the trial of cuts.
+        is_trial: whether the listing is the trial of cuts.
     """
     config, held, cuts = state.config, state.held, require(state.cuts)
-    # Ray would take seconds to start and then find no work.
+    # Without work, avoid the seconds that Ray takes to start.
     is_idle = redo is None and not state.is_left
     chosen = replace(config, engine=IN_DRIVER) if is_idle else config
     engine = make_engine(chosen, _locate_outputs(state), held.session)
@@ -96,7 +100,7 @@ def run_engine(
         is_trial=is_trial,
         trial=None if is_trial or state.trial is None else state.trial.trial,
     )
-    with closing(listing):  # a listing may draw ahead in a thread
+    with closing(listing):  # a thread may be reading the listing ahead
         return engine.run(plan, listing, ledger, _show_redone(state.control, redo))
 
 
@@ -115,7 +119,7 @@ def _locate_outputs(state: AttemptState) -> OutputLocation:
 
 
 def _choose_writer(state: AttemptState, redo: Redo | None) -> Callable[..., LedgerWriter] | None:
-    """Return the constructor of the writer for finished sources, or None for unfinished sources."""
+    """Return the constructor of a writer for finished sources, or None for the usual writer."""
     if state.config.dead_letters is not None:
         stale_cuts = [stage.name for stage in state.plan.stages]
         return partial(RejoiningWriter, state.config.dead_letters, stale_cuts)

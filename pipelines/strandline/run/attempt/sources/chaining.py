@@ -1,4 +1,8 @@
-"""Storage that sources share: names, chains of sources, and a better chunk size for them."""
+"""Storage that sources share, and a chunk size that avoids long chains of such sources.
+
+Sources that share storage belong to the same group. A chain of overlapping sources can therefore
+join most sources into a single group.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +36,9 @@ class PartitionError(StrandlineError):
 
 
 def find_chaining(plan: PipelinePlan, now: Callable[[], float]) -> ChainFinding | None:
-    """Detect that most sources are chained into one group, as far as the first sources show it.
+    """Return the finding that most sources form one group, judged by the first sources, or None.
 
-    Lists a few thousand sources, for a few seconds. Listing errors return None here, because the
+    Lists a few thousand sources, for a few seconds. Return None if the listing fails, because the
     run lists all sources and reports the error.
 
     Args:
@@ -63,8 +67,8 @@ def _look_at_sources(plan: PipelinePlan, now: Callable[[], float]) -> ChainFindi
 def count_sample(plan: PipelinePlan) -> int:
     """Return the number of sources to read to detect chaining.
 
-    Among more than twice as many sources as a group may have, a group that holds most of them is
-    too large, whatever follows.
+    The sample has more than twice as many sources as a group may have. If a group contains most of
+    the sample, the group is too large, regardless of the remaining sources.
     """
     return min(2 * bound_groups(plan) + 1, _MOST_LOOKED_AT)
 
@@ -72,7 +76,7 @@ def count_sample(plan: PipelinePlan) -> int:
 def describe_chaining(
     plan: PipelinePlan, sources: Sequence[Source], *, is_whole: bool
 ) -> ChainFinding | None:
-    """Return the finding that most of some sources form one chain, or None.
+    """Return the finding that most of the given sources form one chain, or None.
 
     Args:
         is_whole: whether the sources are the whole listing.
@@ -80,7 +84,8 @@ def describe_chaining(
     ends = plan.partitioned_by
     shares = [set(list_shares(ends, source)) for source in sources]
     largest, most = find_largest(shares), bound_groups(plan)
-    # A small group with most of the first sources may still turn out to be one of many groups.
+    # In a sample, require a group above the limit: a small group may contain most of the first
+    # sources, but few of all sources.
     is_known = largest.holds_most if is_whole else largest.size > most
     if not (largest.is_chain and is_known):
         return None
@@ -95,7 +100,10 @@ def describe_chaining(
 def _try_chunks(
     ends: dict[str, EndStage], name: str, sources: Sequence[Source], most: int
 ) -> tuple[int, int] | None:
-    """Return a chunk size that avoids large chains, and the size of the largest group with it."""
+    """Return a chunk size that avoids large groups, and the resulting size of the largest group.
+
+    Return None if there is no such chunk size.
+    """
     end = ends[name]
     chunk = getattr(end.params, end.chunked_by, None) if end.chunked_by else None
     if not isinstance(chunk, int) or chunk < 1:
@@ -148,7 +156,8 @@ def bound_groups(plan: PipelinePlan) -> int:
 
 
 def _check_names(answer: object) -> list[str]:
-    # A string is iterable too: its letters would join all sources that have a letter in common.
+    # Reject a string, which is iterable too: its letters would join all sources that have a letter
+    # in common.
     names = None if isinstance(answer, str) or not isinstance(answer, Iterable) else list(answer)
     if names is None or not all(isinstance(name, str) for name in names):
         msg = "partition_indices must return a list of names"

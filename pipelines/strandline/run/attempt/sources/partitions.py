@@ -1,11 +1,11 @@
-"""Joins sources that share storage into groups. A partitioned pipeline lists groups.
+"""Joins sources that share storage into groups. A partitioned pipeline lists groups as sources.
 
 To the ledger and the engines, a group is a source like any other: one key, one version derived from
 the members' versions, and one task. So resuming, replaying, verifying, and quarantining need no
 extra rules for groups.
 
-The listing is spooled to a database in a temporary folder. Memory holds the members of one group, a
-few words per source, and those parts of a source's data that are not plain values.
+The listing is written to a database in a temporary folder. Memory holds the members of one group, a
+few words per source, and data of sources that the database can't store.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ from strandline.storage.outputs.disk.temporary import spooling
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
-_SHOWN = 4  # sources of a chain shown in a message
+_SHOWN = 4  # maximum number of sources of a chain in a message
 
 Join = Callable[[list[Task]], Task]
 
 
 def group_sources(plan: PipelinePlan, sources: Iterable[Source], join: Join) -> Iterator[Source]:
-    """Yield the groups of a complete listing, the largest first, so workers end together.
+    """Yield the groups of a complete listing, the largest first, so that workers end together.
 
     Args:
         join: joins the tasks of a group into one task.
 
     Raises:
-        SpecError: if a group is larger than `maxGroup`. Nothing has been yielded then.
-        PartitionError: if a source or sink stage can't name what a source shares, or the tasks of a
-            group can't be joined.
+        SpecError: if a group is larger than `maxGroup`. In this case, no group has been yielded.
+        PartitionError: if a source or sink stage can't determine what a source shares, or the tasks
+            of a group can't be joined.
         DuplicateKeyError: if a key is listed twice, or is the name of a group.
     """
     with spooling("sources (item INTEGER PRIMARY KEY, key UNIQUE, content)") as spool:
@@ -106,7 +106,7 @@ def _fill(
 
 
 def _check_positions(spool: sqlite3.Connection, ends: dict[str, EndStage], source: Source) -> None:
-    """Reject a source that has the same position as another source."""
+    """Record the position to which each stage writes a source. Reject a position that is taken."""
     for stage, end in ends.items():
         position = end.name_position(source)
         if position is None:
@@ -165,9 +165,9 @@ def _describe_chain(chain: list[str]) -> str:
 
 
 def _rank(spool: sqlite3.Connection, joining: StorageGroups, sizes: Counter[int]) -> None:
-    """Name each group after its smallest shared name.
+    """Record size and name of each source's group. A group's name is its smallest shared name.
 
-    A source that shares nothing is its own group.
+    A source that shares no storage is a group of its own, without a name.
     """
     names: dict[int, bytes] = {}
     for item, name in spool.execute("SELECT item, name FROM shares"):
@@ -229,7 +229,7 @@ class ListingError(StrandlineError):
 
 
 class SourcePathError(ListingError):
-    """A path to list is missing or not readable; another attempt would fail the same way."""
+    """A path to list is missing or not readable. Another attempt would fail in the same way."""
 
     exit_code = ExitCode.BAD_SPEC
 
@@ -245,8 +245,9 @@ def open_source(
     """Set up the source stage, and return it with its listing.
 
     Args:
-        volume: where to look for ledgers of other pipelines, whose outputs may be listed.
-        is_run: record inodes and digests of files for the next listing.
+        volume: the volume on which ledgers of other pipelines are found, whose outputs may be
+            listed, or None.
+        is_run: whether to record inodes and digests of files for the next listing.
 
     Raises:
         StageSetupError: if the source stage can't be set up.
@@ -260,7 +261,8 @@ def open_source(
     sources = _list_sources(plan, stage)
     if plan.partitioned_by:
         sources = group_sources(plan, sources, stage.join)
-        # The key of a group does not contain a path, so any gap makes the listing incomplete.
+        # Any gap makes the listing incomplete, because the key of a group does not show which paths
+        # its members have.
         return stage, Listing(sources, lambda: not stage.gap_paths)
     return stage, Listing(
         sources, lambda: "" not in stage.gap_paths, lambda: tuple(filter(None, stage.gap_paths))
@@ -268,9 +270,10 @@ def open_source(
 
 
 def find_removed_folders(stage: SourceStage) -> tuple[str, ...]:
-    """Return the key prefixes of sources that are always deleted once they are no longer listed.
+    """Return the key prefixes of sources whose outputs are deleted if they are no longer listed.
 
-    Files that another pipeline has removed are gone for good, and so are outputs made from them.
+    These are sources from other pipelines' outputs: if the other pipeline has removed a file, the
+    file is gone for good, and outputs made from it must go too.
     """
     if not isinstance(stage, FileSource):
         return ()
@@ -300,7 +303,7 @@ def _list_sources(plan: PipelinePlan, stage: SourceStage) -> Iterator[Source]:
             msg = f"nothing can be listed now: {stage.gap}"
             raise ListingError(msg)
     elif is_empty:
-        # An output may be deleted because its source vanished, but never because a mount is
-        # missing.
+        # Reject an empty listing. Otherwise, a missing mount would look as if all sources had
+        # vanished, and outputs would be deleted.
         problem = Problem("spec.source", f"{plan.source.name!r} lists no sources; check its paths")
         raise SpecError((problem,))

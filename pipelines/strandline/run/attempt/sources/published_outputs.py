@@ -1,4 +1,4 @@
-"""Finds outputs of other pipelines among the listed paths, according to those pipelines' ledgers.
+"""Finds outputs of other pipelines among the listed paths, according to their ledgers.
 
 An output folder has an owner file, so a plain folder or URL works as well as `{pipeline: NAME}`.
 This module must not depend on how or when the files are read.
@@ -25,8 +25,8 @@ from strandline.storage.outputs.published_files import OutputFile, may_hold_outp
 
 # Addresses of web servers, which have no output folders.
 _WEB = ("http://", "https://")
-_DEEPEST = 2  # folder levels below the root of outputs
-_SLASHES = 3  # slashes in a URL that names a bucket and a folder in it
+_DEEPEST = 2  # maximum depth of a listed folder below the root of outputs
+_SLASHES = 3  # slashes in a URL of a folder in a bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,9 @@ class LedgerOutputs:
     Attributes:
         root: the folder in the notation of path patterns.
         pipeline: `namespace/name`.
-        within: key prefix of the sources listed there.
-        ledger: folder of the ledger, even if unreadable, or None if it is not on this volume.
+        within: key prefix of the sources listed from the folder.
+        ledger: folder of the ledger, even if unreadable, or None if the ledger is not on this
+            volume.
     """
 
     root: str
@@ -50,7 +51,7 @@ class LedgerOutputs:
         return self.ledger is not None
 
     def list_files(self) -> Iterator[OutputFile]:
-        assert self.ledger is not None  # callers check `has_ledger` first
+        assert self.ledger is not None  # callers check `has_ledger` before
         try:
             with opened_to_read(self.ledger) as store:
                 yield from _list_files(store)
@@ -59,11 +60,11 @@ class LedgerOutputs:
 
 
 def find_published(source: FileSource, volume: Path, reader: str) -> tuple[LedgerOutputs, ...]:
-    """Return the outputs of other pipelines among the places that a source lists.
+    """Return the output folders of other pipelines among the locations that a source lists.
 
     Args:
-        volume: where to look for ledgers of other pipelines.
-        reader: the pipeline that lists, `namespace/name`.
+        volume: the volume on which ledgers of other pipelines are found.
+        reader: the pipeline that lists, as `namespace/name`.
     """
     found: dict[str, LedgerOutputs] = {}
     for _, path in source.params.list_places():
@@ -81,13 +82,13 @@ def find_published(source: FileSource, volume: Path, reader: str) -> tuple[Ledge
 
 
 def _find_owner(location: str) -> Iterator[tuple[str, Owner]]:
-    """Yield the output folder that is or contains a location, with its owner. Yield at most one."""
+    """Yield at most one output folder that equals or contains a location, with its owner."""
     if location.startswith(_WEB):
         return
     roots = [location, *map(str, Path(location).parents)]
     if is_url(location):
-        # Reading from a store is a network request, so check only as many levels as a pattern may
-        # lie below the outputs.
+        # Each read from a store is a network request, so check only the levels between a pattern's
+        # folder and the root of outputs.
         depth = min(_DEEPEST, location.count("/") - _SLASHES)
         roots = [location.rsplit("/", up)[0] for up in range(max(depth, 0) + 1)]
     for root in roots:
@@ -103,7 +104,7 @@ def _find_owner(location: str) -> Iterator[tuple[str, Owner]]:
 def _find_ledger(volume: Path, owner: Owner) -> Path | None:
     """Return the path of the owner's ledger, or None if it is not on the volume."""
     namespace, _, name = owner.pipeline.partition("/")
-    # The names come from a file of the other folder, so no name may lead out of the volume.
+    # Reject names that lead out of the volume: they come from a file that others can write.
     if not namespace or not name or "/" in name or ".." in {namespace, name}:
         return None
     path = PipelineFolder.on_volume(volume, namespace, name).ledger
@@ -111,8 +112,8 @@ def _find_ledger(volume: Path, owner: Owner) -> Path | None:
         with opened_to_read(path) as store:
             return path if store.read_meta("id") == owner.ledger else None
     except (LedgerError, VolumeError):
-        # Return a ledger that exists but can't be read now: otherwise the reader would list the
-        # folder itself.
+        # If the ledger exists but can't be read now, return its path. With None, the reader would
+        # list all files in the folder.
         return path if (path / "data.mdb").exists() else None
 
 

@@ -1,7 +1,7 @@
 """Infers the schema of a run from some of the sources, once for a ledger.
 
-The ledger stores an inferred schema, so later attempts and later sources use it too. This module
-must not depend on the file formats or on the engine.
+The ledger stores the inferred schema, so later attempts and later sources use the same schema. This
+module must not depend on the file formats or on the engine.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from strandline.plan.task import Task
 from strandline_api.outcome.exit_codes import ExitCode
 
 _META = "schemas"
-_SINCE = "schemas since"  # first attempt of the recipe for which the schemas were inferred
-# Sources to try for each source to read. Without this limit, unreadable or empty sources would be
-# read one after another before the run begins.
+_SINCE = "schemas since"  # first attempt of the recipe with these schemas
+# Maximum number of sources to try for each source that is needed. Without this limit, the run would
+# read all unreadable or empty sources before it begins.
 _TRIED = 10
-# Maximum number of sources from which a sample is drawn. Listing millions of sources before reading
-# the first would cost more than a better sample gains.
+# Maximum number of sources from which the sample is chosen. A sample of all sources would be
+# better, but listing millions of sources before reading the first would take too long.
 _LISTED = 10_000
 
 
 class SchemaInferenceError(StrandlineError):
-    """The sources have no schema in common, or all of the first sources are unreadable."""
+    """The sources have no schema in common, or all tried sources are unreadable."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
@@ -60,11 +60,11 @@ def settle_schema(
     *,
     renews: bool = False,
 ) -> PipelinePlan:
-    """Return a plan with its reader's schema, inferring the schema if necessary.
+    """Return a plan with its reader's schema. Infer the schema if necessary.
 
     Args:
-        renews: finished sources are redone if the source or the reader has changed, so they do not
-            fix the schema.
+        renews: whether finished sources are replaced if the source or the reader has changed. If
+            so, a new schema is inferred after such a change.
         store: stores the schema, or None to infer a schema for this run only.
         list_sources: starts a listing.
         tell: reports the inferred schema and the widened columns.
@@ -82,7 +82,7 @@ def settle_schema(
         return plan
     with closing(list_sources()) as listing:
         schema = _infer(plan.stages[0], listing, tell, must_stop)
-    if schema is None:  # nothing was listed, or a stop was requested
+    if schema is None:  # no source was listed, or a stop was requested
         return plan
     if store is not None:
         kept = store.read_meta(_META) or {}
@@ -94,8 +94,8 @@ def settle_schema(
 def recall_schema(plan: PipelinePlan, store: Store) -> PipelinePlan:
     """Return a plan with the reader's schema that was inferred for the finished sources."""
     reader = _find_inferring(plan)
-    # Without finished sources, no output has the stored schema. Fixed data or a restarted pipeline
-    # must not be checked against an outdated schema.
+    # Ignore the stored schema if no source is finished, because no output has this schema.
+    # Corrected data or a restarted pipeline may have another schema.
     if reader is None or not store.count()["finished"]:
         return plan
     packed = (store.read_meta(_META) or {}).get(plan.stages[0].name)
@@ -116,9 +116,9 @@ def _has_other_rows(plan: PipelinePlan, store: Store) -> bool:
 
 
 def describe_schema(plan: PipelinePlan) -> str | None:
-    """Describe the schema that the first stage reads, or return None if each task has its own.
+    """Describe the schema that the first stage reads. Return None if each task has its own.
 
-    A schema that is still to be inferred is described as such.
+    If the schema will be inferred during the run, the description says so.
     """
     stage = plan.stages[0].stage
     if not isinstance(stage, SchemaReader):
@@ -147,7 +147,7 @@ def _infer(
 ) -> pa.Schema | None:
     """Infer a schema that covers the first sources. Return None if no source yields a schema."""
     reader = set_up_stage(plan).stage
-    assert isinstance(reader, SchemaReader)  # see above
+    assert isinstance(reader, SchemaReader)  # checked by the callers
     whole: pa.Schema | None = None
     schemas: list[pa.Schema] = []
     failures: list[str] = []
@@ -181,17 +181,17 @@ def _infer(
 
 
 def _find_first(listing: Listing, count: int, must_stop: Callable[[], bool]) -> list[Source]:
-    """Return the first sources in key order. A folder's own order differs between machines."""
+    """Return the first sources by key, because the order of a folder differs between machines."""
     first: list[Source] = []
     while not (listing.is_ended or must_stop()):
         first += listing.draw_sources(ADMIT_BATCH)
-        # Keep few sources, even of a listing with millions.
+        # `nsmallest` keeps few sources in memory, even if the listing has millions.
         first = nsmallest(count * _TRIED, first, key=lambda source: source.key)
     return first
 
 
 def _find_spread(listing: Listing, count: int, must_stop: Callable[[], bool]) -> list[Source]:
-    """Return sources spread evenly over all keys, followed by spare sources to try."""
+    """Return sources spread evenly over all keys, followed by spares for unreadable sources."""
     listed: list[Source] = []
     while len(listed) < _LISTED and not (listing.is_ended or must_stop()):
         listed += listing.draw_sources(ADMIT_BATCH)
@@ -223,7 +223,7 @@ def _tell(
     is_asked: bool,
 ) -> None:
     count = f"{len(schemas)} sources" if len(schemas) > 1 else "the first source"
-    if is_asked:  # otherwise `strandline plan` shows the schema
+    if is_asked:  # otherwise, only `strandline plan` shows the schema
         tell(f"{stage}: the schema, inferred from {count}: {format_schema(whole)}")
     widened = {path for schema in schemas for path in list_widened(schema, whole)}
     if widened:

@@ -1,7 +1,7 @@
-"""Packs sources into bytes for a spool, and unpacks them. Unpacking never runs code.
+"""Packs sources into bytes for a temporary database, and unpacks them without running code.
 
-Plain values and tables are packed. All other data of a source stage stays in memory, because only
-its own process can interpret such data.
+Plain values and tables are packed. All other data of sources stays in memory, because only the
+process that created such data can interpret it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ERRORS = "surrogatepass"  # keys may be file names that are not valid text
 
 
 class SpooledSources:
-    """Packs sources, each under its own number."""
+    """Packs sources under numbers. Sources that can't be packed stay in memory."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Source] = {}
@@ -30,7 +30,8 @@ class SpooledSources:
     def pack(self, number: int, source: Source) -> bytes | None:
         """Return the bytes of a source, or None if the source stays in memory."""
         try:
-            # Strict, because a tuple would come back as a list, and a subclass as its base class.
+            # Use strict types: otherwise, unpacking would return a list for a tuple, and a base
+            # class for a subclass.
             packed: bytes = msgpack.packb(
                 list(source), default=_pack, strict_types=True, unicode_errors=_ERRORS
             )

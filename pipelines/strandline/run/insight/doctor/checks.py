@@ -1,7 +1,7 @@
-"""Finds present and imminent problems of a machine, a volume, its ledgers, and a pipeline.
+"""Finds current and imminent problems of a machine, a volume, its ledgers, and a pipeline.
 
-The module is pure: facts in, findings out. It must not depend on the collection of facts or the
-presentation of findings.
+The module is pure: it turns facts into findings. It must not depend on the collection of facts or
+the presentation of findings.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from strandline.storage.filesystems import UNKNOWN, judge
 from strandline_api.outcome.exit_codes import ExitCode
 
 GIB, MIB = 1 << 30, 1 << 20
-SMALL_SHARE = 0.1  # share of space and of inodes
-LITTLE_SPACE, NO_SPACE = GIB, 64 * MIB  # for a warning, and for a problem
+SMALL_SHARE = 0.1  # minimum share of free space and of free inodes
+LITTLE_SPACE, NO_SPACE = GIB, 64 * MIB  # free bytes: limits for a warning and a problem
 NO_INODES = 1000
-LITTLE_MEMORY = 2 * GIB  # Ray's own processes use about half of it
-STORE_SHARE, STORE_MOST, STORE_LEAST = 0.3, 200 * 10**9, GIB  # size of Ray's object store
+LITTLE_MEMORY = 2 * GIB  # Ray's own processes use about half of this
+STORE_SHARE, STORE_MOST, STORE_LEAST = 0.3, 200 * 10**9, GIB  # limits of Ray's object store
 SPILL_SHARE = 0.05
 BUSY = 4  # running or waiting processes per CPU
-FEW_FILES = 4096  # Ray itself warns below this: workers keep many connections
-FIRST_SANE_TIME = 1_704_067_200.0  # 2024 begins
-MOST_LAG = 5.0  # seconds
+FEW_FILES = 4096  # Ray itself warns below this, because workers keep many connections
+FIRST_SANE_TIME = 1_704_067_200.0  # start of 2024
+MOST_LAG = 5.0  # maximum difference between the clocks, in seconds
 RECENT_SECONDS = 2 * LAPSE_SECONDS
 # Matches `>=2.50` and `!= 3.1.4`.
 _COMPARE = re.compile(r"(<=|>=|==|!=|<|>|~=)\s*(\d+(?:\.\d+)*)")
@@ -47,7 +47,7 @@ _VOLUME = frozenset({"volume", "file system", "space", "inodes", "rights", "lmdb
 class Level(StrEnum):
     """Severity of a finding.
 
-    A problem makes a run fail; a warning makes it slower or puts it at risk.
+    A run with a problem fails. A run with a warning may be slower or at risk.
     """
 
     OK = "ok"
@@ -59,9 +59,9 @@ class Finding(NamedTuple):
     """The result of one check.
 
     Attributes:
-        name: subject of the check; stable, for scripts.
+        name: subject of the check; scripts rely on its spelling.
         found: the observation.
-        advice: what to do, in one sentence, or empty if nothing is to be done.
+        advice: what to do, in one sentence; empty if no action is needed.
     """
 
     name: str
@@ -81,7 +81,7 @@ def examine(facts: Facts) -> list[Finding]:
 
 
 def choose_code(findings: Iterable[Finding]) -> ExitCode:
-    """Return 0 without a problem, 73 if the volume has a problem, and otherwise 1."""
+    """Return the exit code: 73 if the volume has a problem, 1 for other problems, otherwise 0."""
     names = {finding.name for finding in findings if finding.level is Level.PROBLEM}
     if names & _VOLUME:
         return ExitCode.VOLUME_UNUSABLE
@@ -89,11 +89,11 @@ def choose_code(findings: Iterable[Finding]) -> ExitCode:
 
 
 def fits(version: str, bounds: str) -> bool:
-    """Return True if a version lies within bounds such as `<3,>=2.50`. Compare numbers only."""
+    """Return True if a version meets bounds such as `<3,>=2.50`. Only numbers are compared."""
     release = _parse_release(version)
     for operator, word in _COMPARE.findall(bounds):
         bound = _parse_release(word)
-        # The default covers `>=`, and `~=` without the upper bound.
+        # The default is used for `>=`, and for `~=`, whose upper bound is ignored.
         is_within = {
             "<": release < bound,
             "<=": release <= bound,
@@ -109,7 +109,7 @@ def fits(version: str, bounds: str) -> bool:
 def _parse_release(version: str) -> tuple[int, ...]:
     found = re.match(r"\d+(\.\d+)*", version)
     numbers = [int(number) for number in found[0].split(".")] if found else []
-    # 2.0 and 2 are the same version.
+    # Remove trailing zeros, because 2.0 and 2 are the same version.
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
@@ -169,7 +169,7 @@ def _judge_memory(machine: Machine) -> Finding:
 
 
 def _judge_token(machine: Machine) -> Iterator[Finding]:
-    """Yield a finding only if tokens are configured: most clusters need no tokens."""
+    """Yield a finding about tokens, but only if tokens are configured: most clusters need none."""
     if machine.token_mode.lower() != "token":
         return
     if machine.has_token:
@@ -336,7 +336,7 @@ def _judge_lease(lease: Lease | None) -> tuple[Level, str, str]:
     advice = "run the pipeline again; it continues where it stopped"
     if lease.is_alive is False:
         return Level.WARNING, f"{attempt} was killed: process {lease.pid} is gone", advice
-    # The clock of the other host may be ahead.
+    # The age may be negative, because the clock of the other host may be ahead.
     ago = f"{max(0.0, lease.age):,.0f} s ago"
     seen = f"{attempt} on another host, container or boot last reported {ago}"
     return (Level.OK, seen, "") if lease.age < RECENT_SECONDS else (Level.WARNING, seen, advice)
@@ -374,7 +374,7 @@ def _judge_reservations(stages: StagesProbe, machine: Machine) -> Finding:
 
 
 def _fail(name: str, sentence: str, otherwise: str) -> Finding:
-    """Return a problem from a sentence that may end with its own advice."""
+    """Return a problem from an error message, whose end may be the advice."""
     found, _, advice = sentence.rpartition("; ")
     return Finding(name, Level.PROBLEM, found or sentence, advice if found else otherwise)
 

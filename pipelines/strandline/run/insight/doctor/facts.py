@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 
 class Package(NamedTuple):
-    """A library, or Python itself: the version, or None if missing, and the required versions."""
+    """A library, or Python itself: the installed version or None, and the required versions."""
 
     version: str | None
     bounds: str
 
 
 class RayStart(NamedTuple):
-    """A trial of a small pipeline on a local Ray: seconds, and the problem or an empty string."""
+    """Result of a small pipeline on a local Ray: duration in seconds, and the problem if any."""
 
     seconds: float
     problem: str
@@ -30,13 +30,13 @@ class Machine:
     Attributes:
         python, ray: the installed versions.
         cpus: cores that this process may use.
-        memory: bytes.
+        memory: bytes of memory.
         limit: bytes that the cgroup allows, or None without a limit.
         shared_memory: free bytes in /dev/shm, or None if the folder is missing.
         open_files: maximum number of open files per process.
-        time: wall clock, seconds since the epoch.
+        time: wall clock, in seconds since the epoch.
         free_memory: bytes available to new processes, or None if unknown.
-        load: running or waiting processes, averaged over a minute.
+        load: number of running or waiting processes, averaged over a minute.
         temporary: the folder for temporary files, where Ray writes logs and spilled objects.
         temporary_disk: the disk of that folder, or None if unknown.
         token_mode: value of RAY_AUTH_MODE, or empty if unset.
@@ -62,12 +62,12 @@ class Machine:
 
     @property
     def usable_memory(self) -> int:
-        """Bytes available to all processes of a run together."""
+        """Bytes of memory that all processes of a run together can use."""
         return min(self.memory, self.limit or self.memory)
 
 
 class Disk(NamedTuple):
-    """Size and free space in bytes, and inodes.
+    """Total and free space of a disk in bytes, and total and free inodes.
 
     Inodes are 0 if the file system does not count them.
     """
@@ -80,7 +80,7 @@ class Disk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VolumeFact:
-    """A volume, or the place where the volume would be created.
+    """A volume, or the location where the volume would be created.
 
     Attributes:
         path: the volume.
@@ -108,7 +108,7 @@ class Lease(NamedTuple):
 
     Attributes:
         is_alive: whether the process is alive, or None if this machine can't find out.
-        age: seconds since the last sign of life.
+        age: seconds since the lease was last renewed.
     """
 
     attempt: int
@@ -147,7 +147,7 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StagesProbe:
-    """A pipeline: its stages, the location of its outputs, and why that location is not writable.
+    """Facts about a pipeline: the needs of its stages, and the location of its outputs.
 
     Attributes:
         failure: why the location is not writable, or None. URLs are not tried.

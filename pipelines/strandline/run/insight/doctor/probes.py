@@ -53,7 +53,7 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Ray keeps its objects
 LEDGERS_AT_MOST = 100
 _PROBE = ".strandline-doctor-"
 _CONTENT = b"strandline" * 400
-# Beginnings of the lines that state why a run failed.
+# Prefixes of the lines that explain why a run failed.
 _TELLING = ("strandline: error: ", "the attempt ended with ")
 _TRIAL = """
 apiVersion: strandline.dev/v1alpha1
@@ -79,7 +79,7 @@ def look(
 
     Args:
         unmet: requests of the pipeline's stages that exceed this machine.
-        starts_ray: run a trial on a local Ray, which takes seconds.
+        starts_ray: whether to run a trial on a local Ray, which takes seconds.
     """
     volume = volume.absolute()
     stages = None if plan is None else look_at_stages(plan, volume, unmet)
@@ -90,7 +90,7 @@ def look(
 
 
 def look_at_machine() -> Machine:
-    """Return the facts about this machine, as this process sees it."""
+    """Return the facts about this machine that are visible to this process."""
     with closing(MemoryKills.of_this_process()) as kills:
         limit = kills.limit()
     temporary = tempfile.gettempdir()
@@ -168,7 +168,7 @@ def read_bounds(name: str, requirements: list[str]) -> str:
 
 
 def look_at_volume(volume: Path, clock: Callable[[], float] = time.time) -> VolumeFact:
-    """Return the facts about the volume, after trials in a temporary folder.
+    """Return the facts about the volume, from trials in a temporary folder.
 
     A missing volume is not created.
     """
@@ -193,7 +193,7 @@ def look_at_volume(volume: Path, clock: Callable[[], float] = time.time) -> Volu
 
 def find_existing(path: Path) -> Path:
     """Return the path, or its nearest existing parent."""
-    # `lexists` also finds a broken link, which would block creating the folder.
+    # `lexists` also finds a broken link, at which no folder can be created.
     return next((each for each in (path, *path.parents) if os.path.lexists(each)), Path("/"))
 
 
@@ -201,8 +201,8 @@ def try_writing(path: Path, clock: Callable[[], float]) -> tuple[str | None, flo
     """Try to write, sync, rename, link, and lock files as a run does.
 
     Returns:
-        A sentence about the failure, or None; and the seconds by which the file's time differs from
-        the clock, or None.
+        A sentence about the failure, or None; and the file's time minus the clock in seconds, or
+        None.
     """
     lag = None
     try:
@@ -255,7 +255,7 @@ def _has_ledger(folder: PipelineFolder) -> bool:
         size = (folder.ledger / "data.mdb").stat().st_size
     except OSError:
         return False
-    return size > 0  # empty if its creation was cut short; the next run creates it
+    return size > 0  # empty if creating the file was interrupted; the next run creates it
 
 
 def look_at_ledger(folder: PipelineFolder) -> Ledger:
@@ -281,7 +281,8 @@ def look_at_ledger(folder: PipelineFolder) -> Ledger:
 def parse_readers(table: str) -> list[int]:
     """Return the pids from LMDB's table of readers. Skip readers that are idle."""
     pids = set()
-    # A line of LMDB has pid, thread, and transaction; `-` marks an idle reader.
+    # LMDB prints a line with pid, thread, and transaction for each reader; `-` marks an idle
+    # reader.
     for line in table.splitlines():
         words = line.split()
         if words and words[0].isdigit() and words[-1] != "-":
@@ -294,7 +295,7 @@ def _read_lease(store: Store) -> Lease | None:
     if lease is None:
         return None
     driver = Process(lease["pid"], lease["started"])
-    # A pid of another boot or host means nothing here.
+    # A pid from another boot or host identifies no process here.
     is_here = lease["boot"] == read_boot_id()
     return Lease(
         attempt=lease["attempt"],
@@ -314,7 +315,7 @@ def look_at_stages(plan: PipelinePlan, volume: Path, unmet: Iterable[Problem] = 
     if "://" in local:
         return StagesProbe(tuple(needs), output, is_url=True, lacks=lacks, unmet=beyond)
     failure = None
-    # Outputs without their own location are in the volume, which is tried anyway.
+    # Without a location of their own, the outputs are on the volume, which is tried anyway.
     if plan.output is not None:
         path = find_existing(Path(local).absolute())
         failure, _ = try_writing(path, time.time)
@@ -328,7 +329,8 @@ def _probing(path: Path) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(prefix=_PROBE, dir=path))
         try:
             yield folder
-            # Errors of this removal count; after a failed trial, only the first error matters.
+            # Raise errors of this removal only if the trial succeeded; otherwise, raise the first
+            # error.
             shutil.rmtree(folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -344,7 +346,7 @@ def _read_disk(path: Path) -> Disk | None:
     with suppress(OSError):
         found = os.statvfs(path)
         block = found.f_frsize
-        # `f_bavail` leaves out the reserve of the superuser.
+        # `f_bavail` does not include the blocks reserved for the superuser.
         return Disk(found.f_blocks * block, found.f_bavail * block, found.f_files, found.f_favail)
     return None
 

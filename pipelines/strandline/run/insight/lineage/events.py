@@ -1,7 +1,7 @@
 """Builds OpenLineage events for an attempt, with the classes of OpenLineage's client.
 
 An attempt is an OpenLineage run, all attempts of a run share a parent run, and the pipeline is the
-job. Only this module names the client's classes, and it is imported only if lineage is enabled. The
+job. Only this module uses the client's classes, and it is imported only if lineage is enabled. The
 module is pure.
 """
 
@@ -88,7 +88,7 @@ class AttemptEvents:
         return self._make(record, RunState.START, record.started, {})
 
     def make_end(self, record: AttemptRecord, counts: Mapping[str, StageCounts]) -> RunEvent:
-        """Return the event for the end of an attempt, whoever witnessed it.
+        """Return the event for the end of an attempt, regardless of which process recorded the end.
 
         Args:
             counts: counts of the attempt's stages, as far as known.
@@ -171,7 +171,7 @@ class AttemptEvents:
 
 
 def list_inputs(plan: PipelinePlan) -> list[DataLocation]:
-    """Return the locations that the source stage names. A glob counts as its folder."""
+    """Return the locations that the source stage names. For a glob, return its folder."""
     params = plan.source.stage.params
     found = params.list_places() if isinstance(params, Params) else ()
     folders = [_find_folder(location) for _, location in found]
@@ -183,14 +183,14 @@ def name_location(location: str) -> DataLocation:
     parts = urlsplit(resolve_location(location))
     if not parts.netloc:
         return DataLocation("file", parts.path)
-    # The part before `@` may contain a password.
+    # Remove the text before `@`, which may contain a password.
     host = parts.netloc.rpartition("@")[2]
     return DataLocation(f"{parts.scheme}://{host}", parts.path.strip("/") or "/")
 
 
 def _find_folder(pattern: str) -> str:
-    """Return the path itself, or the folder in which a pattern searches; empty if that varies."""
-    # The deepest folder without a wildcard: `a` for `a/b*.txt`.
+    """Return a path, or for a pattern the folder that it searches; empty if the folder varies."""
+    # Take the deepest folder without a wildcard: `a` for `a/b*.txt`.
     fixed, *rest = _WILDCARD.split(pattern, maxsplit=1)
     return fixed.rpartition("/")[0] if rest else fixed
 

@@ -1,7 +1,7 @@
-"""Records how far an attempt was reported to a lineage system, in a file beside its record.
+"""Records whether the start and the end of an attempt were reported to a lineage system.
 
-Separate from the reporting module, because the parent of a driver reads the marker and must load as
-little as possible.
+The parent of a driver reads this marker and must load as little as possible, so the module is
+separate from `reporting`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ BEGUN, ENDED = b"begun", b"ended"
 
 
 def read_marker(folder: PipelineFolder, number: int) -> bytes:
-    """Return how far an attempt was reported: `BEGUN`, `ENDED`, or empty."""
+    """Return the last event that was reported: `BEGUN`, `ENDED`, or empty."""
     with suppress(OSError):
         return (folder.attempt(number) / MARKER).read_bytes()
     return b""
 
 
 def write_marker(folder: PipelineFolder, number: int, state: bytes) -> None:
-    """Record how far an attempt was reported."""
+    """Record the last event that was reported."""
     show_whole(folder.attempt(number) / MARKER, state)

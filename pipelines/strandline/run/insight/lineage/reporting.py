@@ -27,10 +27,10 @@ Begin = Callable[[int, str], None]
 
 
 class ClusterAttempt(NamedTuple):
-    """An attempt under its operator's name, if the operator reports lineage too.
+    """Name that the operator gives an attempt, if the operator reports lineage too.
 
-    The operator's numbers differ from those of the folder: an attempt that never started a driver
-    has a number too.
+    The operator counts attempts that never started a driver, so its numbers differ from the numbers
+    in the folder.
     """
 
     pipeline_uid: str
@@ -38,7 +38,7 @@ class ClusterAttempt(NamedTuple):
 
 
 def read_cluster_attempt(environment: Mapping[str, str]) -> ClusterAttempt | None:
-    """Return the attempt under its operator's name, or None if no operator reports lineage."""
+    """Return the operator's name of the attempt, or None if no operator reports lineage."""
     uid, number = environment.get(LINEAGE_VARIABLE, ""), environment.get(ATTEMPT_VARIABLE, "")
     return ClusterAttempt(uid, int(number)) if uid and number.isdecimal() else None
 
@@ -51,7 +51,7 @@ def reporting(
     environment: Mapping[str, str],
     note: Callable[[str], None],
 ) -> Iterator[Begin]:
-    """Report an attempt that starts in the block, and report its end at the end of the block.
+    """Report an attempt that starts in the block, and report its end when the block ends.
 
     Args:
         note: receives a sentence if reporting fails.
@@ -70,11 +70,11 @@ def reporting(
 
 
 class LineageReporter:
-    """Sends events in order, from separate threads.
+    """Sends events in order, each from a thread of its own.
 
     Args:
         note: receives a sentence if reporting fails.
-        cluster: the attempt under its operator's name, or None if no operator reports lineage.
+        cluster: the operator's name of the attempt, or None if no operator reports lineage.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class LineageReporter:
         self._threads: list[threading.Thread] = []
 
     def begin(self, number: int, output: str) -> None:
-        """Report the start of an attempt, and the end of the previous attempt if unreported."""
+        """Report the start of an attempt. Also report the end of the previous attempt if needed."""
         self._number, self._output = number, output
         self._start(self._report_begin)
 
@@ -122,7 +122,7 @@ class LineageReporter:
             except Exception as error:  # noqa: BLE001 - whatever a listener does, the run goes on
                 self._note(f"lineage: reporting failed: {type(error).__name__}: {error}")
 
-        # A hanging listener must not keep the process alive.
+        # Use a daemon thread, so that a hanging listener does not keep the process alive.
         thread = threading.Thread(target=work, daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -130,8 +130,8 @@ class LineageReporter:
     def _report_begin(self) -> None:
         assert self._number is not None
         record = read_record(self._folder, self._number)
-        assert record is not None  # written before this call
-        # An operator that reports lineage has already reported that end, with its cause.
+        assert record is not None  # the attempt writes its record before it calls `begin`
+        # If an operator reports lineage, it has already reported the previous end, with its cause.
         before = None if self._cluster else record.previous
         if before is not None and read_marker(self._folder, before) == BEGUN:
             self._send_end(before)

@@ -59,7 +59,7 @@ def measure_run(
     shards: Path,
     artifacts: Mapping[str, Path],
 ) -> RunMeasures:
-    """Measure only what the requirements need. The caller adds the numbers of sources.
+    """Measure a complete run, but only what the requirements need. The caller adds source counts.
 
     Args:
         location: folder or URL of the outputs.
@@ -67,7 +67,7 @@ def measure_run(
         artifacts: artifacts of the statistics, by published name.
 
     Raises:
-        LedgerError, VolumeError: if something can't be read.
+        LedgerError, VolumeError: if a file can't be read.
     """
     problems: list[str] = []
     if require.verified:
@@ -87,7 +87,7 @@ def measure_run(
 
 
 def find_kinds(kind: pa.DataType) -> frozenset[ColumnKind]:
-    """Return the kinds that an Arrow type belongs to. An integer is also a number."""
+    """Return the column kinds that include an Arrow type: an integer is also a number."""
     if pa.types.is_dictionary(kind):
         return find_kinds(kind.value_type)
     return frozenset(family for family, belongs in _KINDS if belongs(kind))
@@ -99,7 +99,7 @@ def _read_schemas(location: str, names: list[str]) -> list[SchemaGroup] | None:
         if not name.endswith(_SUFFIX):
             continue
         with open_binary(f"{location.rstrip('/')}/{name}") as file:
-            # Metadata differs between files without changing the columns.
+            # Remove metadata, which may differ between files with equal columns.
             schema = pq.read_schema(file).remove_metadata()
         if schema not in found:
             kinds = {column.name: find_kinds(column.type) for column in schema}

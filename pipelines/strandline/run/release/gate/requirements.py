@@ -32,7 +32,12 @@ _COLUMN_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class SchemaGroup:
-    """Files whose columns have the same kinds: an example file, and the kinds by column."""
+    """Files whose columns have the same kinds.
+
+    Attributes:
+        file: one of the files, as an example.
+        kinds: the kinds by column.
+    """
 
     file: str
     kinds: Mapping[str, frozenset[ColumnKind]]
@@ -44,9 +49,9 @@ class RunMeasures:
 
     Attributes:
         problems: a sentence for each problem found by verification.
-        older: finished sources of an older recipe.
-        rows, dead: rows of all files, and dead letters.
-        listed, quarantined: numbers of sources.
+        older: number of finished sources of an older recipe.
+        rows, dead: number of rows in all files, and of dead letters.
+        listed, quarantined: number of sources.
         schemas: the different schemas of the Parquet files, or None if there are only other files.
         statistics: rows of the tables that stages measured, by stage and table name.
     """
@@ -153,7 +158,8 @@ def _find_of_column(measure: MeasureName, row: Mapping[str, Any]) -> float | Non
         return row["nulls"] / row["rows"] if row["rows"] else None
     if measure is MeasureName.DUPLICATE_SHARE:
         measured = row["rows"] - row["nulls"] - row["not_finite"]
-        # The number of distinct values is an estimate and may exceed the number of values.
+        # The number of distinct values is an estimate and may exceed the number of values, so the
+        # difference may be negative.
         return max(0.0, 1 - row["distinct"] / measured) if measured else None
     value: float | None = row[_COLUMN_KEYS[measure]]
     return value

@@ -1,4 +1,4 @@
-"""Retries calls to a busy server, with waits between two tries. The caller provides the clock."""
+"""Retries calls to a busy server after increasing waits. The caller provides the clock."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 TRIES = 8
-LONGEST = 120.0  # seconds of a wait
+LONGEST = 120.0  # maximum seconds of a wait
 
 
 class CallRefusal(NamedTuple):
-    """How a failed call is judged.
+    """Interpretation of a failed call.
 
     Attributes:
         is_passing: whether a later call may succeed.
@@ -23,7 +23,7 @@ class CallRefusal(NamedTuple):
 
 
 def list_waits(first: float = 1.0) -> Iterator[float]:
-    """Yield the seconds before each of the `TRIES` - 1 retries, doubling up to `LONGEST`."""
+    """Yield the seconds to wait before each of the `TRIES` - 1 retries, doubled up to `LONGEST`."""
     for number in range(TRIES - 1):
         yield min(LONGEST, first * 2**number)
 
@@ -36,12 +36,12 @@ def ask_again(
     """Call a function, and retry while its errors are temporary.
 
     Args:
-        call: the function; safe to repeat.
-        judge: judges an error of the function.
+        call: the function, which must be safe to repeat.
+        judge: interprets an error of the function.
         sleep: waits for a number of seconds.
 
     Raises:
-        Exception: the function's own error, if it is permanent, or still occurs after `TRIES`
+        Exception: the function's own error, if the error is permanent or still occurs after `TRIES`
             tries.
     """
     for wait in list_waits():
@@ -51,6 +51,6 @@ def ask_again(
             refusal = judge(error)
             if not refusal.is_passing:
                 raise
-            # A server may request a pause of hours.
+            # Limit the wait, because a server may request a pause of hours.
             sleep(min(LONGEST, wait if refusal.seconds is None else refusal.seconds))
     return call()

@@ -1,7 +1,7 @@
-"""Pushes to a folder or an object store: a folder for each revision, and `latest` moves last.
+"""Pushes to a folder or an object store: each revision has a folder, and `latest` moves last.
 
 A revision's folder never changes once complete, so a push does not disturb readers of earlier
-revisions. Files copied by a killed push stay and are not copied again.
+revisions. Files that a killed push has copied stay and are not copied again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def push_to_folder(
     if not is_there:
         sizes = dict(store.list_sizes(revision))
         for file in shipment.files:
-            # The revision determines names and sizes, and existing files are complete.
+            # A file of the right size is complete and belongs to this revision, so do not copy it
+            # again.
             if sizes.get(file.name) != file.size:
                 store.put(f"{revision}/{file.name}", contents.read(file))
                 copied += 1
@@ -56,7 +57,7 @@ def push_to_folder(
         for name, content in shipment.extras.items():
             store.put(f"{revision}/{name}", [content])
         faults.reach("push.described")
-    # Check the lease right before the pointer moves, which makes the revision visible.
+    # Check the lease immediately before the pointer moves, which makes the revision visible.
     fence()
     store.put(LATEST, [pointer])
     faults.reach("push.published")

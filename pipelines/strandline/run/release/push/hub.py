@@ -1,8 +1,8 @@
 """Pushes to a data set on Hugging Face's hub: all files in one commit, and a tag for the revision.
 
 Large files are uploaded first and have no effect until the commit. The manifest in the repository
-contains the revision of the head, so a commit whose response was lost is found and not repeated.
-The commit names its parent, so the hub rejects it if another commit was faster.
+contains the revision, so the next try detects a commit whose response was lost, and does not repeat
+the commit. The commit names its parent, so the hub rejects it if another commit was faster.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from strandline.storage import faults
 
 T = TypeVar("T")
 SCHEME = "hf://"
-BATCH = 100  # files uploaded at a time
+BATCH = 100  # number of files uploaded at a time
 MOST_FILES = 20_000  # the hub's limit for one commit
 MAIN = "main"
 _TARGET = re.compile(r"hf://datasets/([\w.-]+/[\w.-]+)(?:@([\w./-]+))?/?")
 _DATASET = "dataset"
-# 409 and 412 mean that another commit was faster.
+# Status codes of temporary errors. 409 and 412 mean that another commit was faster.
 _PASSING = frozenset({408, 409, 412, 429, 500, 502, 503, 504})
 _TRIES_OF_COMMITS = 5
 _REFUSED = frozenset({401, 403})
@@ -119,12 +119,14 @@ def _push(hub: _Hub, shipment: Shipment, contents: Contents) -> PushResult:
         head = hub.find_head()
         manifest = hub.read_manifest(head)
         owner = read_properties(manifest)
-        if owner is not None:  # a repository may have had files before
+        if owner is not None:  # None for files without a manifest
             require_ours(target.name, shipment.author, owner, "repository")
-        # The head shows a commit whose response was lost. The tag alone proves nothing: a later
-        # revision may be the head, or a user may have changed files.
+        # Check the head, which may already have this revision, from a commit whose response was
+        # lost. The tag alone proves nothing: a later revision may be the head, or a user may have
+        # changed files.
         if find_revision(manifest) == shipment.revision and hub.has_files(head, shipment):
-            # After a try of our own, the commit may be ours, so report a new revision.
+            # If this push has tried to commit, the head is probably that commit, so report a new
+            # revision.
             if not is_asked and tag in hub.list_tags():
                 return PushResult(target.name, shipment.revision, is_new=False, files=0)
             break
@@ -133,7 +135,7 @@ def _push(hub: _Hub, shipment: Shipment, contents: Contents) -> PushResult:
             uploaded = _commit(hub, shipment, contents, head, list_names(manifest))
             break
         except (HfHubHTTPError, httpx2.HTTPError) as error:
-            # After an error, only the head shows whether the commit succeeded.
+            # The error may hide a successful commit, so the next round checks the head again.
             if number + 1 == _TRIES_OF_COMMITS or not judge_answer(error).is_passing:
                 raise
             asked = judge_answer(error).seconds
@@ -155,7 +157,7 @@ def _commit(hub: _Hub, shipment: Shipment, contents: Contents, head: str, former
             operations += additions
     faults.reach("push.uploaded")
     operations += [CommitOperationAdd(*extra) for extra in shipment.extras.items()]
-    # Delete only files that an earlier push listed: other files belong to users.
+    # Delete only files that an earlier push listed, because other files belong to users.
     gone = former - {file.name for file in shipment.files}
     if gone:
         there = hub.list_files(head)
@@ -167,7 +169,7 @@ def _commit(hub: _Hub, shipment: Shipment, contents: Contents, head: str, former
 
 def _add(stack: ExitStack, contents: Contents, file: ShippedFile) -> CommitOperationAdd:
     path = stack.enter_context(contents.fetched(file))
-    # A temporary copy from a store is deleted with its batch, so read the content now.
+    # Read a temporary copy now, because it is deleted before the commit.
     source = str(path) if contents.find_path(file) else path.read_bytes()
     return CommitOperationAdd(file.name, source)
 
@@ -250,14 +252,14 @@ class _Hub:
                     repo, additions=additions, repo_type=_DATASET, revision=branch
                 )
             except RuntimeError as error:
-                # The client's error names the file; its cause has the response of the hub.
+                # Raise the cause of the client's error: it has the hub's response.
                 raise error.__cause__ or error from None
 
         self._ask(preupload)
 
     def commit(self, operations: list[Any], parent: str, title: str, text: str) -> None:
         repo, branch = self.target
-        # Check the lease right before the commit, which makes the files visible.
+        # Check the lease immediately before the commit, which makes the files visible.
         self._fence()
         self._api.create_commit(
             repo,
@@ -295,7 +297,7 @@ def judge_answer(error: Exception) -> CallRefusal:
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         asked = error.response.headers.get("Retry-After", "")
-        # `Retry-After` may also be a date, which is ignored.
+        # `Retry-After` may also be a date, which this code ignores.
         seconds = float(asked) if asked.isdecimal() else None
         return CallRefusal(status in _PASSING, seconds)
     return CallRefusal(isinstance(error, httpx2.TransportError))

@@ -1,4 +1,4 @@
-"""Pushes a data set as a whole, and holds the ledger so that no run changes the data meanwhile."""
+"""Pushes a data set as a whole, and locks the ledger so that no run changes the data meanwhile."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HUB = "hf://"
 
 
 class PushClock(NamedTuple):
-    """Functions that return the time, in seconds since the epoch, and wait for seconds."""
+    """Clock of a push: returns the time in seconds since the epoch, and waits for seconds."""
 
     time: Callable[[], float]
     sleep: Callable[[float], None]
@@ -80,10 +80,10 @@ def make_delivery(
     card: Callable[[], bytes],
     clock: PushClock,
 ) -> Callable[[LedgerSession], str]:
-    """Return a function that pushes like `push`, at the end of an attempt that has the ledger.
+    """Return a function that pushes the outputs at the end of an attempt, under its lease.
 
     Raises:
-        BadTargetError, TargetRefusedError: if the target can't be used, whatever the run produces.
+        BadTargetError, TargetRefusedError: if the target can't be used, regardless of the outputs.
     """
     location = locate_outputs(plan, folder)
     check_target(target, location)
@@ -95,7 +95,7 @@ def make_delivery(
         content = card()
         with session.open() as store:
             shipment = read_shipment(store, plan, folder, content, session.attempt)
-            # An attempt that has lost its lease must not publish beside the new lease holder.
+            # If the attempt has lost its lease, it must not publish beside the new lease holder.
             fence = store.require_lease
             return _ship(shipment, Contents(location), target, clock, fence).describe()
 
@@ -123,7 +123,7 @@ def check_target(target: str, outputs: str) -> None:
     lack = find_lack(target if kind is None else locate_table(target))
     if lack is not None:
         raise BadTargetError(f"{target}: {lack.message}; {lack.hint}")
-    # The slash keeps `/data2` from counting as a part of `/data`.
+    # Compare with a final slash, because `/data2` is not inside `/data`.
     location, inside = _locate(kind, target), f"{outputs.rstrip('/')}/"
     if f"{location}/".startswith(inside) or inside.startswith(f"{location}/"):
         raise BadTargetError(
@@ -140,7 +140,7 @@ def _check_table(kind: str, target: str, plan: PipelinePlan, folder: PipelineFol
     except StrandlineError:
         raise
     except Exception:  # noqa: BLE001 - catalogues and stores have errors of their own
-        # A catalog that is down now may be available at the end of the run.
+        # If the catalog is unavailable now, it may be available at the end of the run.
         return
     if state is not None:
         stages = ((each.name, each.stage) for each in (plan.source, *plan.stages))

@@ -63,7 +63,7 @@ def read_shipment(
 
 
 def _read_index(store: Store, location: str) -> bytes | None:
-    """Return the index beside the files, checked against the ledger, or None without an index."""
+    """Return the index next to the files, or None without an index. Check it against the ledger."""
     listed = store.read_meta(LISTED) or {}
     if "index" not in listed:
         return None
@@ -78,7 +78,7 @@ def _read_index(store: Store, location: str) -> bytes | None:
 
 
 def require_complete(folder: PipelineFolder) -> int:
-    """Return the number of the last attempt.
+    """Return the number of the last attempt, which must be complete.
 
     Raises:
         RequirementsError: if the attempt did not meet the requirements for publishing.
@@ -114,4 +114,4 @@ def _list_files(store: Store) -> Iterator[ShippedFile]:
         rows = facts.live
         for suffix, size, digest in facts.list_files():
             yield ShippedFile(name_shared(file, suffix), size, digest, rows)
-            rows = 0  # additional files of a part have no rows of their own
+            rows = 0  # count the rows once, for the first file of a part

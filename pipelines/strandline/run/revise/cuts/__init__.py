@@ -1,1 +1,1 @@
-"""Cuts: which stages have a cut, what cuts contain, and plans that start after a cut."""
+"""Cuts: kept outputs of stages, and plans that start after a cut."""

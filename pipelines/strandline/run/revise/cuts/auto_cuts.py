@@ -1,7 +1,7 @@
 """Chooses cuts for a pipeline by a trial with its first sources, and records the choice.
 
-A choice stays until the pipeline changes. This module must not depend on engines or decide the
-worth of a cut.
+The choice stays until the pipeline changes. `choice` decides how much a cut is worth. This module
+must not depend on engines.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 
 CHOICE = "auto_cuts"  # key in `meta`
-TRIAL_SOURCES = 8  # sources of a trial
-LOOKED_AT = 10_000  # maximum number of listed sources searched for a trial
+TRIAL_SOURCES = 8  # number of sources in a trial
+LOOKED_AT = 10_000  # maximum number of sources to list for a trial
 
 
 class CutSettings(NamedTuple):
     """A pipeline's settings for all cuts.
 
     Attributes:
-        is_auto: whether Strandline chooses cuts, in addition to those that stages request.
+        is_auto: whether Strandline chooses cuts, in addition to cuts that stages request.
         at_most: maximum bytes of all cuts, or None for no limit.
     """
 
@@ -46,10 +46,10 @@ class CutSettings(NamedTuple):
 
 
 class RecordedChoice(NamedTuple):
-    """A choice as recorded in a ledger.
+    """The choice of cuts that a ledger records.
 
     Attributes:
-        digest: fingerprint of the pipeline of the choice, or empty if there is no choice yet.
+        digest: fingerprint of the pipeline for which cuts were chosen, or empty without a choice.
         judged: all cuts that were considered.
         measures: measures of stages, by name.
     """
@@ -79,7 +79,7 @@ def list_candidates(plan: PipelinePlan) -> list[str]:
 
 
 class AutoCuts:
-    """The choice of cuts of an attempt.
+    """Chooses the cuts of an attempt.
 
     Args:
         plan: the plan without chosen cuts.
@@ -133,7 +133,7 @@ class AutoCuts:
         return self._plan_with(list_candidates(self._plan))
 
     def measure_room(self) -> int | None:
-        """Return the bytes left for more cuts, or None for no limit."""
+        """Return how many bytes are left for more cuts, or None for no limit."""
         if self._settings.at_most is None:
             return None
         with self._open_store() as store:
@@ -146,7 +146,7 @@ class AutoCuts:
             return [sources[at] for at, *_ in store.find_unfinished(listed)]
 
     def learn(self, ending: Ending) -> None:
-        """Record the measurements of a trial, and choose."""
+        """Record the measurements of a trial, and choose cuts."""
         self._is_tried = True
         number = ending.standing.finished
         # Without a finished source, there is nothing to average.
@@ -158,7 +158,7 @@ class AutoCuts:
         self._choose()
 
     def _shrink(self) -> None:
-        """Drop cuts beyond the limit, those with the least savings per byte first."""
+        """If existing cuts exceed the limit, drop cuts, with the least savings per byte first."""
         at_most = self._settings.at_most
         if at_most is None:
             return
@@ -182,7 +182,7 @@ class AutoCuts:
         return replace(self._plan, stages=tuple(stages))
 
     def _choose(self) -> None:
-        """Choose if all stages are measured, and delete cuts that are not chosen."""
+        """If all stages are measured, choose cuts, and delete existing cuts that are not chosen."""
         with self._open_store() as store:
             measures = self._measure(store)
             candidates = list_candidates(self._plan)
@@ -211,7 +211,7 @@ class AutoCuts:
         for name in self._list_names():
             before = noted.get(name) or self._learnt.get(name)
             took = seconds.get(name, before.seconds if before else None)
-            # The sink has no cut, and so needs no size.
+            # The sink needs no size, because it has no cut.
             is_sized = name in sizes or name in noted or name in self._learnt or name == last
             if took is not None and is_sized:
                 size = sizes.get(name, before.size if before else None)
@@ -227,7 +227,7 @@ class AutoCuts:
 
 
 def _measure_sizes(store: Store) -> dict[str, float | None]:
-    """Return the bytes of each stage's cut, or None if a task could not be kept."""
+    """Return the mean bytes of each stage's cut, or None if the cut can't keep some task."""
     nothing = digest_nothing()
     sizes, numbers, odd = dict[str, int](), dict[str, int](), set[str]()
     for _, _, record in store.list_records():
@@ -249,7 +249,7 @@ def _dump(noted: RecordedChoice) -> dict[str, Any]:
 
 
 class TrialResult(NamedTuple):
-    """A completed trial, and how it ended."""
+    """A trial, and how the work on its sources ended."""
 
     trial: Trial
     ending: Ending
@@ -269,7 +269,7 @@ def run_trial(
     if not sources:
         return None
     ending = run(plan_cuts(cuts.plan_trial()), Listing(iter(sources), lambda: False))
-    # Measurements of a stopped trial may be incomplete.
+    # If a stop was requested, the measurements may be incomplete, so ignore them.
     if not must_stop():
         cuts.learn(ending)
     digests = frozenset(identify(source, 0).source for source in sources)
@@ -280,7 +280,8 @@ def _draw_trial(listing: Listing, cuts: AutoCuts) -> list[Source]:
     """Return the first few unfinished sources of a listing."""
     found: list[Source] = []
     while len(found) < TRIAL_SOURCES and not listing.is_ended and listing.listed < LOOKED_AT:
-        # A listing that opens files must not open many for a few sources.
+        # Begin with a small batch: listing a source may open a file, and a few sources may be
+        # enough.
         size = ADMIT_BATCH if listing.listed >= TRIAL_SOURCES else TRIAL_SOURCES
         found += cuts.list_unfinished(listing.draw_sources(size))
     return found[:TRIAL_SOURCES]

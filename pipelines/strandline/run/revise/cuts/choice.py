@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-WRITING = 100e6  # bytes compressed, written, and synced per second
-SHARE = 20  # writing may take at most 1/20 of the work
+WRITING = 100e6  # bytes per second that can be compressed, written, and synced
+SHARE = 20  # writing cuts may take at most 1/20 of the work
 
 
 class CutMeasure(NamedTuple):
@@ -26,7 +26,7 @@ class CutMeasure(NamedTuple):
 
 
 class CutVerdict(StrEnum):
-    """Whether the cut after a stage is kept, or why not."""
+    """Decision about the cut after a stage, and the reason."""
 
     KEPT = "kept"
     ASKED = "asked for"
@@ -37,10 +37,11 @@ class CutVerdict(StrEnum):
 
 
 class ConsideredCut(NamedTuple):
-    """A considered cut.
+    """A cut with the decision about it.
 
     Attributes:
         stage: the stage before the cut.
+        verdict: the decision.
         seconds: seconds saved per source: the work since the previous kept cut.
         size: bytes per source.
     """
@@ -63,7 +64,7 @@ def choose_cuts(
     sources: int,
     at_most: int | None,
 ) -> list[ConsideredCut]:
-    """Return a verdict on each candidate, kept cuts first, in the order of their worth.
+    """Return a decision on each candidate. Kept cuts come first, in the order of their worth.
 
     Args:
         measures: measures of all stages by name, in order.
@@ -77,7 +78,7 @@ def choose_cuts(
     left = [stage for stage in candidates if stage in measures and stage not in asked]
     refused = []
     while left:
-        # A taken cut changes the savings of other stages, so compare again in every round.
+        # Compare again in every round, because each chosen cut changes the savings of other cuts.
         best = max(left, key=choice.value)
         left.remove(best)
         verdict = choice.judge(best)
@@ -89,7 +90,7 @@ def choose_cuts(
 
 
 class _Choice:
-    """The cuts taken so far."""
+    """The cuts chosen so far."""
 
     def __init__(
         self, measures: Mapping[str, CutMeasure], sources: int, at_most: int | None
@@ -102,12 +103,12 @@ class _Choice:
         self._size = 0.0
 
     def value(self, stage: str) -> tuple[float, int]:
-        """Return the seconds that a cut saves per byte. Among equal cuts, a later one is better."""
+        """Return the seconds that a cut saves per byte. For equal savings, prefer a later cut."""
         size = self._measures[stage].size
         return self._saved(stage) / max(1.0, size or 0.0), self._order.index(stage)
 
     def judge(self, stage: str) -> CutVerdict:
-        """Return the verdict on a cut, given the cuts taken so far."""
+        """Decide whether to keep a cut, given the cuts chosen so far."""
         size = self._measures[stage].size
         if size is None:
             return CutVerdict.IMPOSSIBLE
@@ -120,21 +121,21 @@ class _Choice:
         return CutVerdict.KEPT
 
     def take(self, stage: str, verdict: CutVerdict) -> ConsideredCut:
-        """Add a cut to those taken so far, and return it with its verdict."""
+        """Add a cut to the chosen cuts, and return it with the decision."""
         judged = self.describe(stage, verdict)
         self._taken.add(stage)
         self._size += judged.size
         return judged
 
     def describe(self, stage: str, verdict: CutVerdict) -> ConsideredCut:
-        """Return a cut with its verdict and its measures."""
+        """Return a cut with the decision and its measures."""
         return ConsideredCut(stage, verdict, self._saved(stage), self._measures[stage].size or 0.0)
 
     def _saved(self, stage: str) -> float:
         return sum(self._measures[each].seconds for each in self._list_saved(stage))
 
     def _list_saved(self, stage: str) -> Iterator[str]:
-        """Yield the stages from one stage back to the previous kept cut."""
+        """Yield a stage and the stages before it, back to the previous chosen cut."""
         for each in reversed(self._order[: self._order.index(stage) + 1]):
             if each in self._taken:
                 return

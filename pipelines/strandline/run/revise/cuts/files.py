@@ -1,6 +1,6 @@
 """Measures and prunes cuts: number, bytes, and saved work.
 
-A cut consists of the files of one stage and one source. This module must not depend on the
+A cut consists of the kept files of one stage for one source. This module must not depend on the
 presentation of sizes, or on how a ledger is opened.
 """
 
@@ -23,15 +23,15 @@ from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.storage.outputs.names import name_output
 
-GROUP = 1000  # records of a transaction
+GROUP = 1000  # number of records per transaction
 
 
 class CutSize(NamedTuple):
-    """The cuts of a stage.
+    """Totals of the cuts of a stage.
 
     Attributes:
-        sources, files, size: numbers of sources and files, and bytes.
-        seconds: work that a run starting from these cuts saves, in seconds; 0 if unknown.
+        sources, files, size: number of sources, number of files, and bytes.
+        seconds: seconds of work that a run saves if it starts from these cuts; 0 if unknown.
     """
 
     stage: str
@@ -42,10 +42,10 @@ class CutSize(NamedTuple):
 
 
 def measure_all_cuts(store: Store, seconds: Mapping[str, float]) -> list[CutSize]:
-    """Return the cuts of each stage, the largest first.
+    """Return the totals of each stage's cuts, the largest first.
 
     Args:
-        seconds: time per source for all work up to and including a stage, by stage.
+        seconds: by stage, seconds per source for all work up to and including the stage.
     """
     sources, files, sizes = Counter[str](), Counter[str](), Counter[str]()
     for _, _, record in store.list_records():
@@ -63,7 +63,7 @@ Choice = Callable[[FinishedEntry, SourceRecord], Collection[str]]
 
 
 def choose_old(before: float, stages: Collection[str]) -> Choice:
-    """Return a choice of cuts of sources that were last processed before an attempt.
+    """Return a function that chooses cuts of sources that were last processed before an attempt.
 
     Args:
         before: number of the attempt.
@@ -78,10 +78,11 @@ def choose_old(before: float, stages: Collection[str]) -> Choice:
 
 
 def choose_missing(is_there: Callable[[str, int], bool]) -> Choice:
-    """Return a choice of cuts with a missing file, or a file of another size.
+    """Return a function that chooses cuts with a missing file, or a file of the wrong size.
 
     Args:
-        is_there: returns whether a file below the root of outputs has a size, given name and size.
+        is_there: returns whether a file exists with a size. The name is relative to the root of
+            outputs.
     """
 
     def choose(_: FinishedEntry, record: SourceRecord) -> Collection[str]:
@@ -132,11 +133,11 @@ def _list_lighter(store: Store, choose: Choice) -> Iterator[tuple[Finish, int, i
 def prune_space(
     store: Store, kept: Collection[CutSize], at_most: int, work: Callable[[], None]
 ) -> PruneCounts:
-    """Prune cuts down to a number of bytes, those with the least savings per byte first.
+    """Prune cuts, with the least savings per byte first, until their total size is within a limit.
 
     Args:
         kept: the existing cuts.
-        at_most: bytes.
+        at_most: the limit in bytes.
         work: called after each group of records.
     """
     left = sum(each.size for each in kept) - at_most
@@ -148,7 +149,7 @@ def prune_space(
 
 
 def _choose_until(stage: str, left: int) -> Choice:
-    """Return a choice of cuts of a stage, until their sizes add up to a number of bytes."""
+    """Return a function that chooses a stage's cuts until they add up to a number of bytes."""
 
     def choose(_: FinishedEntry, record: SourceRecord) -> Collection[str]:
         nonlocal left

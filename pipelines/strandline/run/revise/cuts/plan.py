@@ -1,4 +1,4 @@
-"""Adds cuts to a plan. The module must not depend on ledgers, or on the sources that have a cut."""
+"""Adds cuts to a plan. The module must not depend on ledgers, or on which sources have a cut."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from strandline.plan.stages.stage import Stage
 
 
 class CutStage(Stage):
-    """Passes its tasks on; the call around the stage writes the cut."""
+    """Returns its tasks unchanged. The code that calls the stage writes the cut."""
 
 
 def plan_cuts(plan: PipelinePlan) -> PipelinePlan:
-    """Return a plan with a cut after each stage that requests one."""
+    """Return a plan with a cut after each stage that requests a cut."""
     if not any(stage.has_cut for stage in plan.stages):
         return plan
     return replace(plan, stages=tuple(mark_streaming(list(add_cuts(plan.stages)))))
 
 
 def add_cuts(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
-    """Yield the stages, with a stage that writes the cut after each stage that requests one."""
+    """Yield the stages. After each stage that requests a cut, yield a stage that writes the cut."""
     for stage in stages:
         yield stage
         if stage.has_cut:
@@ -31,8 +31,9 @@ def add_cuts(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
 
 
 def _make_cut(stage: StagePlan) -> StagePlan:
-    # Neighboring stages with equal requests share a worker. Request no scarce resources here,
-    # because the cut would wait for them, perhaps on the driver's node, which has none.
+    # Use the stage's own resources, because neighboring stages with equal requests share a worker.
+    # But request no scarce resources: the cut would wait for them, perhaps on the driver's node,
+    # which has none.
     is_common = not (stage.gpu or stage.custom or stage.memory) and stage.cpu <= 1
     return StagePlan(
         name_cut_stage(stage.name),

@@ -32,14 +32,14 @@ class CutFile(NamedTuple):
 
 
 class ReadCut(Stage):
-    """Reads the kept output of a stage for a source, in the order of the fan-out."""
+    """Reads a source's kept output of a stage, in the order in which the stage produced it."""
 
     def process(self, task: Task) -> Iterator[Slot]:
         """Yield the kept tasks."""
         for file in task.data:
             if file is None:
-                # Groups count the slots of a fan-out, so a task that did not get this far leaves a
-                # gap.
+                # Later stages count all outputs of a fan-out to form groups. An output that did not
+                # reach this stage has no file, so yield a gap.
                 yield None
                 continue
             try:
@@ -57,8 +57,8 @@ class ReadCut(Stage):
 
         Raises:
             OSError: if the file can't be read.
-            ValueError: if the bytes have changed, or the file stands for a task that could not be
-                kept.
+            ValueError: if the bytes have changed, or the file is a placeholder for a task that
+                could not be kept.
         """
         data, meta = read_task(_read(file))
         return Task(data, meta)
@@ -81,7 +81,7 @@ class RereadableSink(Protocol):
         """Return True if, with the sink's parameters, the files contain the tables unchanged."""
 
     def read_back(self, file: bytes, rows: range | None) -> tuple[int, pa.Table]:
-        """Return at least the requested rows of a file, and the number of the first of them."""
+        """Return at least the requested rows of a file, and the index of the first returned row."""
 
 
 class ReadOutput(ReadCut):
@@ -96,7 +96,8 @@ class ReadOutput(ReadCut):
         super().__init__()
         self._sink = sink
         self._without = list(without)
-        # Sources that share a file follow each other, so the file is read and checked only once.
+        # Keep the last shared file. Sources that share a file follow each other, so the file is
+        # read and checked only once.
         self._shared = CutFile("", b""), b""
         self._known = (0, pa.table({}))
 

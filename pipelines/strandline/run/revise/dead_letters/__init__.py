@@ -1,1 +1,1 @@
-"""Dead letters, that is, rows that failed alone: facts about them, and their retrial."""
+"""Dead letters, which are rows that failed without failing their source, and their retrial."""

@@ -1,6 +1,6 @@
-"""Counts and lists dead letters from the ledger alone.
+"""Counts and lists dead letters from the ledger alone, without reading their files.
 
-Supervising processes load this module, so it must not import the readers of these files.
+Supervising processes load this module, so it must not import code that reads Parquet.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strandline.storage.outputs.names import name_output
 
 
 class DeadLetterFile(NamedTuple):
-    """Dead letters of one source and one task, and the attempt that finished the source."""
+    """Dead letters of one source and one task, with the attempt that finished the source."""
 
     source: bytes
     key: str

@@ -1,4 +1,4 @@
-"""Lists why rows failed, from the ledger and the dead letters beside the outputs.
+"""Lists why rows failed, from the ledger and the files of dead letters next to the outputs.
 
 This module must not depend on how rows are split, or on where the list is shown.
 """
@@ -15,13 +15,13 @@ from strandline.ledger.records.entries import FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.run.revise.dead_letters.counts import list_dead_letter_files
 
-# Maximum number of files to read: their reasons represent those of the other files.
+# Maximum number of files to read. The other files probably have the same reasons.
 FILES_READ = 2000
 _COLUMNS = ["dead_error", "dead_message", "dead_position"]
 
 
 def list_dead_letters(store: Store, location: str) -> Iterator[FailureRecord]:
-    """Yield why rows failed. The key names the source, and the row in the stage's input.
+    """Yield why rows failed. The key contains the source's key and the row's index in the input.
 
     Args:
         location: folder or URL of the outputs.
@@ -41,6 +41,6 @@ def list_dead_letters(store: Store, location: str) -> Iterator[FailureRecord]:
 
 def _format_message(row: dict[str, str]) -> str:
     kind, message = row["dead_error"], row["dead_message"]
-    # An exception's message starts with its class; a stage's own message has no class.
+    # The message of an exception starts with its class; a message from a stage itself has no class.
     has_kind = message.startswith(kind) or kind.startswith("Failed")
     return message if has_kind else f"{kind}: {message}"

@@ -1,6 +1,6 @@
 """Adds the results of retried dead letters to the outputs of finished sources.
 
-A finished source stays finished however the attempt ends: its record changes in one transaction,
+A finished source stays finished even if the attempt fails: its record changes in one transaction,
 after all results of its dead letters are durable. This module must not depend on the reader of dead
 letters.
 """
@@ -19,7 +19,7 @@ from strandline.storage import faults
 
 
 class RejoiningWriter(RevisingWriter):
-    """The ledger writer for a retrial of one stage's dead letters.
+    """Writes the ledger in a retrial of one stage's dead letters.
 
     Args:
         stage: name of the stage.
@@ -48,14 +48,15 @@ class RejoiningWriter(RevisingWriter):
             self._pieces.sync()
         change = Change(rewrite=rewrite)
         if any(record.pieces for _, _, record in rewrite):
-            # New pieces of a record that was already gathered count only after a full merge.
+            # The old pieces of the record may already be merged. Invalidate the merged files, so
+            # that the next gathering reads all pieces again.
             change.meta["drops"] = int(self._store.read_meta("drops") or 0) + 1
         self._store.write(change)
         faults.reach("commit.synced")
         self._untidy |= {source: name_own_files(record) for source, _, record in rewrite}
         self.note_progress()
         self._finished_count += len(rewrite)
-        # A source that failed again keeps its record, including its dead letters.
+        # A source that has failed again keeps its record, including its dead letters.
         self._failed_count += len(self._failed)
         for source in (*self._waiting, *(failure.source for failure in self._failed)):
             del self._live[source]
@@ -75,16 +76,17 @@ class RejoiningWriter(RevisingWriter):
             before.key,
             (*stay, *outputs),
             (*before.pieces, *kept),
-            # A source without former efforts was not measured, so the sum would be incomplete.
+            # If the source has no earlier efforts, it was not measured, and a sum would be
+            # incomplete.
             efforts if before.efforts else (),
             changes,
         )
         return Finish(source, entry.version, record)
 
     def _join_work(self, source: bytes, before: SourceRecord) -> Work:
-        """Return the total work of a source.
+        """Return the total work of a source, from before and from the retrial.
 
-        The stage received the dead letters before, so they must not count as input twice.
+        The stage has received the dead letters before, so subtract them from its input once.
         """
         own = dict(self._tally.efforts.get(source, {}))
         letters = before.count_dead().get(self._stage, 0)

@@ -22,7 +22,7 @@ def plan_retrial(plan: PipelinePlan, stage: str) -> PipelinePlan:
     """Return the plan of a retrial for dead letters of a stage."""
     names = [each.name for each in plan.stages]
     reading = StagePlan(READ_DEAD_LETTERS, READ_DEAD_LETTERS, ReadDeadLetters())
-    # Do not count the rows of a source as pipeline input again.
+    # `is_first` would count the rows of a source as pipeline input a second time.
     again = (replace(each, is_first=False) for each in plan.stages[names.index(stage) :])
     stages = (reading, *again)
     return replace(plan, stages=tuple(mark_streaming(stages)))
@@ -31,12 +31,12 @@ def plan_retrial(plan: PipelinePlan, stage: str) -> PipelinePlan:
 def list_retried(
     store: Store, location: str, stage: str, note: Callable[[str], None], *, mixes: bool
 ) -> Listing:
-    """Return the sources that have dead letters of a stage, with the paths of these files.
+    """Return a listing of the sources that have dead letters of a stage, with their file paths.
 
     Args:
         location: folder or URL of the outputs.
-        note: receives the number of sources left out.
-        mixes: also return sources of an older recipe, whose outputs then mix both recipes.
+        note: receives a sentence about sources that are left out.
+        mixes: also list sources of an older recipe, whose outputs then mix both recipes.
     """
     changes = None if mixes else read_changes(store)
     files: dict[str, list[tuple[str, str]]] = {}
@@ -54,14 +54,14 @@ def list_retried(
             f"dead letters of {len(older)} sources are unchanged because the sources were made "
             "with an older recipe; a run with onChange: Redo processes these sources again"
         )
-    # The listing lacks all other sources, which must not count as removed.
+    # Declare the listing as incomplete, so that sources missing in it do not count as removed.
     return Listing(_list_sources(files), is_whole=lambda: False)
 
 
 def widen_ending(ending: Ending, store: Store) -> Ending:
     """Extend the ending of a retrial with the counts of all sources in the ledger.
 
-    The attempt itself has seen only a few of them.
+    The attempt itself has processed only a few of them.
     """
     own, gaps = ending.standing, find_gaps(store)
     failed, unfinished = gaps.failed + own.failed, gaps.unfinished + own.unfinished
@@ -81,7 +81,7 @@ def widen_ending(ending: Ending, store: Store) -> Ending:
 
 def _list_sources(files: dict[str, list[tuple[str, str]]]) -> Iterator[Source]:
     for key, letters in files.items():
-        # The version contains the tokens of the letters, so new outputs never reuse an earlier
-        # name.
+        # Include the tokens of the letters in the version, because the names of new outputs depend
+        # on the version and must differ from all earlier names.
         version = "dead letters " + " ".join(sorted(token for token, _ in letters))
         yield Source(key, version, [path for _, path in letters])

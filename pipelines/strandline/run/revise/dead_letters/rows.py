@@ -17,10 +17,10 @@ from strandline.plan.task import Slot, Task
 class ReadDeadLetters(Stage):
     """Reads the dead letters of a source, in the order in which they failed."""
 
-    retries_rows = True  # if all rows fail again, the stage does not count as broken
+    retries_rows = True  # even if all rows fail again, the stage is not considered broken
 
     def process(self, task: Task) -> Task | list[Slot]:
-        """Return the rows as one table, as the stage received them; payloads become single tasks.
+        """Return the rows as the stage received them: as one table, or as a task for each payload.
 
         Raises:
             ValueError: if the columns or the payload were not kept.

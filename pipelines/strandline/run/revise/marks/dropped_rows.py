@@ -1,7 +1,7 @@
-"""Counts rows that stages marked in place of dropping them, by reason, and picks examples.
+"""Counts rows that stages marked instead of dropping them, by reason, and chooses examples.
 
-Keys determine the examples, so the same outputs always give the same examples. This module must not
-depend on the presentation of rows, or on the writer of the files.
+The choice of examples depends only on keys, so the same outputs always give the same examples. This
+module must not depend on the presentation of rows, or on the writer of the files.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from strandline.plan.pipeline import PipelinePlan
 
 _KEYS = ("key", "clip", "url", "id")
 _TEXTS = ("text", "content", "url", "path")
-_SNIPPET = 200  # characters of a text
-_ROWS = 10_000  # rows in memory at a time
+_SNIPPET = 200  # maximum number of characters of an example
+_ROWS = 10_000  # number of rows in memory at a time
 
 
 class NoReasonsError(StrandlineError):
@@ -34,7 +34,7 @@ class MarkedRow(NamedTuple):
     """A marked row.
 
     Attributes:
-        key: name of the row, or empty if there is no such column.
+        key: value that identifies the row, or empty if there is no such column.
         text: beginning of the text, or empty if there is no text.
     """
 
@@ -56,12 +56,12 @@ class MarkedRows:
     _chosen: list[tuple[int, MarkedRow]] = field(default_factory=list)
 
     def add(self, row: MarkedRow, position: str) -> None:
-        """Add a row; `position` distinguishes rows with the same key."""
+        """Add a row. `position` distinguishes rows with the same key."""
         self.count += 1
         digest = blake2b(
             f"{row.key}\0{position}".encode("utf-8", "replace"), digest_size=8
         ).digest()
-        # Negative, so that the heap drops the largest digest first.
+        # Negate the digest, so that the heap drops the row with the largest digest first.
         item = (-int.from_bytes(digest, "big"), row)
         if len(self._chosen) < self.most:
             heapq.heappush(self._chosen, item)
@@ -109,7 +109,7 @@ def gather_marked(
 
 
 def read_rows(path: str, wanted: Collection[str]) -> Iterator[list[dict[str, Any]]]:
-    """Yield rows of an output, with only the wanted columns if the format allows it.
+    """Yield rows of an output file, with only the wanted columns if the format permits this.
 
     Raises:
         NoReasonsError: if no reader exists for the format.

@@ -1,6 +1,6 @@
-"""Reads rows with the measures of a filter, from marked outputs or from some sources.
+"""Reads the measures of a filter for some rows, from marked outputs or by processing sources.
 
-This module must not depend on the effect of limits.
+The module does not decide which rows a limit drops; see `thresholds`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _REASON = "reason"
 
 
 class NoMeasuresError(StrandlineError):
-    """There are no measures to try limits on."""
+    """There are no measured rows for which limits could be tried."""
 
 
 class RunResult(Protocol):
-    """The part of an attempt's result that a run over samples needs."""
+    """The attributes of an attempt's result that a sample run needs."""
 
     @property
     def total(self) -> int | None:
@@ -57,7 +57,7 @@ RunHere = Callable[[PipelinePlan], RunResult]  # runs a plan in this process, wi
 
 
 class MeasuredSample(NamedTuple):
-    """Rows of some sources or some files.
+    """Measured rows of some sources or some files.
 
     Attributes:
         rows: the rows with their measures.
@@ -92,7 +92,7 @@ def find_filter(plan: PipelinePlan, name: str) -> tuple[int, RowFilter]:
 
 
 def explain_sampling(plan: PipelinePlan, position: int) -> str | None:
-    """Return why outputs lack the marks of some rows, or None if they have all marks."""
+    """Return why the outputs do not contain marks for all rows, or None if they do."""
     stage = plan.stages[position].stage
     assert isinstance(stage, RowFilter)  # checked by `find_filter`
     if not stage.params.mark:
@@ -122,7 +122,7 @@ def read_outputs(
     columns = _name_columns(stage)
     rows: list[dict[str, Any]] = []
     looked_at = 0
-    # Read files in random order: neighboring names may have similar contents.
+    # Read files in random order, because files with neighboring names may have similar contents.
     for name in sorted(names, key=_rank):
         if len(rows) >= most_rows:
             break
@@ -134,9 +134,9 @@ def read_outputs(
 
 
 def measure_sources(plan: PipelinePlan, position: int, count: int, run: RunHere) -> MeasuredSample:
-    """Run a pipeline up to a filter, here and for some sources, without permanent outputs.
+    """Run a pipeline up to a filter, on this machine and for some sources, with temporary outputs.
 
-    Keys determine the chosen sources.
+    The choice of sources depends only on their keys.
 
     Raises:
         NoMeasuresError: if the sources yield no row.
@@ -160,7 +160,7 @@ def measure_sources(plan: PipelinePlan, position: int, count: int, run: RunHere)
             output=f"{folder}/output",
         )
         result = run(sampled)
-        # The order of a folder's files depends on the file system, so sort.
+        # Sort, because the order of files in a folder depends on the file system.
         paths = sorted(Path(folder, "output").rglob(f"*{MarkSink.suffix}"))
         rows = [row for path in paths for row in _read_rows(path)]
     failures = tuple(f"{each.key}: {each.message}" for each in result.failures)
@@ -200,7 +200,7 @@ class SampledSource(SourceStage):
 
 
 class MarkSink(SinkStage):
-    """Writes the columns of the marks only."""
+    """Writes only the columns with measures and reasons."""
 
     suffix = ".parquet"
     columns: tuple[str, ...] = ()
@@ -216,7 +216,7 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _mark(plan: StagePlan) -> StagePlan:
-    """Return the plan of a filter that marks rows but decides the same."""
+    """Return the plan of a filter that marks rows instead of dropping them, by the same rules."""
     stage = plan.stage
     changes = {"mark": True, "reason_column": None, "stage_column": None}
     marking = type(stage)(stage.params.model_copy(update=changes))
@@ -225,9 +225,9 @@ def _mark(plan: StagePlan) -> StagePlan:
 
 
 def _pass_over_marked(plan: PipelinePlan, position: int) -> list[StagePlan]:
-    """Return a stage that drops the rows that a filter with a `reasonColumn` would skip.
+    """Return a stage that drops the rows that an earlier stage has marked.
 
-    Return an empty list if the filter skips no rows.
+    A filter with a `reasonColumn` skips such rows. Return an empty list if it skips no rows.
     """
     stage = plan.stages[position].stage
     name = getattr(stage.params, "reason_column", None)
@@ -247,7 +247,7 @@ def _name_columns(stage: RowFilter) -> dict[str, str]:
 
 
 def _check_columns(name: str, rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None:
-    # All rows of a part have the same columns, so the first is enough.
+    # Check only the first row, because all rows of a file have the same columns.
     for row in islice(rows, 1):
         missing = next((column for column in columns if column not in row), None)
         if missing is not None:
@@ -268,5 +268,5 @@ def _gather(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> Me
 
 
 def _rank(name: str) -> bytes:
-    # `replace`, because a key may contain unpaired surrogates.
+    # A key may contain unpaired surrogates, which UTF-8 can't encode without `replace`.
     return blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()

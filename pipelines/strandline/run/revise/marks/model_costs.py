@@ -1,7 +1,7 @@
 """Estimates the cost of a pipeline's requests to models, from real requests for a sample of rows.
 
-Responses go to the pipeline's own log, so the run does not pay for them again. This module must not
-depend on how requests are made.
+Responses are stored in the pipeline's own log, so the run does not pay for them again. This module
+must not depend on how requests are made.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NoEstimateError(StrandlineError):
 
 
 class AskEstimate(NamedTuple):
-    """Estimate for a stage that requests a model, over all sources and with an empty log.
+    """Estimate for a stage that sends requests to a model, for all sources and with an empty log.
 
     Attributes:
         stage: name of the stage.
@@ -55,7 +55,7 @@ class AskEstimate(NamedTuple):
 def estimate_costs(
     plan: PipelinePlan, rows: int, sources: int, folder: Path, run: RunHere
 ) -> tuple[AskEstimate, ...]:
-    """Run a pipeline up to its last stage that requests a model, here and for a sample of rows.
+    """Estimate costs by running a pipeline for a sample of rows, up to its last stage with a model.
 
     Args:
         rows: maximum number of rows to send to models.
@@ -74,7 +74,7 @@ def estimate_costs(
         )
     taken = min(rows, MOST_SOURCES, sources)
     first = positions[0]
-    # Round up, so that the tasks together have enough rows.
+    # Round up, so that all tasks together have enough rows.
     limit = RowLimit(rows, -(-rows // max(1, taken)))
     stages = [
         *plan.stages[:first],
@@ -86,7 +86,7 @@ def estimate_costs(
     if not passed:
         why = f"; {failures[0]}" if failures else ""
         raise NoEstimateError(f"no row of {taken} sources reaches {plan.stages[first].name!r}{why}")
-    # Assume that other sources have as many rows as those of the sample.
+    # Assume that other sources have as many rows as the sources in the sample.
     scale = seen / passed * sources / taken
     return tuple(
         _estimate(plan.stages[at].stage, plan.stages[at].name, counts, scale) for at in positions
@@ -94,7 +94,7 @@ def estimate_costs(
 
 
 class RowLimit(Stage):
-    """Passes some rows of each task until there are enough. Counts within one process.
+    """Passes some rows of each task until a total is reached. Counts within one process.
 
     Args:
         rows: maximum number of rows in total.
@@ -113,7 +113,7 @@ class RowLimit(Stage):
 
 
 class EmptySink(SinkStage):
-    """Writes nothing."""
+    """A sink that writes nothing."""
 
     suffix = ".empty"
 
@@ -138,10 +138,10 @@ def _run(
 
 
 def _keep_log(plan: StagePlan, folder: Path) -> StagePlan:
-    """Return the plan of a stage that logs its responses where the run looks for them."""
+    """Return the plan of a stage that stores its responses in the log that the run reads."""
     if not isinstance(plan.stage, PaidStage):
         return plan
-    # Count a row without a response, but do not fail its source.
+    # Drop a row without a response, so that its source does not fail. The row is counted.
     return replace(plan, stage=plan.stage.log_to(folder, plan.name), on_error="drop")
 
 
@@ -167,6 +167,6 @@ def _estimate(
 
 
 def _scale_tokens(counters: Mapping[str, int], name: str, rows: int, scale: float) -> int:
-    """Return the tokens of all rows. Assume average tokens for rows without a good response."""
+    """Return the tokens of all rows. For rows without a good response, assume the average."""
     answers = counters.get("answers", 0)
     return round(counters.get(name, 0) / answers * rows * scale) if answers else 0

@@ -1,6 +1,6 @@
 """Counts the rows that a filter's limits drop at several values, from existing measures.
 
-The module is pure: numbers in, numbers out. It must not depend on the storage of measures.
+The module is pure: it computes numbers from numbers. It must not depend on the storage of measures.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from strandline.data.tables.rules import Rule
 Numbers = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-# Values shown by default drop these shares of rows.
+# By default, show values that would drop these shares of rows.
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _DIGITS = 3
 
 
 class MeasuredRows(NamedTuple):
-    """Rows as marked by a filter.
+    """Rows that a filter has marked.
 
     Attributes:
         measures: measures of the rows, by name of the measure; NaN if a row lacks a measure.
@@ -39,9 +39,9 @@ class Threshold(NamedTuple):
 
     Attributes:
         at: the value.
-        taken: rows beyond the limit.
-        alone: rows beyond the limit that no other rule drops, with the other limits unchanged.
-        together: rows that the filter drops, with the other limits unchanged.
+        taken: number of rows beyond the limit.
+        alone: number of rows beyond the limit that no other rule drops.
+        together: number of rows that the filter drops. The other limits stay unchanged.
         is_current: whether the limit currently has this value.
     """
 
@@ -53,12 +53,12 @@ class Threshold(NamedTuple):
 
 
 class RuleCounts(NamedTuple):
-    """The effect of a rule.
+    """The effects of a rule at several values.
 
     Attributes:
         rule: the rule with its current limit.
         measured: number of rows that have the rule's measure.
-        thresholds: thresholds from the fewest to the most dropped rows.
+        thresholds: the effect of each value, from the fewest to the most dropped rows.
     """
 
     rule: Rule
@@ -67,13 +67,13 @@ class RuleCounts(NamedTuple):
 
 
 class FilterCounts(NamedTuple):
-    """The effect of a filter.
+    """The effects of a filter.
 
     Attributes:
         rows: number of the filter's input rows.
         dropped: number of rows dropped with the current limits.
         unlimited: number of rows dropped for reasons without a limit; no value would keep them.
-        reasons: numbers of marked rows by their first reason, the most frequent first.
+        reasons: number of marked rows by their first reason, the most frequent first.
         rules: effects of the rules with a numeric parameter.
     """
 
@@ -87,15 +87,15 @@ class FilterCounts(NamedTuple):
 def count_rows(
     rules: Sequence[Rule], rows: MeasuredRows, values: Mapping[str, Sequence[float]]
 ) -> FilterCounts:
-    """Count the rows that each rule drops by itself, and that the filter drops with it.
+    """Count the rows that each rule drops at several values, alone and together with other rules.
 
     Args:
         rules: the rules in the filter's order.
         rows: the filter's input rows.
-        values: values to try by parameter name, in addition to those chosen here.
+        values: values to try by parameter name, in addition to values chosen here.
     """
     size = len(rows.reasons)
-    # A reason may have a suffix, such as the name of a benchmark.
+    # Compare prefixes, because a reason may have a suffix, such as the name of a benchmark.
     begins = tuple(rule.reason for rule in rules)
     unlimited = np.array(
         [reason is not None and not reason.startswith(begins) for reason in rows.reasons], np.bool_
@@ -148,7 +148,7 @@ def _find_broken(rule: Rule, rows: MeasuredRows, limit: float | None) -> Mask:
         return np.isnan(numbers)
     if numbers is None or limit is None:
         return np.zeros(len(rows.reasons), np.bool_)
-    # A missing measure is NaN, for which all comparisons are false.
+    # A missing measure is NaN, and all comparisons with NaN are false.
     return numbers < limit if rule.is_least else numbers > limit
 
 
@@ -157,7 +157,7 @@ def _choose_values(rule: Rule, numbers: Numbers, wanted: Sequence[float]) -> lis
     chosen = {*wanted, *(() if rule.limit is None else (rule.limit,))}
     numbers = numbers[np.isfinite(numbers)]
     for share in _SHARES if numbers.size else ():
-        # Use existing measures, not values interpolated between two measures.
+        # Choose existing measures instead of values interpolated between two measures.
         at = share if rule.is_least else 1 - share
         value = float(np.quantile(numbers, at, method="nearest"))
         chosen.add(round(value) if rule.is_count else float(f"{value:.{_DIGITS}g}"))

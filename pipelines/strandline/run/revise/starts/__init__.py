@@ -1,1 +1,1 @@
-"""Starting points of a redo: one rule in a module each, listed in `rules`."""
+"""Starting points of a redo. Each rule has a module, and `rules` lists them."""

@@ -1,4 +1,4 @@
-"""Starts a redo from the latest cut of a source whose stages have not changed."""
+"""Starts a redo from the latest cut before the first changed stage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.storage.outputs.remote import find_files
 
 
 class LatestCut:
-    """Reads the cut of the latest unchanged stage that has one."""
+    """Reads the cut of the latest unchanged stage that has a cut."""
 
     reads_cut = True
 
@@ -52,6 +52,7 @@ class LatestCut:
     ) -> None:
         """Drop cuts with missing files.
 
-        If a user has removed the whole folder, missing files would look like a broken stage.
+        Otherwise, many missing files, such as a removed folder, would make the stage that reads
+        them look broken.
         """
         prune_cuts(store, choose_missing(find_files(location, CUTS)), lambda: None)

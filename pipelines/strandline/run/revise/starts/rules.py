@@ -1,4 +1,4 @@
-"""The rules of a redo, best first. A new rule is a module of this package and a line here."""
+"""The rules of a redo, best first. Each rule is a module in this package, and is listed here."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from strandline.run.revise.starts.sink_files import SinkFiles
 from strandline.run.revise.starts.start import DueSource, RedoRule, Start
 
 RULES: Mapping[str, RedoRule] = {
-    # The sink's files hold the output of the last stage, and every run writes them.
+    # The sink's files contain the output of the last stage before the sink, and every run writes
+    # them.
     "sink-files": SinkFiles(),
     "cut": LatestCut(),
 }
 
 
 def find_start(due: DueSource) -> Start:
-    """Return the start by the first rule that finds one, or the beginning."""
+    """Return the starting point from the first rule that finds one, or the beginning."""
     for name, rule in RULES.items():
         start = rule.find(due)
         if start is not None:
@@ -25,5 +26,5 @@ def find_start(due: DueSource) -> Start:
 
 
 def describe_start(start: Start) -> str:
-    """Describe a start in words."""
+    """Describe a starting point in words."""
     return RULES[start.rule].describe(start) if start.rule else "from the beginning"

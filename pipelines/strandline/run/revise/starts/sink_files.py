@@ -25,7 +25,7 @@ class SinkFiles:
     reads_cut = False
 
     def find(self, due: DueSource) -> Start | None:
-        """Return the start after the last unchanged stage, if the sink's files hold its output."""
+        """Return the start after the last unchanged stage, if the sink's files have its output."""
         added = _find_added(due) if due.is_readable else None
         if added is None:
             return None
@@ -49,7 +49,7 @@ class SinkFiles:
         starts_here: Callable[[bytes, FinishedEntry, SourceRecord], bool],
         /,
     ) -> None:
-        """Record that files of a source are missing; the sink's files themselves stay."""
+        """Record that files of a source are missing, but keep the sink's files in the record."""
         is_there = find_files(location, "")
         change = Change()
         for source, entry, record in store.list_records():
@@ -62,36 +62,40 @@ class SinkFiles:
 
 
 def _find_added(due: DueSource) -> tuple[str, ...] | None:
-    """Return the columns to drop from the sink's files to get the input of the changed stages.
+    """Return which columns of the sink's files the first changed stage did not receive.
 
-    Return None if the files do not contain that input.
+    Without these columns, the files are the stage's input. Return None if the files do not contain
+    that input.
     """
     sink, tail = due.plan.sink, due.changes.find_tail(due.entry.attempt)
     if tail is None or not (isinstance(sink, RereadableSink) and sink.holds_tables):
         return None
     below = due.plan.stages[tail.begin - 1 : -1]  # `stages` does not include the source
-    # Stages that do not declare their columns may need data outside the files, such as metadata.
+    # If stages do not declare their columns, they may need data that is not in the files, such as
+    # metadata.
     if not all(stage.stage.keeps_columns and stage.group is None for stage in below):
         return None
     if any(each.suffix != sink.suffix for each in due.record.data):
         return None
     if tail.renewed is None:
         return ()
-    # The files lack the rows that the stage dropped or could not process.
+    # Rows that the stage has dropped or could not process are not in the files.
     if tail.has_dropped or below[0].name in due.record.count_dead():
         return None
     return _list_added(below[0].stage, tail.renewed)
 
 
 def _list_added(stage: Stage, params: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the columns that a stage added with its former parameters.
+    """Return the columns that a stage added with its previous parameters.
 
-    Return None if the stage did more than add columns. Its class, version, and name are unchanged.
+    Return None if the stage did more than add columns. The caller has checked that its class,
+    version, and name are unchanged.
     """
     try:
         written = json.dumps(_unflatten(params))
         former = type(stage)(type(stage).Params.model_validate_json(written))
-    # The former parameters may name a deleted file, and a key with a dot can't be restored.
+    # The previous parameters may name a deleted file, or may have a key with a dot, which can't be
+    # restored.
     except (ValueError, TypeError, AttributeError, OSError, StrandlineError):
         return None
     former.planned_name = stage.planned_name

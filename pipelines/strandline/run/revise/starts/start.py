@@ -34,7 +34,7 @@ class DueSource(NamedTuple):
     """A finished source of an older recipe.
 
     Attributes:
-        is_readable: False if an attempt could not read the source's outputs back.
+        is_readable: False if an earlier attempt could not read the source's outputs back.
         changes: differences between recipes.
         plan: the plan of the last recipe.
     """
@@ -47,23 +47,23 @@ class DueSource(NamedTuple):
 
 
 class RedoRule(Protocol):
-    """A place that has the output of an unchanged stage.
+    """Finds and reads the output of an unchanged stage, from which a redo can start.
 
     Attributes:
-        reads_cut: whether the output is a cut, which the ledger drops if it can't be read. Other
-            outputs stay, and a note in the ledger excludes them.
+        reads_cut: whether the output is a cut. If a cut can't be read, the ledger drops it. Other
+            outputs stay, and the ledger records that they are unreadable.
     """
 
     reads_cut: bool
 
     def find(self, due: DueSource) -> Start | None:
-        """Return the latest start of a source by this rule, or None if the rule finds none.
+        """Return the latest starting point of a source by this rule, or None.
 
-        `find_start` sets the name of the rule.
+        `find_start` sets the name of the rule in the result.
         """
 
     def describe(self, start: Start) -> str:
-        """Describe a start in words."""
+        """Describe a starting point in words."""
 
     def open_reader(self, plan: PipelinePlan, start: Start, /) -> Stage:
         """Return the stage that reads the output back."""
@@ -78,7 +78,7 @@ class RedoRule(Protocol):
         starts_here: Callable[[bytes, FinishedEntry, SourceRecord], bool],
         /,
     ) -> None:
-        """Exclude sources with missing files from this rule, in the ledger.
+        """Record in the ledger that sources with missing files can't start by this rule.
 
         Args:
             location: folder or URL of the outputs.
@@ -87,6 +87,6 @@ class RedoRule(Protocol):
 
 
 def find_position(output: Output) -> tuple[bytes, int, bytes]:
-    """Return a sort key that orders files, and the parts of a shared file by their begin."""
+    """Return a sort key: the file, and for a part of a shared file its first row."""
     file, begin = (b"", 0) if output.part is None else output.part[:2]
     return file, begin, output.token

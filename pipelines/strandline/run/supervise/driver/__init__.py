@@ -1,1 +1,1 @@
-"""The process of a driver, as started, observed, and reused by its supervisor."""
+"""The process of a driver: how its supervisor starts, observes, and reuses it."""

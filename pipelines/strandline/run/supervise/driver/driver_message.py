@@ -1,6 +1,6 @@
 """Passes the message of a driver's final error to its parent through a pipe.
 
-This module handles text and descriptors, and must not depend on attempts.
+This module handles text and file descriptors, and must not depend on attempts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from strandline.plan.errors import StrandlineError
 from strandline.run.supervise.variables import LAST_WORDS
 
-# A pipe buffers this much without a reader.
+# Maximum size of a message. A pipe can buffer this much even if nothing reads it.
 MOST_BYTES = 2000
 _LASTING = "lasting"
 
@@ -33,10 +33,10 @@ class LastMessage(NamedTuple):
 
 @dataclass(slots=True)
 class DriverMessage:
-    """The parent's end of the pipe, and, until the driver starts, the driver's end.
+    """A pipe for the driver's message.
 
     Attributes:
-        source, sink: file descriptors; the driver inherits `sink`.
+        source, sink: file descriptors for reading and writing; the driver inherits `sink`.
     """
 
     source: int
@@ -54,7 +54,7 @@ class DriverMessage:
         os.close(self.sink)
         try:
             written = os.read(self.source, MOST_BYTES).decode(errors="replace")
-        except BlockingIOError:  # a child of the driver still has the writing end
+        except BlockingIOError:  # a child of the driver still has `sink` open
             return LastMessage()
         finally:
             os.close(self.source)

@@ -1,7 +1,7 @@
-"""Shows a driver's output where it always went, and copies it to the log of the attempt.
+"""Copies a driver's output to its original destination and to the log of the attempt.
 
-The parent reads the output from pipes. The driver has their reading ends, too: if the parent is
-killed, the driver reads on by itself. So output during a normal shutdown is kept, and no write
+The parent reads the output from pipes. The driver has the reading ends, too: if the parent is
+killed, the driver reads its own output. So output during a normal shutdown is kept, and no write
 fails or blocks for lack of a reader. This module must not depend on the content of the output.
 """
 
@@ -21,7 +21,8 @@ from strandline.storage.volume.driver_logs import DriverLog
 
 STDOUT, STDERR = 1, 2
 _CHUNK = 1 << 16
-# Two reads empty a full pipe. The limit is for children of the driver that print after its end.
+# Maximum number of reads after the driver's end. Two reads empty a full pipe, but children of the
+# driver may continue to print.
 _LAST_READS = 20
 _FINISH_SECONDS = 3.0
 
@@ -30,10 +31,10 @@ Take = Callable[[int, bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class DriverOutput:
-    """The output pipes of a driver, for the driver's whole life.
+    """The output pipes of a driver process.
 
     Attributes:
-        sources, sinks: reading and writing ends, by the driver's descriptor.
+        sources, sinks: reading and writing ends, by the driver's file descriptor.
     """
 
     sources: Mapping[int, int]
@@ -50,15 +51,15 @@ class DriverOutput:
         return {OUTPUT: f"{numbers}:{log.path}"}
 
     def close_sinks(self) -> None:
-        """Close the writing ends here. The driver's own copies are closed when it ends."""
+        """Close the writing ends in this process. The driver keeps its own copies until it ends."""
         for sink in set(self.sinks.values()):
             os.close(sink)
-        # By the next call, the numbers may belong to other files.
+        # Forget the numbers, because the next call could close other files with the same numbers.
         self.sinks.clear()
 
     @contextmanager
     def keeping(self, log: DriverLog) -> Iterator[None]:
-        """Show and log the output during the block, and the rest of it at the end of the block."""
+        """Show and log the output until the block ends, including the rest in the pipes."""
         stop, stopping = os.pipe()
 
         def take(stream: int, data: bytes) -> None:
@@ -70,7 +71,7 @@ class DriverOutput:
         try:
             yield
         finally:
-            # Closing this end wakes up the reader.
+            # Closing this end makes `stop` readable, so the reader ends.
             os.close(stopping)
             reader.join()
             os.close(stop)
@@ -84,9 +85,10 @@ class DriverOutput:
 
 
 def find_retained(streams: Sequence[int]) -> tuple[int, ...]:
-    """Return the open descriptors that are not terminals; only their output is logged.
+    """Return the open descriptors that are not terminals, whose output is logged.
 
-    Progress displays are useless in a log, and prompts need a person at the terminal.
+    Output to a terminal is not logged: progress displays are useless in a log, and prompts need a
+    user at the terminal.
     """
     return tuple(stream for stream in streams if _is_open(stream) and not os.isatty(stream))
 
@@ -95,7 +97,7 @@ def open_output(streams: Sequence[int]) -> DriverOutput:
     """Open a pipe for each stream. Streams to the same file share a pipe, which keeps their order.
 
     Args:
-        streams: descriptors of this process and of the driver, such as `STDERR`.
+        streams: descriptors, with the same numbers in this process and in the driver.
     """
     sources: dict[int, int] = {}
     sinks: dict[int, int] = {}
@@ -121,7 +123,7 @@ def _is_same(stream: int, other: int) -> bool:
 
 
 def prepare_reading_on(environment: MutableMapping[str, str]) -> Callable[[], None]:
-    """Return a function that a driver calls if its parent is gone, to read its own output."""
+    """Return a function with which a driver reads its own output after its parent has died."""
     numbers, _, path = environment.pop(OUTPUT, "").partition(":")
     if not path:
         return lambda: None
@@ -148,7 +150,7 @@ def prepare_reading_on(environment: MutableMapping[str, str]) -> Callable[[], No
 
 
 def _read(sources: Mapping[int, int], take: Take, stop: int) -> None:
-    """Read until all writers are gone, or until `stop` is closed and all output is read."""
+    """Read until all writers have ended, or until `stop` is closed and all output is read."""
     with selectors.DefaultSelector() as selector:
         for stream, source in sources.items():
             os.set_blocking(source, False)
@@ -173,7 +175,7 @@ def _read_some(source: int, stream: int, take: Take) -> bool:
     """Take the output available now. Return False if no writer is left."""
     try:
         data = os.read(source, _CHUNK)
-    except BlockingIOError:  # parent and driver may both read for a moment; the other was faster
+    except BlockingIOError:  # the driver and its dying parent may both read; the other was faster
         return True
     if data:
         take(stream, data)
@@ -181,7 +183,7 @@ def _read_some(source: int, stream: int, take: Take) -> bool:
 
 
 def _show(stream: int, data: bytes) -> None:
-    """Write all data to a stream. Do nothing if the terminal is gone."""
+    """Write all data to a stream. Ignore errors, because the terminal may be closed."""
     view = memoryview(data)
     with suppress(OSError):
         while view:

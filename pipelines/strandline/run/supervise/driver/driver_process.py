@@ -49,8 +49,8 @@ from strandline_api.outcome.evidence import Evidence, find_signal
 from strandline_api.status.enums import Trigger
 
 POLL_SECONDS = 0.1
-LOOK_SECONDS = 5.0  # between two checks of deadlines and signs of life
-FORCE_SECONDS = 5.0  # after the grace period
+LOOK_SECONDS = 5.0  # time between two checks of deadlines and progress
+FORCE_SECONDS = 5.0  # time between the end of the grace period and a kill
 SCORE = Path("oom_score_adj")
 
 
@@ -61,7 +61,7 @@ class DriverLimits:
     Attributes:
         grace: time between the stop request and a kill.
         attempt: duration of an attempt.
-        stall: time without a sign of life.
+        stall: time without progress.
     """
 
     grace: float
@@ -77,9 +77,9 @@ class DriverProcess:
         command: the command line, without the trigger.
         folder: folder of the pipeline.
         limits: time limits of each driver.
-        stop: the stop request, polled all the time.
+        stop: the stop request, polled while a driver runs.
         shares_terminal: whether the driver may read from the terminal, for a debugger.
-        after: why the attempt before the first one ended, or None if unknown.
+        after: cause of the end of the attempt before the first attempt, or None if unknown.
         stdout: descriptor for the driver's standard output, or None to inherit this process's.
         kept: descriptors whose output goes to a log of the attempt.
         others: passes a driver on from the previous and to the next pipeline, or None if every
@@ -121,7 +121,7 @@ class DriverProcess:
                     with driver.printing(log):
                         code = self._watch(driver, _least(self.limits.attempt, most_seconds))
                         if not driver.is_waiting:
-                            end_orphans()  # orphans may print until they end
+                            end_orphans()  # first, because orphans may print until they end
                 finally:
                     reported = self._leave(driver)
             fallen = kills.count()
@@ -141,7 +141,7 @@ class DriverProcess:
         return ended._replace(is_lasting=ended.is_lasting or reported.is_lasting)
 
     def measure_silence(self) -> float | None:
-        """Return the seconds since the last driver worked, as `limits.stall` limits them.
+        """Return how many seconds ago the last driver made progress; see `DriverLimits.stall`.
 
         Return None if unknown.
         """
@@ -153,18 +153,18 @@ class DriverProcess:
         return log
 
     def _find_driver(self, trigger: Trigger, log: DriverLog | None) -> RunningDriver:
-        """Return a running driver: that of the previous pipeline, or a new one."""
+        """Return a running driver: the driver of the previous pipeline, or a new driver."""
         words = [*self.command, "--trigger", trigger]
         if self.after is not None:
             words += ["--after", self.after]
-            self.after = None  # this process observes all later ends
+            self.after = None  # this process itself observes all later ends
         driver = self.others.take() if self.others else None
         if driver is not None and not driver.go_on(words[len(make_command()) :], log):
             driver.dismiss()
             driver = None
         if driver is None:
             goes_on = self.others is not None
-            # If a ledger exists, there may be nothing to do, so start nothing ahead.
+            # If a ledger exists, all sources may be finished, so do not start Ray or forks ahead.
             is_new = not self.folder.ledger.exists()
             ray, forks = (self.ray, self.forks) if is_new else (None, False)
             start = DriverStart(
@@ -201,12 +201,12 @@ class DriverProcess:
             elif self._asked is None and now >= look_at:
                 look_at = now + LOOK_SECONDS
                 self._asked = self._find_reason(driver.identity, now - begun, most_seconds)
-            # Forward each request once; a stop for a reason of our own counts as one request.
+            # Forward each request once. A stop that this process initiates counts as one request.
             if self._asked is not None and asked_before < max(1, self.stop.times):
                 asked_before += 1
                 if asked_before > self.stop.received:
-                    # After a first stop request, the driver treats SIGINT as a request to end at
-                    # once.
+                    # After a first stop request, the driver treats SIGINT as a request to end
+                    # immediately.
                     again = signal.SIGTERM if asked_before == 1 else signal.SIGINT
                     driver.process.send_signal(again)
                 grace = self.limits.grace if asked_before == 1 else 0.0
@@ -236,7 +236,7 @@ class DriverProcess:
         progress = None if record is None else read_progress(self.folder, record.number)
         outcome = conclude(record, end, progress, name_latest(self.folder))
         if record is not None and _is_word_of(reported, outcome):
-            # If only this process saw the end, lineage reporters have not reported that end yet.
+            # If the driver could not report its end to lineage systems, another process must do so.
             is_known = read_marker(self.folder, record.number) == ENDED
             outcome = outcome.model_copy(update={"lineage": is_known})
         outcome = outcome.model_copy(update={"log_file": self.log_file})
@@ -244,10 +244,10 @@ class DriverProcess:
         if record is not None:
             witness = record.witness or Witness.SUPERVISOR
             record = record.end(outcome, now, witness)
-            with suppress(VolumeError):  # a full disk may be the cause; still print the end
+            with suppress(VolumeError):  # a full disk may be the cause; report the end anyway
                 write_record(self.folder, record)
         ledger = record.ledger if record else ""
-        if record is None:  # the driver's command line has printed why it could not start
+        if record is None:  # the driver itself has printed why it could not start
             is_reported = find_signal(outcome.exit_code) is None and end.returncode >= 0
         else:
             is_reported = _is_word_of(reported, outcome)
@@ -270,12 +270,12 @@ def _protect(driver: int) -> None:
     own, its = Path("/proc/self") / SCORE, Path(f"/proc/{driver}") / SCORE
     with suppress(OSError, ValueError):
         score = int(own.read_text(encoding="ascii"))
-        # Any process may raise the score, up to 1000.
+        # Any process may raise a score, but the maximum is 1000.
         its.write_text(str(min(1000, score + 100)), encoding="ascii")
 
 
 def _is_word_of(reported: DriverOutcome | None, outcome: DriverOutcome) -> bool:
-    """Return True if the attempt ended as its driver reported."""
+    """Return True if the attempt ended with the exit code that its driver reported."""
     return reported is not None and reported.exit_code == outcome.exit_code
 
 
@@ -288,7 +288,7 @@ def _measure_silence(folder: PipelineFolder, driver: Process | None) -> float | 
     if record is None:
         return None
     worked = read_worked(folder.attempt(record.number) / TABLE)
-    # The monotonic clock does not run while the machine sleeps, and is never set.
+    # The monotonic clock stops while the machine sleeps, and is never adjusted.
     return None if worked is None else max(0.0, time.monotonic() - worked)
 
 
@@ -299,12 +299,12 @@ def _least(*limits: float | None) -> float | None:
 def wait_until(
     due: float, stop: Stop, show: Callable[[float], None], sleep: Callable[[float], object]
 ) -> bool:
-    """Wait for a time of the wall clock. Return False if a stop is requested in the meantime.
+    """Wait until a wall clock time. Return False if a stop is requested in the meantime.
 
-    Setting the clock back does not extend the wait, and neither does sleep of the machine.
+    The wait does not get longer if the clock is set back or the machine sleeps.
 
     Args:
-        show: called with the remaining seconds, at once and then about every second.
+        show: called with the remaining seconds, immediately and then about every second.
     """
     end_at = time.monotonic() + due - time.time()
     while True:

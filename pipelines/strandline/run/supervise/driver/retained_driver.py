@@ -1,8 +1,8 @@
-"""Runs a driver's process, and reuses it for the next pipeline.
+"""Runs a driver process, and reuses it for the next pipeline.
 
-Starting Python, loading a driver's modules, and starting a Ray take seconds, as long as a short
-pass over a corpus. So a driver that has completed one pipeline may get the next. A driver that
-ended otherwise is not reused. This module must not depend on attempts.
+Starting Python, loading a driver's modules, and starting Ray take seconds, as long as a short pass
+over a corpus. So a driver that has completed a pipeline may get another pipeline. A driver that
+failed is not reused. This module must not depend on attempts.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from strandline.storage.volume.driver_logs import DriverLog
 from strandline.storage.volume.locks import Process, identify_child
 
 _COMPLETE = b"complete\n"
-# A driver without a next pipeline stops its Ray; after this time, it is killed.
+# Time limit for a driver without a next pipeline to stop its Ray, before it is killed.
 _END_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class DriverStart:
-    """How to start a driver.
+    """Settings for starting a driver.
 
     Attributes:
         command: the command line.
-        shares_terminal: whether the driver stays in this process's group, so keys reach it, too.
+        shares_terminal: whether the driver stays in this process's group, so that it receives
+            Ctrl-C and can read the terminal.
         stdout: descriptor for the driver's standard output, or None to inherit this process's.
         kept: descriptors whose output is logged.
         goes_on: whether the driver may get another pipeline later.
@@ -104,13 +105,13 @@ class RunningDriver:
         return cls(process, identify_child(process.pid), message, output, ours)
 
     def go_on(self, arguments: Sequence[str], log: DriverLog | None) -> bool:
-        """Give a waiting driver its next pipeline. Return False if this is not possible.
+        """Give a waiting driver its next pipeline. Return False if the driver can't take it.
 
         Args:
             arguments: arguments of the driver's command.
             log: log for the driver's output from now on.
         """
-        # Pipes for a log can't be added to a running driver.
+        # A running driver can't get pipes for a log, or lose them.
         if self.orders is None or bool(self.output) != bool(log):
             return False
         environment = _tell(self.message, self.output, log)
@@ -124,12 +125,12 @@ class RunningDriver:
 
     @contextmanager
     def printing(self, log: DriverLog | None) -> Iterator[None]:
-        """Show and log the driver's output during the block."""
+        """Show and log the driver's output until the block ends."""
         with self.output.keeping(log) if self.output and log else nullcontext():
             yield
 
     def wait(self, seconds: float) -> int | None:
-        """Return the exit code, or 0 if the driver has completed and waits, or None if neither."""
+        """Return the exit code, 0 if the driver waits for a pipeline, or None while it runs."""
         if self.orders is not None:
             if not select.select([self.orders], [], [], seconds)[0]:
                 return None
@@ -137,7 +138,7 @@ class RunningDriver:
                 if self.orders.recv(len(_COMPLETE)):
                     self.is_waiting = True
                     return 0
-        # The socket is closed without a message, so the driver has ended or is about to end.
+        # If the socket is closed without a message, the driver has ended or is about to end.
         with suppress(subprocess.TimeoutExpired):
             return self.process.wait(seconds)
         return None
@@ -171,7 +172,7 @@ class RetainedDriver:
         self._driver = driver
 
     def take(self) -> RunningDriver | None:
-        """Return the held driver if it is still alive, or else None."""
+        """Return the held driver if it is still alive, otherwise None."""
         driver, self._driver = self._driver, None
         if driver is not None and driver.process.poll() is not None:
             driver.leave()
@@ -187,7 +188,7 @@ class RetainedDriver:
 
 @contextmanager
 def retaining_driver() -> Iterator[RetainedDriver]:
-    """Provide a holder for a driver between two pipelines, and end the driver after the block."""
+    """Provide a holder for a driver between two pipelines. End the driver after the block."""
     kept = RetainedDriver()
     try:
         yield kept
@@ -196,7 +197,7 @@ def retaining_driver() -> Iterator[RetainedDriver]:
 
 
 class Orders:
-    """The driver's end of the socket, on which it receives its next pipeline."""
+    """The driver's end of the socket, from which it reads its next pipeline."""
 
     def __init__(self, line: socket.socket) -> None:
         # Children of the driver must not keep the socket open.
@@ -205,10 +206,10 @@ class Orders:
         self._file = line.makefile("rb")
 
     def ask(self, environment: MutableMapping[str, str]) -> list[str] | None:
-        """Report completion, and return the arguments of the next pipeline, or None without one.
+        """Report completion. Return the arguments of the next pipeline, or None without a pipeline.
 
         Args:
-            environment: receives the variables that a newly started driver would find.
+            environment: receives the variables that a newly started driver would have.
         """
         try:
             self._line.sendall(_COMPLETE)
@@ -266,6 +267,6 @@ def make_command(*arguments: str) -> list[str]:
 def _tell(
     message: DriverMessage, output: DriverOutput | None, log: DriverLog | None
 ) -> dict[str, str]:
-    """Return variables that describe the parent to a driver, for one pipeline."""
+    """Return variables that describe the parent to a driver. They are valid for one pipeline."""
     variables = {PARENT: str(os.getpid()), LAST_WORDS: str(message.sink)}
     return variables | (output.tell(log) if output and log else {})

@@ -1,1 +1,1 @@
-"""Commands about a ledger and its sources."""
+"""Commands that read or change a ledger and its sources."""

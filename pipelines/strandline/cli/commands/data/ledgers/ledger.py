@@ -1,4 +1,4 @@
-"""`strandline ledger stats`, `sources` and `export`: states of sources, with reasons of failures.
+"""`strandline ledger stats`, `sources`, and `export`: states of sources, with reasons of failures.
 
 These commands only read. Commands that change or copy the ledger are in other modules.
 """
@@ -36,7 +36,7 @@ from strandline.ledger.store.rows import list_efforts, list_rows
 from strandline.ledger.store.store import Store
 from strandline.run.manifest.manifest import read_manifest
 
-COUNTED_AT_MOST = 100_000  # counting more finished sources takes longer than a second
+COUNTED_AT_MOST = 100_000  # with more finished sources, counting takes over a second
 
 take_state = click.option(
     "--state",
@@ -75,7 +75,8 @@ def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) ->
             "listed": store.read_meta("listed"),
             **count_sources(store),
             **_count_output(store),
-            # LMDB's file may be sparse, so count allocated blocks, always in units of 512 bytes.
+            # LMDB's file may be sparse, so count allocated blocks. `st_blocks` always counts units
+            # of 512 bytes.
             "bytes": (folder.ledger / "data.mdb").stat().st_blocks * 512,
         }
     if as_json:
@@ -96,7 +97,7 @@ def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) ->
 
 
 def _count_output(store: Store) -> dict[str, int | None]:
-    """Count files and rows of finished sources; None for a large ledger, to save time."""
+    """Count files and rows of finished sources. Return None for a large ledger, to save time."""
     if store.count()["finished"] > COUNTED_AT_MOST:
         return {"files": None, "rows": None, "deadLetters": None}
     counts = count_finished(store)

@@ -20,7 +20,7 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.outputs.disk.whole_files import writing_whole
 
 STREAM = "-"
-# Bytes of a single read.
+# Number of bytes to read at a time.
 _BLOCK = 1 << 20
 
 
@@ -43,7 +43,7 @@ def back_up(file: Path, settings: tuple[str, ...], volume: Path, to: Path) -> No
     and the pipeline's folder `shards` must survive the volume too, copy them afterwards.
     """
     folder = locate(read_manifest(file, settings, volume=volume).plan, volume)
-    # In this folder, the name `data.mdb` would replace the ledger itself.
+    # Reject this folder, because a copy with the name `data.mdb` would replace the ledger itself.
     if to.absolute().parent.resolve() == folder.ledger.resolve():
         msg = f"{to} is in the ledger's own folder; name a file elsewhere"
         raise click.UsageError(msg)

@@ -1,6 +1,7 @@
 """`strandline ledger move-outputs` and `own-outputs`: location and owner of outputs.
 
-A move must be proved by the files; `own-outputs` takes a location over without proof.
+`move-outputs` checks the files at the new location; `own-outputs` takes a location over without a
+check.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`strandline verify`: the proof that ledger and output agree."""
+"""`strandline verify`: checks that ledger and outputs agree."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def check(
         gathered = verify_pieces(store, folder.shards, reads_bytes=not no_bytes)
     problems = verdict.problems + gathered.problems
     verdict = verdict._replace(problems=problems, pieces=gathered.pieces)
-    # Damaged files may be unreadable, and `--no-bytes` promises to open no file.
+    # Skip this check if files are damaged, because they may be unreadable, and with `--no-bytes`,
+    # which promises to open no file.
     difference = None if problems or no_bytes else find_difference(location.name, outputs)
     if as_json:
         content = {"verified": not verdict.problems, **verdict._asdict()}
@@ -76,7 +77,7 @@ def check(
 
 
 def _refuse_move(store: Store, location: OutputRoot) -> None:
-    """Reject outputs at another location: they prove nothing about this ledger."""
+    """Reject outputs at another location: the ledger can't verify them."""
     if find_move(store, location) is not None:
         msg = (
             f"the outputs of this ledger are at {name_old(store, location)}, but the pipeline "
@@ -88,7 +89,7 @@ def _refuse_move(store: Store, location: OutputRoot) -> None:
 def find_difference(location: str, outputs: OutputStore) -> str | None:
     """Return why some readers can't open the Parquet files as one data set, or None.
 
-    The files are as written, and differences may be intended, so this is only a note.
+    The result is only a note: the run has written these files, and differences may be intended.
     """
     first: tuple[str, pa.Schema] | None = None
     names = (name for name, _ in outputs.list_names() if name.endswith(".parquet"))
@@ -108,7 +109,7 @@ def find_difference(location: str, outputs: OutputStore) -> str | None:
 
 
 def describe_verdict(verdict: VerificationResult) -> list[str]:
-    """Describe the verdict as lines; only the first problems are named."""
+    """Describe the result of a verification as lines, with the first problems only."""
     what = f"{format_amount(verdict.outputs, 'file')}, {format_bytes(verdict.size)}"
     stored = f"{format_amount(verdict.sources, 'finished source')}: {what}"
     if verdict.pieces:

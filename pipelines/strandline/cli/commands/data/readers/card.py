@@ -1,4 +1,4 @@
-"""`strandline card`: a README about contents and origin of a data set, next to its files."""
+"""`strandline card`: writes a README about contents and origin of a data set, next to its files."""
 
 from __future__ import annotations
 

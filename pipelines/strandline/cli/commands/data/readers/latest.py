@@ -1,4 +1,4 @@
-"""`strandline latest`: the publication for readers, and the choice of another."""
+"""`strandline latest`: prints or chooses the publication that readers should use."""
 
 from __future__ import annotations
 

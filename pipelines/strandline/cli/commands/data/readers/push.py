@@ -1,4 +1,4 @@
-"""`strandline push`: deliver a data set to its readers in one step."""
+"""`strandline push`: delivers a data set to its readers in one step."""
 
 from __future__ import annotations
 
