@@ -18,6 +18,7 @@ from strandline_packs.video.files.containers import FrameScaler, load_av
 
 FRAMES = pa.list_(PICTURE)
 TIMES = pa.list_(pa.float64())
+_MILLISECOND = 0.001  # unit of the times in a clip's content, in seconds
 
 
 class DecodeFrames(Stage):
@@ -48,7 +49,7 @@ class DecodeFrames(Stage):
         )
 
     params: Params
-    version = "2"
+    version = "3"
     packages: ClassVar[tuple[str, ...]] = ("av", "numpy")
     keeps_columns = True
     adds_columns = ("frames", "frame_times")
@@ -95,8 +96,8 @@ class DecodeFrames(Stage):
         try:
             for time, frame in decode_clip(row):
                 decoded += 1
-                # Tolerate rounding: a frame may come slightly before the sampling time.
-                is_due = time * rate >= len(found) - 1e-6 * rate
+                # Stored times are rounded to milliseconds: a frame may be stored a little early.
+                is_due = (time + _MILLISECOND) * rate >= len(found)
                 if is_due and len(found) < self.params.max_frames:
                     size = shrink_size(frame.width, frame.height, self.params.longest)
                     pixels = scaler.scale(frame, size)

@@ -108,7 +108,7 @@ class TranscodeClip(Stage):
         keep_audio: bool = Field(default=True, description="Keep the sound, as AAC.")
 
     params: Params
-    version = "3"
+    version = "4"
     packages: ClassVar[tuple[str, ...]] = ("av", "numpy")
     keeps_columns = True
     adds_columns = tuple(name for name in _KINDS if name not in NEEDED)
@@ -203,8 +203,8 @@ class TranscodeClip(Stage):
         # An entry without a frame marks the end of the clip, up to which the last frame is shown.
         for time, frame in chain(frames, [(row["end"] - row["start"], None)]):
             # A frame on the screen stays there until the next one comes.
-            # Stored times are rounded, so tolerate a small difference.
-            while shown is not None and unit < time * rate - _MILLISECOND:
+            # Stored times are rounded to milliseconds: a frame may be stored a little late.
+            while shown is not None and unit < (time - _MILLISECOND) * rate:
                 yield unit, shown
                 unit += 1
             shown = frame

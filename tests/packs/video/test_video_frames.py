@@ -18,6 +18,9 @@ from strandline.data.files.opening import UnreadableFileError
 from strandline_packs.dedup.near.minhash import Signer
 from strandline_packs.dedup.near.near_duplicates import find_near_duplicates
 from strandline_packs.images.pictures import measure
+from strandline_packs.video import decode_frames
+from strandline_packs.video.files.clips import ClipFrame
+from strandline_packs.video.files.containers import load_av
 from strandline_packs.video.measures import (
     hash_frames,
     measure_look,
@@ -64,6 +67,20 @@ def test_frames_are_sampled_at_their_time(clips: pa.Table, rate: float) -> None:
             assert row["frame_times"] == pytest.approx(expected, abs=0.0011)
         assert len(row["frames"]) == len(row["frame_times"])
         assert all(late > early for early, late in pairwise(row["frame_times"]))
+
+
+@pytest.mark.parametrize("rate", [24, 30, 30000 / 1001, 60])
+def test_the_rate_of_the_clip_itself_samples_each_frame(
+    rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = load_av().VideoFrame(32, 32, "rgb24")
+    times = [round(at / rate, 3) for at in range(200)]
+    monkeypatch.setattr(
+        decode_frames, "decode_clip", lambda _: (ClipFrame(time, frame) for time in times)
+    )
+    clip = {"clip": "a", "start": 0.0, "end": 200 / rate, "frame_count": 200}
+    found = StageRun("decode-frames", rate=rate, maxFrames=300).stage._sample(clip)
+    assert list(found) == times
 
 
 def test_uneven_videos_are_sampled_by_time_and_not_by_number(videos: Path) -> None:

@@ -76,6 +76,17 @@ def test_frames_keep_their_times_or_get_a_steady_rate(videos: Path) -> None:
             assert row["rate"] == pytest.approx(float(rate))
 
 
+@pytest.mark.parametrize("rate", [24, 25, 30, Fraction(30000, 1001), 50, 60, 120])
+@pytest.mark.parametrize("start", [0.0, 0.0334, 7.9999])
+def test_the_rate_of_the_clip_itself_shows_each_frame_once(
+    rate: Fraction | int, start: float
+) -> None:
+    stage = StageRun("transcode-clip", rate=rate).stage
+    frames = [(round(start + at / rate, 3) - start, at) for at in range(500)]
+    clip = {"start": start, "end": round(start + 500 / rate, 3)}
+    assert [*stage._pace(frames, clip)] == [(at, at) for at in range(500)]
+
+
 def test_a_frame_is_shown_until_the_next_frame(videos: Path) -> None:
     clips = list_clips(videos / "silent.mp4").slice(0, 1)
     (row,) = transcode(clips, rate=50).to_pylist()
