@@ -20,7 +20,14 @@ from strandline.data.files.opening import BadInput, UnreadableFileError
 from strandline.data.tables.columns import find_field, list_strings
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
-from strandline_packs.images.pictures import PICTURE, load_pillow, to_picture
+from strandline_packs.images.pictures import (
+    PICTURE,
+    decode_smaller,
+    load_pillow,
+    measure_upright,
+    shrink,
+    to_picture,
+)
 from strandline_packs.images.repairs import repair_file
 
 IMAGE_SCHEMA = pa.schema(
@@ -52,6 +59,13 @@ class DecodeImages(Stage):
             ge=1,
             description="Maximum number of pixels; larger images are dropped and counted.",
         )
+        longest: int | None = Field(
+            default=None,
+            ge=1,
+            description="Maximum length of the longer side of `picture` in pixels: larger pictures "
+            "are shrunk. A JPEG is decoded at half, a quarter, or an eighth of its size if that is "
+            "at least twice this length. `width` and `height` stay those of the file.",
+        )
         bad_images: BadInput = Field(
             default=BadInput.DROP,
             description="Treatment of files that are not images or are damaged: `drop` and count "
@@ -60,7 +74,7 @@ class DecodeImages(Stage):
 
     version = "4"
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"column"})
+    added_params: ClassVar[frozenset[str]] = frozenset({"column", "longest"})
     packages: ClassVar[tuple[str, ...]] = ("PIL",)
     keeps_columns = False
     adds_columns = tuple(IMAGE_SCHEMA.names)
@@ -118,7 +132,7 @@ class DecodeImages(Stage):
 
     def _decode(self, key: str, content: bytes | None) -> dict[str, Any] | None:
         try:
-            kind, picture = self._read(content or b"")
+            row = self._read(content or b"")
         except MemoryError:  # running out of memory is not the fault of the file
             raise
         except self._images.DecompressionBombError:
@@ -130,11 +144,10 @@ class DecodeImages(Stage):
                 raise UnreadableFileError(msg) from error
             self.count("dropped: not an image")
             return None
-        size = {"width": picture["width"], "height": picture["height"]}
-        return {"key": key, "format": kind, **size, "picture": picture}
+        return {"key": key, **row}
 
-    def _read(self, content: bytes) -> tuple[str, dict[str, Any]]:
-        """Return the format and the picture.
+    def _read(self, content: bytes) -> dict[str, Any]:
+        """Return the format, the size of the file's image, and the picture.
 
         Also reads truncated files and files with long texts.
         """
@@ -150,11 +163,21 @@ class DecodeImages(Stage):
         self.count("repaired")
         return answer
 
-    def _open(self, content: bytes) -> tuple[str, dict[str, Any]]:
+    def _open(self, content: bytes) -> dict[str, Any]:
         image = self._images.open(io.BytesIO(content))
-        picture = to_picture(image)
+        size = measure_upright(image)
+        longest = self.params.longest
+        if longest is None:
+            picture = to_picture(image)
+        else:
+            picture = shrink(to_picture(decode_smaller(image, longest)), longest)
         self._count_frames(image)
-        return image.format.lower(), picture
+        return {
+            "format": image.format.lower(),
+            "width": size[0],
+            "height": size[1],
+            "picture": picture,
+        }
 
     def _count_frames(self, image: Any) -> None:  # noqa: ANN401 - Pillow's image
         """Count the frames behind the first one."""

@@ -21,6 +21,8 @@ PICTURE = pa.struct([("width", pa.int32()), ("height", pa.int32()), ("rgb", pa.b
 _HASH_SIDE = 8
 _LEVELS_A_BYTE = 257  # 65,535, the white of 16 bits, by 255
 _WHITE = 255
+_ORIENTATION = 0x0112  # tag of EXIF
+_TURNED = frozenset({5, 6, 7, 8})  # values that exchange width and height
 
 Picture = Mapping[str, Any]
 
@@ -47,6 +49,24 @@ def to_picture(image: Any) -> dict[str, Any]:  # noqa: ANN401 - Pillow's image
     opaque = upright if _is_opaque(upright) else _lay_on_white(upright)
     width, height = opaque.size
     return {"width": width, "height": height, "rgb": opaque.convert("RGB").tobytes()}
+
+
+def measure_upright(image: Any) -> tuple[int, int]:  # noqa: ANN401 - Pillow's image
+    """Return width and height of an image that is not decoded yet, after its EXIF rotation."""
+    width, height = image.size
+    is_turned = image.getexif().get(_ORIENTATION, 1) in _TURNED
+    return (height, width) if is_turned else (width, height)
+
+
+def decode_smaller(image: Any, longest: int) -> Any:  # noqa: ANN401 - Pillow's image
+    """Make a JPEG's decoder skip detail that pictures with sides up to `longest` can't show.
+
+    Other formats are decoded in full.
+    """
+    if image.format == "JPEG":
+        # Twice the length: the decoder averages blocks, and `shrink` then filters a larger picture.
+        image.draft(None, (2 * longest, 2 * longest))
+    return image
 
 
 def _is_opaque(image: Any) -> bool:  # noqa: ANN401 - Pillow's image

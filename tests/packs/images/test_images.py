@@ -75,6 +75,57 @@ def test_each_image_is_a_task_and_other_content_is_dropped(run: type[StageRun]) 
         run("decode-images", badImages="fail").tables(rows)
 
 
+def test_a_shrunk_picture_keeps_the_size_of_its_file(run: type[StageRun]) -> None:
+    for kind in ("JPEG", "PNG", "WEBP"):
+        (table,) = run("decode-images", longest=64).tables(
+            [{"key": "a", "content": encode(draw(640, 400), kind)}]
+        )
+        (row,) = table.to_pylist()
+        assert (640, 400) == (row["width"], row["height"])
+        assert (64, 40) == (row["picture"]["width"], row["picture"]["height"])
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+@pytest.mark.parametrize("size", [(640, 400), (129, 128), (3000, 2000), (100, 1)])
+def test_a_picture_shrunk_by_its_decoder_looks_like_one_shrunk_afterwards(
+    run: type[StageRun], kind: str, size: tuple[int, int]
+) -> None:
+    rows = [{"key": "a", "content": encode(draw(*size), kind, quality=95)}]
+    (whole,) = run("decode-images").tables(rows)
+    (small,) = run("decode-images", longest=64).tables(rows)
+    (expected,) = run("resize-images", longest=64).table(whole)["picture"].to_pylist()
+    (picture,) = small["picture"].to_pylist()
+    assert [picture[side] for side in ("width", "height")] == pytest.approx(
+        [expected[side] for side in ("width", "height")], abs=1
+    )
+    if picture["width"] == expected["width"] and picture["height"] == expected["height"]:
+        pixels = [np.frombuffer(each["rgb"], np.uint8).astype(int) for each in (picture, expected)]
+        assert np.abs(pixels[0] - pixels[1]).mean() < 3
+    assert count_differences(hash_differences(picture), hash_differences(expected)) <= 4
+
+
+@pytest.mark.parametrize("turned", range(1, 9))
+def test_a_turned_jpeg_has_its_upright_size(run: type[StageRun], turned: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = turned
+    rows = [{"key": "a", "content": encode(draw(640, 400), "JPEG", exif=exif)}]
+    (whole,) = run("decode-images").tables(rows)
+    (small,) = run("decode-images", longest=64).tables(rows)
+    upright = (640, 400) if turned < 5 else (400, 640)
+    for table in (whole, small):
+        assert upright == (table["width"][0].as_py(), table["height"][0].as_py())
+    picture = small["picture"][0].as_py()
+    assert (picture["width"] > picture["height"]) == (turned < 5)
+
+
+def test_a_damaged_jpeg_is_found_at_each_scale(run: type[StageRun]) -> None:
+    content = encode(draw(640, 400), "JPEG")
+    for longest in (8, 64, 200, 1000):
+        stage = run("decode-images", longest=longest)
+        assert [] == stage.tables([{"key": "a", "content": content[: len(content) // 2]}])
+        assert {"dropped: not an image": 1} == stage.counters
+
+
 @pytest.mark.parametrize("column", ["image", "image.bytes", "sample.image", "sample.image.bytes"])
 def test_images_in_struct_columns_of_the_hub_are_read(run: type[StageRun], column: str) -> None:
     images = [{"bytes": encode(draw(8, 8)), "path": "a.png"}, {"bytes": None, "path": "b"}, None]
