@@ -25,7 +25,7 @@ class Files(FileSource):
         )
 
     params: Params
-    adding = frozenset({"paths"})  # the first matching pattern determines the key of a file
+    adding = frozenset({"paths"})  # appended patterns change no key, because the first match wins
     keeps_columns = False
     adds_columns = tuple(FILE_SCHEMA.names)
 
