@@ -53,7 +53,7 @@ class ModelParams(SessionParams, ModelFileParams):
 
 
 class ModelStage(Stage):
-    """Base of stages with a model, copied once to each node and warmed up before the first task."""
+    """Base class of stages with a model. Nodes copy the model once; workers warm up the model."""
 
     Params = ModelParams
     params: ModelParams
@@ -95,7 +95,7 @@ class OnnxModel:
             msg = f"{params.model}: it must take pictures × 3 × height × width; it takes {given}"
             raise ModelError(msg)
         sides = (shape[3], shape[2])
-        # ONNX gives dimensions of any size as a name or None.
+        # ONNX describes a variable dimension by a name or None.
         if all(isinstance(side, int) for side in sides):
             return inputs[0].name, sides
         if params.size is None:

@@ -55,7 +55,7 @@ class TokeniseChat(Stage):
             return self._digests
 
         def list_places(self) -> Iterable[tuple[str, str]]:
-            """Return both files."""
+            """Return the locations of the tokenizer and its configuration."""
             return [("tokenizer", self.tokenizer), ("config", self.config)]
 
     params: Params
@@ -70,7 +70,7 @@ class TokeniseChat(Stage):
         return columns.having(self.adds_columns)
 
     def digest_inputs(self) -> dict[str, str]:
-        """Return the digests of both files."""
+        """Return the digests of the tokenizer and its configuration."""
         return dict(zip(("tokenizer", "config"), self.params.digests, strict=True))
 
     def setup(self) -> None:

@@ -61,7 +61,7 @@ class AnswerSchema:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that properties become."""
+        """Columns for the properties."""
         return tuple(f"{self._into}_{name}" for name in self._kinds)
 
     def find_fault(self, text: str) -> str | None:

@@ -24,7 +24,7 @@ __all__ = ["FROM_LOG", "RequestTally"]
 
 
 class RequestTally:
-    """Counts requests until the counters are taken.
+    """Counts requests, tokens, and durations until `take` returns the counters.
 
     Args:
         prices: prices of tokens; without prices, no costs are counted.
@@ -34,7 +34,7 @@ class RequestTally:
         self._prices = prices
         self._counts: Counter[str] = Counter()
         self._spent = SpentTotals()
-        self._cost = 0  # sum that was handed out
+        self._cost = 0  # cost that `take` has returned so far
 
     @property
     def requests(self) -> int:
