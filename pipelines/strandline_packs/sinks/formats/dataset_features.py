@@ -71,7 +71,7 @@ def _describe(feature: Feature) -> dict[str, Any]:
 
 
 def _wrap_media(name: str, column: pa.Array) -> pa.Array:
-    """Return bytes in the form of `datasets`, with a null path."""
+    """Return media bytes as the struct that `datasets` expects, with a null path."""
     kind = column.type
     if kind == _MEDIA:
         return column
