@@ -24,7 +24,7 @@ class Partitioning(StrEnum):
 
 
 class PartitionColumnError(ValueError):
-    """A column stands in a folder's name and in the file as well, or in two folders' names."""
+    """A column occurs both in a folder name and in the file, or in two folder names."""
 
 
 def parse_folders(key: str) -> dict[str, str | None]:

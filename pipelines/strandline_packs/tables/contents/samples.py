@@ -43,7 +43,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def find_reason(member: TarMember, sample: str, kind: str) -> str | None:
-    """Return the reason that a member belongs to no sample, or None."""
+    """Return the reason why a member belongs to no sample, or None."""
     if not member.is_file:
         return "no plain file"
     if not sample or sample.endswith("/"):
@@ -59,7 +59,7 @@ def collect_samples(files: Iterable[SampleFile]) -> Iterator[ShardSample]:
     Raises:
         SampleError: the files of a sample are not adjacent, or a kind occurs twice.
     """
-    ends: dict[str, TarMember] = {}  # the last file of each sample that is over
+    ends: dict[str, TarMember] = {}  # the last file of each completed sample
     last: SampleFile | None = None
     parts: dict[str, TarMember] = {}
     for file in files:

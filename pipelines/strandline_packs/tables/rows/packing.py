@@ -54,10 +54,11 @@ def fit_sequences(lengths: Sequence[int], size: int) -> list[list[SequencePiece]
     """
     pieces = sorted(_cut(lengths, size), key=lambda piece: (piece.begin - piece.end, piece))
     sequences: list[list[SequencePiece]] = []
-    rooms: list[tuple[int, int]] = []  # free tokens and the sequence's number, in ascending order
+    rooms: list[tuple[int, int]] = []  # free tokens and index of each sequence, in ascending order
     for piece in pieces:
         length = piece.end - piece.begin
-        # Find the smallest room that fits; of equal rooms, the earliest sequence.
+        # Find the sequence with the least free tokens that suffice. On a tie, take the earliest
+        # sequence.
         at = bisect_left(rooms, (length, 0))
         if at == len(rooms):
             rooms.append((size, len(sequences)))

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from strandline.data.tables.columns import find_field, holds_text
 
-# An array, a chunked array or a scalar of Arrow.
+# An Arrow array, chunked array, or scalar.
 Values = Any
 
 _COMPARISONS: dict[type[ast.cmpop], str] = {
