@@ -22,7 +22,7 @@ class RedactingStage(Stage):
 
     @abstractmethod
     def list_columns(self) -> Iterable[str]:
-        """Return columns of text, or of lists of text, to look into."""
+        """Return the columns to search, with text or lists of text."""
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return tuple(self.list_columns())

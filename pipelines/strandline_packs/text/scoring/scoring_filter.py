@@ -25,10 +25,10 @@ class ScoringFilter(DocumentFilter):
     """Adds the scores of a model to documents, and drops documents by their scores."""
 
     class Params(ModelFileParams, DocumentFilter.Params):
-        """Which model."""
+        """The model."""
 
     params: Params
-    changes_rows = True  # the score may take the place of a column
+    changes_rows = True  # a score may replace an existing column
 
     @abstractmethod
     def _list_score_columns(self) -> Sequence[tuple[str, pa.DataType]]:
@@ -36,9 +36,9 @@ class ScoringFilter(DocumentFilter):
 
     @abstractmethod
     def _score_all(self, texts: Sequence[str]) -> Iterable[Sequence[Any]]:
-        """Return the scores of each text: one for each added column, then others for judging.
+        """Return the scores of each text: first the added columns, then scores only for judging.
 
-        The method gets all texts of a task, so that a model can process them in batches.
+        The method receives all texts of a task, so that a model can process them in batches.
         """
 
     @abstractmethod
