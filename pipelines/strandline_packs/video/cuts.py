@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-SMALL = (32, 32)  # the pictures to be compared: more shows a cut no better, and costs more
+SMALL = (32, 32)  # size of the compared pictures; larger ones cost more and find no more cuts
 
-_AROUND = 2  # steps before and after that a step is compared with
-_RATIO = 3.0  # minimal factor above the mean of the neighbours
+_AROUND = 2  # neighbors on both sides with which a difference is compared
+_RATIO = 3.0  # minimum ratio of a cut to the mean of its neighbors
 _WHITE = 255
 
 
@@ -49,7 +49,7 @@ class CutFinder:
         self._last = levels
 
     def finish(self) -> Iterator[Fraction]:
-        """Yield the cuts among the last pictures."""
+        """Yield the cuts among the last pictures, which `add` could not judge yet."""
         while self._judged < len(self._steps):
             yield from self._judge()
 

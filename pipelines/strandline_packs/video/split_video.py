@@ -45,9 +45,9 @@ class SplitBy(StrEnum):
 
 
 class SplitVideo(Stage):
-    """Cuts the video in `path` into clips, a row each.
+    """Cuts the video in `path` into clips, with a row per clip.
 
-    Tasks of some clips are emitted while reading.
+    Tasks with several clips are emitted during reading.
     """
 
     class Params(Stage.Params):
@@ -111,14 +111,15 @@ class SplitVideo(Stage):
 
     def setup(self) -> None:
         """Load the library."""
-        load_av().logging.set_level(None)  # a file's fault is stated once, by us
+        load_av().logging.set_level(None)  # the stage reports a file's fault itself
 
     def process(self, task: Task) -> Iterator[Task]:
         """Yield tasks of up to `clipsPerTask` clips of one video.
 
         Raises:
             MissingColumnError: the table names no files.
-            UnreadableFileError: later, where a video can't be read and `badVideos` is `fail`.
+            UnreadableFileError: during iteration, if a video can't be read and `badVideos` is
+                `fail`.
         """
         return self._split_all(task, list_references(task))
 
@@ -165,7 +166,7 @@ class SplitVideo(Stage):
             reading.check_end()
 
     def _count_streams(self, container: Any, kept: tuple[Any, Any]) -> None:
-        """Count the streams that no clip has, but for sound that is not to be kept."""
+        """Count the streams that clips omit, except audio that the parameters exclude."""
         for stream in container.streams:
             is_unwanted = stream.type == "audio" and not self.params.keep_audio
             if stream not in kept and not is_unwanted:

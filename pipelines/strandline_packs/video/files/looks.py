@@ -44,7 +44,7 @@ def read_tags(frame: Any) -> tuple[int, ...]:
 
 
 def copy_tags(frame: Any, encoder: Any) -> None:
-    """Have an encoder write the tags of a converted frame."""
+    """Make an encoder write the color tags of a converted frame."""
     for name, tag in zip(_COLOUR_TAGS, read_tags(frame), strict=True):
         setattr(encoder, name, tag)
 

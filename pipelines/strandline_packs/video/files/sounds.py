@@ -66,7 +66,7 @@ class SoundTrack:
         try:
             frames = packet.decode()
         except (load_av().error.InvalidDataError, load_av().error.EOFError):
-            return  # a packet that is damaged is left out, as one of pictures is
+            return  # omit damaged packets, as for pictures
         for frame in frames:
             for samples in self._resampler.resample(frame):
                 for each in self._encoder.encode(samples):
