@@ -1,4 +1,4 @@
-"""N-grams of benchmark texts, and their overlap with documents.
+"""Indexes the n-grams of benchmark texts, and measures their overlap with documents.
 
 Comparison ignores case and punctuation. Only `read_texts` does I/O; all else is pure. N-gram codes
 are exact, not hashed, so every process judges a document the same way.

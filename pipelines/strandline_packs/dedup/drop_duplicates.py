@@ -43,7 +43,7 @@ class DropDuplicates(RowFilter):
     """
 
     class Params(RowFilter.Params):
-        """The columns and the normalisation that decide equality."""
+        """The columns, and the normalization of texts before the comparison."""
 
         within: ComparedRows = Field(
             description="Which rows are compared: `task` compares the rows of one task of the "

@@ -105,7 +105,7 @@ def hash_differences(picture: Picture) -> str:
 def measure(picture: Picture) -> dict[str, float]:
     """Return brightness and contrast from 0 to 1, and sharpness.
 
-    Brightness is the mean of the grey picture and contrast its standard deviation. Sharpness is the
+    Brightness is the mean of the gray picture and contrast its standard deviation. Sharpness is the
     variance of its Laplacian: near 0 for a blurred picture, hundreds for crisp edges.
     """
     grey = to_image(picture).convert("L")

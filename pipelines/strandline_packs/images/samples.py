@@ -1,4 +1,4 @@
-"""Samples of clips for each outcome: counts the clips, and keeps small pictures of a few.
+"""Gathers samples of clips for each outcome: counts of clips, and small pictures of a few.
 
 The selection depends only on the clip names, so a replay shows the same clips. The module must not
 know the reasons for outcomes.

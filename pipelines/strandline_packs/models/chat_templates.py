@@ -1,4 +1,4 @@
-"""Conversations as text, rendered with the Jinja template of the model's tokenizer.
+"""Renders conversations as text, with the Jinja template of the model's tokenizer.
 
 The result records which characters belong to which message. The module must not know tokens, or
 which of them are learned.
@@ -26,7 +26,7 @@ class RenderedChat(NamedTuple):
 
     Attributes:
         text: the complete text.
-        spans: start and end of each part of the requested roles, in characters.
+        spans: start and end of each message of the requested roles, in characters.
     """
 
     text: str

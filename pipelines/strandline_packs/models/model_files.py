@@ -1,4 +1,4 @@
-"""Model files: the parameters that name them, and a node's copies of files at URLs.
+"""Finds model files that parameters name, and copies files from URLs to the node.
 
 The module handles paths and digests. It must not know the purpose of a model or its runtime.
 """

@@ -1,4 +1,4 @@
-"""File extensions by content: the first bytes of a file determine its extension.
+"""Determines the file extension of content from its first bytes.
 
 Unknown content gets the extension `bin`. The module must not know the destination of files.
 """
@@ -50,7 +50,7 @@ _MARKS = (
 _RIFF = {b"WEBP": "webp", b"WAVE": "wav", b"AVI ": "avi"}
 _AIFF = {b"AIFF": "aiff", b"AIFC": "aiff"}
 _BOXES = (b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot")  # QuickTime before `ftyp`
-# Brands of ISO's base media format; the first that a file names decides.
+# Brands of the ISO base media file format. The first known brand in a file decides.
 _BRANDS = {
     b"avif": "avif",
     b"avis": "avif",

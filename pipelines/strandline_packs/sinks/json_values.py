@@ -274,7 +274,7 @@ def _format_timestamp(count: int, size: int, zone: tzinfo | None) -> str:
         except (OverflowError, ValueError):  # the zone has no rules for that year, so use UTC
             offset = "+00:00"
         else:
-            # Without fractions, the offset follows a time of fixed length.
+            # The time has whole seconds, so the offset starts at a fixed position.
             offset = there.isoformat()[len("1970-01-01T00:00:00") :]
             count += (there.utcoffset() or timedelta()) // timedelta(seconds=1) * size
     days, count = divmod(count, _DAY * size)

@@ -82,7 +82,8 @@ class JsonlSink(SharingSink):
         """Write the rows in order; bytes become base64, times ISO 8601, NaN and infinities null.
 
         Raises:
-            TypeError: the task has no table. ValueError: two columns share a name.
+            TypeError: the task has no table.
+            ValueError: two columns share a name.
         """
         with self._compress(file) as out:
             for lines in format_lines(task.table):

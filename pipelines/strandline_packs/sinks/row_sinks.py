@@ -33,7 +33,8 @@ class CsvSink(SinkStage):
         """Write the rows. null and NaN become empty, lists and maps JSON, and bytes base64.
 
         Raises:
-            TypeError: the task has no table. ValueError: two columns share a name.
+            TypeError: the task has no table.
+            ValueError: two columns share a name.
         """
         writer = csv.writer(
             _EncodedText(file), delimiter=self.params.delimiter, lineterminator="\n"

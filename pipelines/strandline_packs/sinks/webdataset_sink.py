@@ -28,7 +28,7 @@ from strandline_packs.sinks.content_kinds import find_extension
 from strandline_packs.sinks.json_values import format_json, list_rows
 from strandline_packs.sinks.jsonl_sink import SharingParams
 
-_NO_KEY = re.compile(r"[^A-Za-z0-9_-]+")  # excludes dots: the first dot starts the extension
+_NO_KEY = re.compile(r"[^A-Za-z0-9_-]+")  # also replaces dots: the first dot starts the extension
 # Columns that the sink adds to the metadata of a sample.
 _OWN = {"sample": pa.string(), "bytes": pa.int64(), "sha256": pa.string()}
 _LONGEST = 60  # maximum characters of a name, to fit the oldest tar format

@@ -38,7 +38,7 @@ class DatasetError(OSError):
 
 
 class SplitFiles(NamedTuple):
-    """A file pattern below the folder, and the split of the files; None if file names decide."""
+    """A file pattern below the folder, and the split of its files. None: file names decide."""
 
     pattern: str
     split: str | None

@@ -12,7 +12,7 @@ from strandline.plan.stages.ends import Source
 
 
 class Files(FileSource):
-    """Lists files by glob or URL; rows of key, path, size and mtime_ns, without content."""
+    """Lists files by glob or URL, as rows of key, path, size, and mtime_ns, without content."""
 
     class Params(FileListParams):
         """The files, and their grouping into buckets."""

@@ -116,7 +116,8 @@ class MeasureFields(StatefulFilter):
         rows = []
         for key, summary in _merge_empty(read_piece(merged, FieldSummary.parse)).items():
             kind, name = _parse_key(key)
-            # If the parameters name no columns, omit columns without values.
+            # Without named columns, omit columns without values: their real type may be
+            # unmeasurable.
             if kind == FieldKind.EMPTY and self.params.columns is None:
                 continue
             head = {"field": name, "kind": kind}

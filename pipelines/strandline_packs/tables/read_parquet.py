@@ -84,8 +84,8 @@ class ReadParquet(SchemaReader):
         """Yield tasks of at most `maxRows` rows.
 
         Raises:
-            UnreadableFileError: a file can't be read or is not Parquet. MissingColumnError: the
-                file lacks a requested column.
+            UnreadableFileError: a file can't be read or is not Parquet.
+            MissingColumnError: the file lacks a requested column.
         """
         groups = find_column(task.table, "row_group").to_pylist()
         for file, group in zip(list_references(task), groups, strict=True):

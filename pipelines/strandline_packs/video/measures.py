@@ -1,6 +1,6 @@
-"""Measures of a clip's frames. Pure: arrays of pixels in, numbers out.
+"""Measures a clip's frames. Pure: takes arrays of pixels and returns numbers.
 
-numpy is imported with the first frames. Levels range from 0 to 1; grey follows ITU-R BT.601.
+numpy is imported with the first frames. Levels range from 0 to 1; gray follows ITU-R BT.601.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _hash_levels(levels: Any) -> str:
 
 
 def _average(levels: Any, parts: int, axis: int) -> Any:
-    """Return the means of equal parts of an axis, as equal as the pixels allow."""
+    """Average an axis over parts that are as equal as the pixels allow."""
     np = import_module("numpy")
     length = levels.shape[axis]
     begins = np.arange(parts) * length // parts

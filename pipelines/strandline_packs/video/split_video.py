@@ -173,7 +173,7 @@ class SplitVideo(Stage):
                 self.count(f"left out: a stream of {stream.type}")
 
     def _cut(self, reading: VideoReading) -> Iterator[tuple[Fraction, Fraction]]:
-        """Yield the bounds of clips, each when the window contains the whole clip."""
+        """Yield the bounds of clips, as soon as the window contains the whole clip."""
         window, pictures = reading.window, reading.pictures
         finder, scaler = CutFinder(self.params.threshold), FrameScaler()
         lengths: Lengths | None = None
@@ -188,7 +188,7 @@ class SplitVideo(Stage):
                     Fraction(str(self.params.max_seconds)),
                 )
             if lengths is None:
-                continue  # an edit removes the start of the video
+                continue  # an edit list hides the start of the video
             for cut in self._find_cuts((finder, scaler), packet, frames, piece):
                 lengths.add(cut)
             horizon = finder.horizon if self.params.by is SplitBy.SCENES else window.order

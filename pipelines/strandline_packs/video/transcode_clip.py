@@ -56,7 +56,7 @@ class Codec(StrEnum):
 
 # Encoders, and their fixed options.
 _ENCODERS: Mapping[Codec, tuple[str, Mapping[str, str]]] = {
-    # The macroblock tree reads uninitialised memory, so no two runs give the same bytes.
+    # The macroblock tree reads uninitialized memory, so no two runs give the same bytes.
     Codec.H264: ("libx264", {"x264-params": "mbtree=0"}),
     Codec.HEVC: ("libx265", {"x265-params": "pools=none:frame-threads=1:log-level=none"}),
     Codec.VP9: ("libvpx-vp9", {"b": "0", "deadline": "good", "cpu-used": "4"}),
@@ -180,7 +180,7 @@ class TranscodeClip(Stage):
         }
 
     def _decode(self, row: Mapping[str, Any]) -> Iterator[ClipFrame]:
-        """Yield the frames of a clip, and count missing frames and colour losses."""
+        """Yield the frames of a clip, and count missing frames and color losses."""
         decoded, tags = 0, None
         for each in decode_clip(row):
             decoded += 1

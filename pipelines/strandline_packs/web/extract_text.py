@@ -21,7 +21,7 @@ _REPLACED = "\ufffd"
 
 
 class ExtractText(RowFilter):
-    """Replaces pages in `content` by their main content as `text`. Drops and counts the rest."""
+    """Replaces the pages in `content` by their main content in `text`. Drops failed pages."""
 
     class Params(RowFilter.Params):
         """The extraction engine, its settings, and the limits per page."""

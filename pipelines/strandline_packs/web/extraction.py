@@ -1,4 +1,4 @@
-"""Extraction of the main content of HTML pages by third-party libraries.
+"""Extracts the main content of HTML pages with third-party libraries.
 
 Every page starts with fresh library state. The code runs in a child process (`extractor_process`),
 so a parser crash ends only the child. The module must not know tables.

@@ -1,8 +1,8 @@
-"""Text extraction in a child process that the kernel kills if a page takes too long.
+"""Extracts text in a child process, which the kernel kills if a page takes too long.
 
-A hanging C parser holds the interpreter lock, so a Python alarm would never run. The child's timers
-keep their default action instead: the kernel kills the process, wherever it hangs. The timers count
-CPU time, so a busy machine drops the same pages as an idle one.
+A hanging C parser holds the interpreter lock, so a Python signal handler would never run. The
+child's timers keep their default action instead: the kernel kills the process, wherever it hangs.
+The timers count CPU time, so a busy machine drops the same pages as an idle machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Character encoding of a page, by the WHATWG rules and the bytes of the page.
+"""Finds the character encoding of a page, by the WHATWG rules and the bytes of the page.
 
 A browser must display something, but a corpus needs the intended characters. So declared encodings
-count in the order of browsers, and only if the bytes are valid in them. Pure: bytes in, text out.
+count in the order of browsers, and only if the bytes are valid in them. Pure: takes bytes and
+returns text.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def decode_page(content: bytes, charset: str) -> str:
 
 
 def find_meta_charset(content: bytes) -> str:
-    """Return the codec that the page declares, or an empty string without a known one."""
+    """Return the codec that the page declares, or an empty string if there is no known codec."""
     at = 0
     while tag := _TAG.search(content, at):
         if tag["comment"]:
@@ -167,7 +168,7 @@ def _decode_wide(content: bytes) -> str | None:
     half = max(len(begin) // 2, 1)
     shares = (begin[1::2].count(0) / half, begin[::2].count(0) / half)
     for name, share, other in zip(_UTF16, shares, reversed(shares), strict=True):
-        # Hangul and marks of other scripts have some on the other side too.
+        # Hangul and other scripts also have some zero bytes on the other side.
         if share >= max(_FEWEST_ZEROS, other * _TIMES_MORE):
             return content.decode(name, "replace")
     return None

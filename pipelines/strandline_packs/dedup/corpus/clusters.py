@@ -1,4 +1,4 @@
-"""Clusters of duplicates in a corpus, computed from the links of several partitions.
+"""Finds clusters of duplicates in a corpus, from the links of several partitions.
 
 Pure: takes links in portions and returns keys. The links are read several times. Memory: about 50
 bytes for each key with a duplicate, plus the first key of each cluster. The result depends neither
@@ -43,7 +43,7 @@ def link_rows(table: pa.Table) -> pa.Table:
     """
     all_keys, _, _, sources = (find_column(table, name) for name in BUCKETS.names)
     buckets, ids = read_digests(table, "bucket"), read_digests(table, "id")
-    # Sort by bucket, then id, so that rows of a bucket and repeated keys become neighbours.
+    # Sort by bucket, then id, so that rows of a bucket and repeated keys become neighbors.
     order = np.lexsort((ids, buckets))
     buckets, ids = buckets[order], ids[order]
     is_next = buckets[1:] == buckets[:-1]

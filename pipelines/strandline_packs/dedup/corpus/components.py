@@ -1,4 +1,4 @@
-"""Connected components in arrays. Pairs of nodes arrive in portions, in any order.
+"""Finds connected components, using arrays. Pairs of nodes arrive in portions, in any order.
 
 Pure. A node is an integer, and the smallest node of a component represents the component.
 """

@@ -1,4 +1,4 @@
-"""Files that a pass over a corpus writes for another pass: reads portions, and limits table sizes.
+"""Reads files that another pass over the corpus wrote, and limits the size of written tables.
 
 An example is the index of retained rows for the next run of all passes, which is read in portions
 because the reader needs few of its rows. The module must not know which pass decides.

@@ -1,8 +1,8 @@
 """The stages `digest-sentences` and `drop-listed-sentences`: drop repeated sentences, as in C4.
 
-The stages work on runs of consecutive sentences. Between them, the passes that find equal rows are
-executed. The key of a run consists of the document's key and the number of the run's first
-sentence, so both stages need the same texts and the same splitting.
+The stages work on runs of consecutive sentences. Between the two stages, other pipelines find equal
+rows. The key of a run consists of the document's key and the number of the run's first sentence, so
+both stages need the same texts and the same splitting.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class DigestSentences(Stage):
     """Returns a row with the digest of each run of sentences; equal runs share a bucket."""
 
     class Params(SentenceRunParams):
-        """The size of runs, and the normalisation that decides equality."""
+        """The size of runs, and the normalization of texts before the comparison."""
 
         normalise: Normalisation = Field(
             default=Normalisation.WHITESPACE,

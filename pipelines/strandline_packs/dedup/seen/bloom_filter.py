@@ -99,7 +99,7 @@ def find_in_bits(digests: Digests, shape: BloomShape, bits: npt.NDArray[np.uint8
 
 
 def _divide_up(edges: Digests, segments: int) -> Digests:
-    """Return the lowest upper half of a digest in each segment: divide the edges, rounding up."""
+    """Return the smallest upper half of a digest that falls into each segment."""
     # Negated floor division rounds up. Unsigned numbers can't be negated, hence the cast.
     return -(-edges.astype(np.int64) // segments).astype(np.uint64)
 

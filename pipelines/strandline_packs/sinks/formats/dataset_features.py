@@ -1,4 +1,4 @@
-"""Columns for Hugging Face's `datasets`: declares pictures, sounds, and labels in the schema.
+"""Declares pictures, sounds, and labels in a schema, for Hugging Face's `datasets`.
 
 Arrow stores bytes and numbers; `datasets` reads their meaning from the schema's metadata. The
 module must not know files, and does not need that library.

@@ -118,7 +118,7 @@ def _unwrap(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _list_values(chunk: pa.Array, name: str, *, is_list: bool) -> Iterator[pa.Array]:
-    """Yield the values of each row; an empty array for null."""
+    """Yield an array of values for each row, which is empty for a null."""
     if not is_list:
         for row in range(len(chunk)):
             yield chunk.slice(row, 1).drop_null()

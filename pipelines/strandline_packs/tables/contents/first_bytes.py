@@ -1,4 +1,4 @@
-"""Kind of a file by its first bytes, for messages about files of the wrong kind.
+"""Detects the kind of a file by its first bytes, for messages about files of the wrong kind.
 
 The module must not know readers.
 """

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 _MOST_BYTES = 1 << 30  # maximum size of a block, because Arrow's offsets have 31 bits
-# Arrow's reader calls itself for each level, and a stack that overflows ends the process.
+# Arrow's reader recurses for each level, and a stack overflow would kill the process.
 _MOST_BRACKETS = 2000  # per line
 _MOST_LEVELS = 64  # maximum nesting of a column
 _LARGEST_EXACT = 2.0**53  # larger floats may be rounded integers
@@ -74,7 +74,8 @@ class JsonTables:
             self._texts.clear()  # in this block, the columns have other types
             texts = {}
             table = _read_block(block, texts)
-        # Order of appearance; Arrow's table starts with the columns of the given schema.
+        # Restore the order of appearance: Arrow's table starts with the columns of the given
+        # schema.
         names = list(dict.fromkeys([*first, *table.column_names]))
         times = {
             field.name: _read_as_text(field.type)

@@ -1,6 +1,7 @@
-"""Columns in folder names, as Hive and Spark write tables.
+"""Reads columns from folder names, as Hive and Spark write tables.
 
-Pure: a key in, columns out. Values stay text, so that all files of a table have the same type.
+Pure: takes a key and returns columns. Values stay text, so that all files of a table have the same
+type.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ def _check_columns(metadata: pq.FileMetaData, size: int) -> None:
 
 
 def _find_end(chunk: pq.ColumnChunkMetaData) -> int:
-    """Return where the last page of a column's part ends."""
+    """Return the end of the last page in a column chunk."""
     begin = chunk.data_page_offset
     # As in Arrow, offset 0 means that the dictionary page does not exist.
     if chunk.has_dictionary_page and chunk.dictionary_page_offset:

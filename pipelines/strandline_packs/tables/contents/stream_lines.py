@@ -1,4 +1,4 @@
-"""Lines that start in a byte range of a stream, with a size limit.
+"""Reads the lines that start in a byte range of a stream, with a size limit.
 
 Larger lines are skipped without loading them, and reported by their offset. The module must not
 know the content of lines.

@@ -174,7 +174,7 @@ def _parse_number(text: bytes) -> int | None:
     if text[:1] and text[0] & _BASE_256:  # numbers too large for octal digits are binary
         first = text[0] & (_NEGATIVE - 1)
         value = int.from_bytes(bytes([first]) + text[1:])
-        # Callers reject any negative number.
+        # The exact value does not matter, because callers reject negative numbers.
         return value if not text[0] & _NEGATIVE else -1
     digits = text.partition(b"\0")[0].strip()
     try:

@@ -1,6 +1,7 @@
-"""Packing of documents into sequences with a maximum number of tokens.
+"""Packs documents into sequences with a maximum number of tokens.
 
-Pure: lengths in, pieces out. The module must not know tokens, or how sequences are written.
+Pure: takes lengths and returns pieces. The module must not know tokens, or how sequences are
+written.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ _CHECKS = {
 
 
 class _Record(NamedTuple):
-    """A row, and the number of its first line."""
+    """A row, and the line number of its start."""
 
     line: int
     values: list[str]

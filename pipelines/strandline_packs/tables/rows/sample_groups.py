@@ -17,7 +17,7 @@ from strandline_packs.tables.rows.sample_rows import draw_share
 class SampleGroups(Stage):
     """Keeps some rows of each group of a task, by a digest of their keys.
 
-    A larger sample contains every smaller one.
+    A larger sample contains all smaller samples with the same seed.
     """
 
     class Params(Stage.Params):

@@ -13,13 +13,13 @@ from strandline.data.tables.columns import list_texts
 from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
 from strandline.data.tables.rules import Rule
 
-_BITS = 53  # bits that a floating point number holds exactly
+_BITS = 53  # number of bits that a float represents exactly
 
 
 class SampleRows(RowFilter):
     """Keeps a share of the rows by a digest of their keys.
 
-    A larger share contains every smaller one.
+    A larger sample contains all smaller samples with the same seed.
     """
 
     class Params(RowFilter.Params):

@@ -1,6 +1,6 @@
-"""Shares of a mixture: the exact amount from each data set, and the partitions that supply it.
+"""Computes how much of each data set a mixture takes, and from which partitions.
 
-Pure: weights and sums in, shares out. The module must not know tables or files.
+Pure: takes weights and sums, and returns shares. The module must not know tables or files.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def find_largest(
     """
     wanted = divide_budget(budget)
     shares = [Fraction(limits[key] + 1, amount) for key, amount in wanted.items() if amount]
-    # Rounding moves a share by less than 1, which the number of shares covers.
+    # Start slightly too high: rounding changes a share by less than 1, so add 1 for each share.
     most = min(budget, int(budget * min(shares)) + len(wanted))
     while any(amount > limits[key] for key, amount in divide_budget(most).items()):
         most -= 1

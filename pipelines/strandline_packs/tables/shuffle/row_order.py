@@ -1,6 +1,7 @@
-"""Order of shuffled rows, determined only by a seed and the rows' keys.
+"""Orders shuffled rows. The order depends only on a seed and the keys of the rows.
 
-Pure: keys in, numbers out. The module must not know where rows are stored, or their contents.
+Pure: takes keys and returns numbers. The module must not know where rows are stored, or their
+contents.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def draw_chance(seed: int, of: str) -> float:
 
 
 def order_positions(count: int, seed: int, partition: int) -> Numbers:
-    """Return sort keys for the rows of a partition without keys, from their positions."""
+    """Return sort keys for a partition whose rows have no keys, derived from row positions."""
     start = np.uint64(int.from_bytes(_seed(seed, _ORDERS + b"%d" % partition), "big"))
     with np.errstate(over="ignore"):  # sums and products are modulo 2**64
         return _mix(

@@ -1,4 +1,4 @@
-"""Weights of rows in a mixture, by rows, bytes or tokens, and the strata of rows.
+"""Computes the weights of rows in a mixture (in rows, bytes, or tokens), and their strata.
 
 The module handles tables. It must not know their location, or the amounts taken from them.
 """

@@ -1,4 +1,4 @@
-"""Base of document filters: the column, its splitting, and reasons for dropping.
+"""Base classes of document filters: the text column, its splitting, and reasons for dropping.
 
 Subclasses name their reasons as datatrove does.
 """
@@ -41,7 +41,7 @@ class FilterAnswer(NamedTuple):
 
 
 class DocumentFilter(RowFilter):
-    """Drops documents, each with the first reason that is found."""
+    """Drops documents. The first reason found for a document counts."""
 
     class Params(RowFilter.Params):
         """Parameters of all document filters."""

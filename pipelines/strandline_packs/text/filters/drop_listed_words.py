@@ -1,7 +1,7 @@
 """The stage `drop-listed-words`: drops texts with words of the user's lists, as C4 does.
 
-A fraction of such texts can be kept. The text selects them, not chance, so a repeated source gives
-the same rows.
+A share of such texts can be kept. The selection depends only on the text, so a repeated source
+gives the same rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class WordList(ItemList):
 
 
 class DropListedWords(DocumentFilter):
-    """Drops texts with a word of a list. The fingerprint covers the contents of the lists."""
+    """Drops texts with listed words. The fingerprint covers the contents of the lists."""
 
     class Params(DocumentFilter.Params, ListedParams):
         """The lists. Strandline ships none: curators decide which words are unwanted."""

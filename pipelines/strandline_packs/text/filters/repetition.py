@@ -1,6 +1,6 @@
-"""Repetition in a text: shares of repeated lines, paragraphs, and n-grams.
+"""Measures repetition in a text: the shares of repeated lines, paragraphs, and n-grams.
 
-The measures are those of the Gopher corpus. Pure: strings in, numbers out.
+The measures are those of the Gopher corpus. Pure: takes strings and returns numbers.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Ngrams:
         return size
 
     def _find(self, n: int) -> tuple[_Codes, _Codes]:
-        """Find where n-grams that occur twice begin, in order, and a code for each."""
+        """Return the positions of n-grams that occur at least twice, in order, and their codes."""
         if n not in self._found:
             self._found[n] = self._narrow(n)
         return self._found[n]
@@ -127,7 +127,8 @@ class Ngrams:
             positions, codes = self._find(n - 1)
             fits = positions + n <= len(self._ids)
             positions, codes = positions[fits], codes[fits]
-            # Unique for a code and a word, because ids are below `_known`.
+            # The new code identifies the pair of old code and next word, because ids are below
+            # `_known`.
             codes = codes * self._known + self._ids[positions + n - 1]
         if not positions.size:
             return positions, codes

@@ -1,6 +1,6 @@
-"""Splitting of texts into words and sentences, by our rules or by a library.
+"""Splits texts into words and sentences, by built-in rules or with a library.
 
-Only rules of spaCy and NLTK are used, which their packages contain: no model is loaded and nothing
+From spaCy and NLTK, only the rules inside their packages are used: no model is loaded and nothing
 is downloaded. The module must not know measures.
 """
 
@@ -45,7 +45,7 @@ class Splitter(Protocol):
 
 
 class RuleSplitter(Splitter):
-    """Splits by our own rules in every language."""
+    """Splits by built-in rules for all languages."""
 
     def split_words(self, text: str) -> list[str]:
         return split_words(text)

@@ -10,7 +10,7 @@ import re
 
 from strandline_api.texts import RedactionRule
 
-_ACCOUNT_MODULUS = 97  # an IBAN as a number leaves the rest 1 (ISO 7064)
+_ACCOUNT_MODULUS = 97  # an IBAN as a number modulo 97 is 1 (ISO 7064)
 _PHONE_DIGITS = range(8, 16)  # E.164 allows up to 15 digits
 
 
@@ -41,9 +41,9 @@ def is_card_number(text: str) -> bool:
 
 
 def is_account_number(text: str) -> bool:
-    """Return True for an IBAN with right check digits."""
+    """Return True for an IBAN with valid check digits."""
     letters = text.replace(" ", "")
-    # Country and check digits move to the end, and letters count from A = 10.
+    # Move country and check digits to the end, and convert letters to numbers starting with A = 10.
     numbers = "".join(str(int(letter, 36)) for letter in letters[4:] + letters[:4])
     return int(numbers) % _ACCOUNT_MODULUS == 1
 

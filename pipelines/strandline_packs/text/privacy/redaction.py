@@ -1,4 +1,4 @@
-"""Base of redacting stages: kinds of values that are searched in text columns."""
+"""Base class of stages that search text columns for kinds of values and replace them."""
 
 from __future__ import annotations
 

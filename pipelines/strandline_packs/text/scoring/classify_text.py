@@ -183,7 +183,7 @@ class ClassifyText(ScoringFilter):
         return super().digest_inputs() | (own if self.params.tokenizer else {})
 
     def setup_on_node(self) -> None:
-        """Download the files of URLs to the node's disk."""
+        """Download the files to the node's disk if the parameters name URLs."""
         if self.params.tokenizer is None:
             super().setup_on_node()
         else:

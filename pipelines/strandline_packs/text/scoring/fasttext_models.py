@@ -1,4 +1,4 @@
-"""Supervised fastText models. They need the extra `text`.
+"""Runs supervised fastText models, which need the extra `text`.
 
 The module must not know the meaning of labels.
 """

@@ -26,7 +26,7 @@ _CODE = re.compile("[a-z]{2}")
 
 
 class IdentifyLanguage(RowFilter):
-    """Adds `language` (ISO 639-1) and `language_probability`; drops uncertain or other rows."""
+    """Adds `language` (ISO 639-1) and `language_probability`, and drops unwanted rows."""
 
     class Params(RowFilter.Params):
         """The languages and the limits."""
@@ -98,7 +98,7 @@ class IdentifyLanguage(RowFilter):
         return {"model": self.params.digest} if self.params.digest else {}
 
     def setup_on_node(self) -> None:
-        """Copy a model that a URL names to the node's disk."""
+        """Copy the model to the node's disk if the parameters name a URL."""
         if self.params.model is not None:
             find_model(self.params.model, self.params.digest)
 

@@ -43,7 +43,7 @@ Tokenise = Callable[[str], Iterable[str]]
 
 
 class LineScorer(Protocol):
-    """The part of a language model that is used; KenLM models have this method."""
+    """The part of a language model that this module uses. KenLM models have this method."""
 
     def score(self, sentence: str) -> float:
         """Return log10 of the probability of blank-separated tokens and the line's end."""

@@ -31,7 +31,7 @@ from strandline_packs.text.scoring.scoring_filter import (
 
 
 class TextNormalisation(StrEnum):
-    """Normalisation of a text before tokenising."""
+    """Normalization of a text before tokenization."""
 
     NONE = "none"
     CCNET = "ccnet"

@@ -64,7 +64,7 @@ class ScoreText(ScoringFilter):
         return [(self.params.score_column, pa.float64())]
 
     def setup_on_node(self) -> None:
-        """Download the files of URLs to the node's disk."""
+        """Download the files to the node's disk if the parameters name URLs."""
         find_files(self.params, self.params.tokenizer)
 
     def list_rules(self) -> Sequence[Rule]:

@@ -1,4 +1,4 @@
-"""Base of stages that score texts by a model: the model, the columns with scores, and the reasons.
+"""Base class of stages that score texts with a model, add the scores, and drop texts.
 
 Subclasses load the model, name the columns, and judge the scores.
 """
@@ -54,7 +54,7 @@ class ScoringFilter(DocumentFilter):
         return super().change_columns(columns.having(names))
 
     def setup_on_node(self) -> None:
-        """Copy a model that a URL names to the node's disk."""
+        """Copy the model to the node's disk if the parameters name a URL."""
         self._find_model()
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:

@@ -30,7 +30,7 @@ DIGITS = 4
 _IDS, _MASK, _KINDS = "input_ids", "attention_mask", "token_type_ids"
 _OUTPUT = "logits"
 _FLOATS = frozenset({"tensor(float)", "tensor(float16)"})
-_AXES = 2  # texts, and tokens or numbers
+_AXES = 2  # texts, and their tokens or outputs
 # Usual names of the padding token, for tokenizers that do not declare it.
 _PADDING = ("[PAD]", "<pad>")
 

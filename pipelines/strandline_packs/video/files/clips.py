@@ -1,4 +1,4 @@
-"""Clips as rows of a table: the packets of a part of a video, in a container.
+"""Decodes clips, which are table rows with packets of a part of a video in a container.
 
 Clips are cut without encoding, so the content starts with the key frame that the first picture
 needs, `lead` seconds before the clip. Decoders skip the lead.
@@ -36,8 +36,8 @@ CLIP_SCHEMA = pa.schema(
 LACKING = "frames that can't be decoded"
 NEEDED = ("clip", "start", "end", "frame_count", "lead", "content")
 
-# Containers round times to milliseconds, so two times differ by up to 1 ms. Frames are further
-# apart.
+# Containers round times to milliseconds, so the difference of two times may be off by 1 ms. Frames
+# are further apart.
 _ROUNDED = 0.001
 
 

@@ -1,4 +1,4 @@
-"""Video files through PyAV: opens files at any place, and writes small ones into memory.
+"""Opens video files through PyAV by path or URL, and writes small files into memory.
 
 PyAV contains ffmpeg's libraries and is imported when the first file is opened. The module must not
 know stages.

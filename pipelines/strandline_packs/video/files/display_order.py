@@ -1,4 +1,4 @@
-"""Display times of pictures in containers that store decoding times only.
+"""Computes display times of pictures in containers that store only decoding times.
 
 AVI has no field for display times, so ffmpeg uses the decoding order of H.264 and similar codecs
 for both. A decoder knows the correct order. The module must not know clips.
@@ -17,7 +17,7 @@ from strandline_packs.video.files.clips import decode_packet
 from strandline_packs.video.files.containers import PacketCopy
 
 _GUESSED = frozenset({"h264", "hevc"})  # for all other codecs, ffmpeg finds the display order
-_MOST = 64  # after this many packets, a packet without a picture will not yield one
+_MOST = 64  # packets to wait for a packet's picture before giving up
 
 Pair = tuple[Any, PacketCopy]
 
@@ -48,7 +48,7 @@ class DisplayOrder:
         self._times: dict[int, Fraction] = {}  # display times by packet timestamp
 
     def arrange(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Yield packets in their order, each as soon as its display time is known."""
+        """Yield packets in their original order, as soon as their display times are known."""
         for packet, piece in pairs:
             self._slots.append(piece.time)
             self._held.append((packet.pts, (packet, piece)))

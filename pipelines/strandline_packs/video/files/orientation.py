@@ -1,4 +1,4 @@
-"""Orientation of pictures: cameras store them rotated, with a matrix that describes the rotation.
+"""Turns pictures upright: cameras store them rotated, with a matrix for the rotation.
 
 Quarter turns and mirrored pictures are supported; other matrices are effects of a player and are
 ignored. The module must not know clips.
@@ -29,7 +29,7 @@ class Orientation(Enum):
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """Filters in their order."""
+        """Filters of ffmpeg, in the order of application."""
         names: tuple[str, ...] = self.value[0]
         return names
 

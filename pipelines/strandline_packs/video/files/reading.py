@@ -1,4 +1,4 @@
-"""A video during reading: its packets in file order, its orientation, and its end.
+"""Reads a video to its end: yields packets in file order, and finds the orientation.
 
 The module must not know the rules for cuts.
 """

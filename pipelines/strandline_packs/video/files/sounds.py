@@ -1,4 +1,4 @@
-"""Audio of clips: the original packets, or PCM samples if the container does not support the codec.
+"""Copies the audio of clips: original packets, or PCM if the container lacks the codec.
 
 Cameras and old programs write audio codecs that Matroska does not support. Decoding them to PCM
 loses nothing. The module must not know the rules for cuts.

@@ -1,4 +1,4 @@
-"""Window of the packets that the next clips of a video may need.
+"""Holds the packets of a video that its next clips may need.
 
 Packets are added in file order and dropped as soon as no clip needs them. The module must not know
 the rules for cuts.
@@ -22,7 +22,7 @@ class PacketWindow:
 
     Args:
         tracks: the video and the audio track.
-        rate: pictures per second, for packets without a length.
+        rate: pictures per second, for packets without a duration.
         path: path for messages.
         max_bytes: size limit of the window.
 

@@ -1,4 +1,4 @@
-"""Bodies of HTTP responses, decoded by their bytes rather than by their headers.
+"""Decodes bodies of HTTP responses, by their bytes rather than by their headers.
 
 Some crawlers store bodies as received; others unpack them but keep the old headers, as Common Crawl
 did until August 2018. Browsers and archive readers look at the bytes, and so does this module. The
@@ -19,7 +19,7 @@ TOO_LARGE = "too large"
 
 _GZIP = b"\x1f\x8b\x08"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_ROUNDS = 3  # rounds of gzip within gzip, which servers behind servers send
+_ROUNDS = 3  # maximum levels of nested gzip, which chained servers may send
 _PEEKED = 1024  # bytes to examine
 _PACKING = {"gzip", "x-gzip", "deflate", "x-deflate", "br", "zstd", "x-zstd", "compress"}
 _TEXT = re.compile(r"text/|.*(html|xml|json|javascript)")

@@ -53,7 +53,7 @@ class _Readable(Protocol):
 
 
 class _Piece(NamedTuple):
-    """Data or a problem at the start of the window, and its length in the window."""
+    """Data or a problem at the start of the window, and the number of bytes to drop."""
 
     data: bytes
     problem: str
@@ -133,7 +133,7 @@ class _Members:
         return b""
 
     def drop(self) -> None:
-        """Move the window behind the read bytes, or into the damaged member."""
+        """Move the window past the bytes that were read, or into the damaged member."""
         self._window.drop(self._begin + 1 if self.problem else self._fed)
 
     def _inflate(self) -> bytes:

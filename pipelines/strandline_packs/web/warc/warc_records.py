@@ -1,4 +1,4 @@
-"""WARC records, parsed from bytes: their metadata, and their decoded content.
+"""Parses WARC records: their metadata, and their decoded content.
 
 The module must not know files or columns.
 """

@@ -29,7 +29,7 @@ _START_BITS = 40  # the low bits of a position are the start, the high bits are 
 _STARTS = (1 << _START_BITS) - 1
 _LOOK_SHARE = 20  # pause before the next scan, as a multiple of the last scan's duration
 _URGENT_SECONDS = 0.25  # time limit for a sync while the run stops
-_MOST_BYTES = 8 << 20  # answers that wait to be written together
+_MOST_BYTES = 8 << 20  # maximum size of answers that wait for a write
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
 
@@ -49,7 +49,7 @@ class KeepingTerms(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """Progress in a part: its number and identity, and the bytes that were read."""
+    """Scan progress in a part: index and identity of the part, and the end of the scanned bytes."""
 
     number: int
     identity: int

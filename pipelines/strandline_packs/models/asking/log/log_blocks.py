@@ -121,7 +121,7 @@ def build_block(entries: Sequence[PackedEntry]) -> bytes:
 
 
 def build_blocks(entries: Sequence[PackedEntry]) -> Iterator[bytes]:
-    """Yield the bytes of blocks of a moderate size."""
+    """Yield blocks of at most `PACKED_TOGETHER` entries."""
     for first in range(0, len(entries), PACKED_TOGETHER):
         yield build_block(entries[first : first + PACKED_TOGETHER])
 

@@ -1,4 +1,4 @@
-"""Schemas of JSON answers: validation of an answer, and the columns made from its properties.
+"""Validates JSON answers against a schema, and converts their properties to columns.
 
 The module must not know servers or prompts.
 """

@@ -1,4 +1,4 @@
-"""The requests for the rows of a table; rows with the same prompt share one request.
+"""Builds the requests for the rows of a table. Rows with the same prompt share a request.
 
 The module must not know whether a request was answered before.
 """

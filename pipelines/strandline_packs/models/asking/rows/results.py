@@ -1,4 +1,4 @@
-"""Conversion of answers into columns, and of missing answers into failed rows."""
+"""Converts answers into columns, and missing answers into failed rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class RowOutcomes:
     """Outcomes of a task's rows. A row is answered, failed, or dropped.
 
     Attributes:
-        answers, faults: outcomes by row index. dropped: indices of the dropped rows.
+        answers, faults: outcomes by row index.
+        dropped: indices of the dropped rows.
     """
 
     answers: dict[int, ModelAnswer] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A session with a server: sends requests on the session's loop, and always stores the answers."""
+"""Sends requests to a server on a background loop, and stores all answers."""
 
 from __future__ import annotations
 

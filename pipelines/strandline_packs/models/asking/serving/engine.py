@@ -147,7 +147,7 @@ class OwnServer:
         while self._running[0].poll() is None:
             reply = await self._running[1].get("models", self._terms.answers_within)
             if isinstance(reply, Reply) and reply.status == HTTPStatus.OK:
-                self._deaths = 0  # the asker counts crashes by requests
+                self._deaths = 0  # `Asker` handles crashes by requests
                 seconds = self._clock.now() - begun
                 self._report(f"{self._terms.name}: its server is ready, after {seconds:.0f} s")
                 return self._running

@@ -1,4 +1,4 @@
-"""Counters of a worker's requests: their number, tokens, and durations.
+"""Counts a worker's requests, with their tokens and durations.
 
 Counters are sums, so counters of workers and attempts can be added. Pure.
 """
@@ -47,7 +47,7 @@ class RequestTally:
         self._spent = self._spent._replace(requests=self._spent.requests + 1)
 
     def note_usage(self, usage: Usage) -> None:
-        """Count the tokens of a request, whatever its outcome."""
+        """Count the tokens of a request, regardless of its outcome."""
         self._spent = self._spent._replace(
             prompt_tokens=self._spent.prompt_tokens + usage.prompt,
             completion_tokens=self._spent.completion_tokens + usage.completion,

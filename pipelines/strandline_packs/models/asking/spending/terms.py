@@ -1,7 +1,7 @@
-"""Limits of requests per minute and in total: pure, with the time as an argument.
+"""Limits on requests per minute and in total. Pure: times are arguments.
 
-A rate is stored as the earliest time of the next request; every request moves that time by its
-share of a minute. The module must not know where the times are stored.
+A rate limit is stored as the earliest time of the next request. Every request moves that time
+forward by the request's share of a minute. The module must not know where the times are stored.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ from strandline_packs.models.asking.traffic.judging import find_usage, judge
 from strandline_packs.models.asking.traffic.pace import RequestPace, choose_wait
 from strandline_packs.models.asking.verdicts.blame import RowTries, ServerTraffic
 
-TICK_SECONDS = 1.0  # seconds between two reminders to keep answers
+TICK_SECONDS = 1.0  # pause between two calls of `remind`
 Outcome = TypeVar("Outcome")
-_LOOK_SECONDS = 0.1  # seconds between two checks of other workers
+_LOOK_SECONDS = 0.1  # pause between two checks while the run stops
 _FAILED = "failed"  # fault kind of a row that the server never answered
 
 

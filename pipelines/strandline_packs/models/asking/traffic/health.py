@@ -1,4 +1,4 @@
-"""Recent availability of a server, and the terms on which a stage waits for the server."""
+"""Tracks the availability of a server, and how long a stage waits for the server."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Terms(NamedTuple):
 
 
 class ServerHealth:
-    """Time since the last answer of a server, and the reports about outages.
+    """Measures the time since the last answer of a server, and reports outages.
 
     Args:
         report: receives lines for users.
         traffic: outcomes of all rows at the server.
 
     Attributes:
-        has_answered: whether the server has given a good answer.
+        has_answered: whether the server has given a valid answer.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Verdicts on answers of servers, each in its own protocol.
+"""Judges the answers of servers, according to their protocols.
 
-Pure: bytes in, verdicts out. The module must not know how requests travel, or the consequences of a
-verdict.
+Pure: takes bytes and returns verdicts. The module must not know how requests travel, or the
+consequences of a verdict.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PICTURE = re.compile(rb'"data:[^"]*"')  # a picture has fewer tokens than `BYTE
 
 
 def judge(reply: Reply | UnansweredRequest, endpoint: Endpoint) -> Verdict:
-    """Return the meaning of an HTTP response for its row, and for later rows."""
+    """Return the verdict on an HTTP response, which concerns the row or all requests."""
     if isinstance(reply, UnansweredRequest):
         return Setback(reply.what, is_late=reply.is_late)
     if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:

@@ -1,4 +1,4 @@
-"""Limit of concurrent requests to a server, and the waits between tries.
+"""Limits the concurrent requests to a server, and computes the waits between tries.
 
 The limit grows while answers are as fast as usual, and halves when the server pushes back. Pure:
 times are arguments. The module must not know the requests or the server.

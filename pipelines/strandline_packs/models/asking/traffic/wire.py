@@ -1,4 +1,4 @@
-"""HTTP requests through aiohttp, which only workers load, on a thread with its own loop.
+"""Sends HTTP requests through aiohttp, which only workers load, on a thread with its own loop.
 
 Connections stay open between tasks. The module must not know the meaning of answers.
 """

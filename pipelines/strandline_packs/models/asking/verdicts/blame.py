@@ -1,7 +1,7 @@
-"""Blame for a refused request, the row or the server, judged by the results of other rows.
+"""Decides whether a row or the server is to blame for failures, by the results of other rows.
 
-An overloaded server pushes back requests at random, some rows several times in a row. A row is to
-blame once such a streak is improbable. Pure: times are arguments.
+An overloaded server pushes back requests at random, and some rows several times in a row. A row is
+to blame once its series of push-backs is improbable. Pure: times are arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The verdict on a model's message, for all protocols. Pure."""
+"""Judges a model's message, in any protocol. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error descriptions of servers: codes, messages, and the implied HTTP status. Pure."""
+"""Reads servers' error descriptions: codes, messages, and the implied HTTP status. Pure."""
 
 from __future__ import annotations
 

@@ -35,8 +35,7 @@ _REFUSED = {
     "skip_op_error": "would silently drop rows that fail; leave it out",
     "stats_export_path": "writes its own files, which the ledger does not record; leave it out",
 }
-# Prevents Data-Juicer from installing missing packages, in whatever version is current, at run
-# time.
+# Prevents Data-Juicer from installing missing packages in their current versions at run time.
 _INSTALL_NOTHING = {"UV_OFFLINE": "1", "UV_NO_CACHE": "1", "PIP_NO_INDEX": "1"}
 
 Samples = dict[str, list[Any]]

@@ -1,4 +1,4 @@
-"""Scripts, and the measures of prose that are meaningless in them.
+"""Finds the script of a text, and the measures of prose that are meaningless for a script.
 
 Filter rules come from English pages. If letters are syllables, or no mark ends a sentence, some
 rules would drop every text. Pure. The module must not know filters or limits.

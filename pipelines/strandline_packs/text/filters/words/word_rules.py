@@ -22,7 +22,7 @@ import regex
 # class SA covers Thai, Lao, Khmer, Burmese, and similar scripts. Tibetan marks the ends of
 # syllables, which count as words here.
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Line_Break=SA}\u30fc\uff70\uff9e\uff9f"
-# Python's blanks include four separators that Unicode's do not.
+# Python's white space includes four separators that Unicode's does not.
 _BLANK = r"\s\x1c-\x1f"
 LETTER = r"[\w\p{N}]"
 _SPACED = rf"[[\w\p{{N}}]--[{UNSPACED}]]"
