@@ -1,4 +1,5 @@
-"""The packs that come with Strandline: its stages, one package for each kind of data.
+"""The built-in packs, a package for each kind of data, with their stages.
 
-A stage knows tasks and its parameters; it must not know the ledger, the engine or the run.
+A stage works only with tasks and its parameters. Stages must not know the ledger, the engine, or
+the run.
 """

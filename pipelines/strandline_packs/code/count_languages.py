@@ -1,4 +1,4 @@
-"""The stage `count-languages`: how many documents there are in each language."""
+"""The stage `count-languages`: counts the documents in each language."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST_BARS = 30
 
 
 class CountLanguages(StatefulFilter):
-    """Gathers documents and characters by language, with the names of `identify-language`."""
+    """Counts documents and characters per language, using the names from `identify-language`."""
 
     class Params(StatefulFilter.Params):
         """Columns with the language and the text."""

@@ -1,4 +1,4 @@
-"""The stage `decode-python`: the text of Python files, decoded as the interpreter would."""
+"""The stage `decode-python`: decodes Python files as the interpreter does."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from strandline.plan.stages.columns import Columns
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
-# An unknown encoding raises SyntaxError, a codec that is not for text (`hex`) LookupError, and
-# invalid bytes raise ValueError.
+# An unknown encoding raises SyntaxError. A codec that does not decode text, such as `hex`, raises
+# LookupError. Invalid bytes raise ValueError.
 _UNDECODABLE = (SyntaxError, LookupError, ValueError)
 
 
-# `BadInput` has two words; a wrongly declared encoding has a third way out, which keeps the file.
+# `BadInput` offers only `drop` and `fail`. A wrong encoding declaration also permits a third
+# choice: keep the file with replacement characters.
 class OnUndecodable(StrEnum):
     """Treatment of a file whose bytes do not fit its declared encoding."""
 
@@ -87,7 +88,7 @@ def decode_source(content: bytes) -> str:
     """
     encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
     text = normalise_newlines(content.decode(encoding))
-    text.encode()  # an escape codec can make lone surrogates, which no table can hold
+    text.encode()  # escape codecs can produce lone surrogates, which tables cannot store
     return text
 
 

@@ -1,4 +1,4 @@
-"""The stage `drop-generated-code`: files that a person did not write, or did not write here."""
+"""The stage `drop-generated-code`: drops files that were generated, or copied from elsewhere."""
 
 from __future__ import annotations
 
@@ -87,6 +87,7 @@ class DropGeneratedCode(RowFilter):
 
     def _measure(self, text: str) -> Iterator[Measured]:
         yield "mean_line_length", len(text) / (text.count("\n") + 1)
-        # A line of a shorter text can't be too long.
+        # Search for long lines only if the text is longer than the limit. A shorter text cannot
+        # contain one.
         if len(text) > self.params.max_line_length or self.params.mark:
             yield "longest_line", max(map(len, text.split("\n")))

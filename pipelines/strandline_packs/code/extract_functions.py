@@ -1,6 +1,7 @@
-"""The stage `extract-functions`: one row per function of the Python files in a table.
+"""The stage `extract-functions`: creates a row for each function in a table's Python files.
 
-One stage parses and explodes, because passing syntax trees between stages costs too much.
+A single stage both parses the files and creates the rows, because passing syntax trees between
+stages costs too much.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ FUNCTION_SCHEMA = pa.schema(
 
 
 class ExtractFunctions(Stage):
-    """Parses `text` and explodes it into rows: key, name, lines, signature, docstring, source."""
+    """Parses `text` into a row per function: key, name, lines, signature, docstring, source."""
 
     class Params(Stage.Params):
-        """Which functions."""
+        """The functions to extract."""
 
         nested: bool = Field(default=False, description="Also extract functions inside functions.")
 

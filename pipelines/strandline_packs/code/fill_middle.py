@@ -16,14 +16,14 @@ from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.models.tokenizer_files import load_tokenizer
 
-_BYTES = 8  # bytes of a drawn number
+_BYTES = 8  # size of a random number, in bytes
 _WHOLE = 1 << 8 * _BYTES
 FORM = "fill_middle"
-COUNT = "token_count"  # column of `tokenise-text`
+COUNT = "token_count"  # added by `tokenise-text`
 
 
 class MiddleMarks(NamedTuple):
-    """Tokens before each part, and the one that ends a text, if any does."""
+    """Marker tokens in front of each part, and the end-of-text token if the texts have one."""
 
     prefix: int
     suffix: int
@@ -116,7 +116,7 @@ class FillMiddle(Stage):
         self._marks = MiddleMarks(*numbers)
 
     def process(self, task: Task) -> Task:
-        """Reorder the drawn rows. `tokens out` is `tokens in` plus three for each reordered row.
+        """Reorder the selected rows. Each reordered row has three more tokens.
 
         Raises:
             MissingColumnError: a column is missing.
@@ -158,7 +158,7 @@ class FillMiddle(Stage):
         return "spm" if is_spm else "psm"
 
     def _cut(self, key: str, length: int) -> tuple[int, int]:
-        """Return where the middle begins and ends, each position as likely as any other."""
+        """Return random start and end positions of the middle, uniformly distributed."""
         # A text of n tokens has n + 1 positions to cut at, both ends included.
         cuts = (draw(self.params.seed, name, key) * (length + 1) // _WHOLE for name in ("a", "b"))
         first, second = sorted(cuts)
@@ -166,8 +166,8 @@ class FillMiddle(Stage):
 
 
 def reorder(tokens: list[int], cut: tuple[int, int], form: str, marks: MiddleMarks) -> list[int]:
-    """Return the tokens with the part between two positions moved to the end, with markers."""
-    # Keep the end token behind the middle, so that a model learns where to stop.
+    """Move the middle of the text to its end, and insert the marker tokens."""
+    # Keep the end-of-text token last, so that a model learns where to stop.
     has_end = marks.end is not None and tokens[-1] == marks.end
     body, end = (tokens[:-1], tokens[-1:]) if has_end else (tokens, [])
     first, last = cut
@@ -179,7 +179,7 @@ def reorder(tokens: list[int], cut: tuple[int, int], form: str, marks: MiddleMar
 
 
 def draw(seed: int, purpose: str, key: str) -> int:
-    """Return a whole number of 64 bits that follows from seed, purpose and key alone."""
+    """Return a pseudorandom 64-bit integer that depends only on seed, purpose, and key."""
     text = f"{seed}\n{purpose}\n{key}".encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(text, digest_size=_BYTES).digest(), "big")
 

@@ -1,4 +1,4 @@
-"""The stage `filter-code-quality`: limits on the shape of code, each with a counter."""
+"""The stage `filter-code-quality`: drops code outside limits of shape, with a counter per limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FilterCodeQuality(RowFilter):
     """Keeps code of reasonable shape. A dropped row counts under the first rule it breaks."""
 
     class Params(RowFilter.Params):
-        """The bounds."""
+        """The limits."""
 
         column: str = Field(default="source", description="Column with the code.")
         min_lines: int = Field(default=3, ge=0, description="Minimum number of lines.")

@@ -1,6 +1,6 @@
-"""Functions in Python source: their position, signature, and documentation.
+"""Finds functions in Python source, with their position, signature, and documentation.
 
-Pure: text in, rows out. The source is parsed, never run or imported.
+Pure: takes text and returns rows. The source is parsed, never run or imported.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# after the last argument: brackets and comments, then the colon
-# Possessive quantifiers (`*+`): a header without a colon fails without backtracking.
+# Matches brackets and comments after the last argument, up to the colon. Possessive quantifiers
+# (`*+`) avoid backtracking in a header without a colon.
 _COLON = re.compile(r"(?:[^:#]|#[^\n]*+)*+:")
 _SPACES = re.compile(r"\s+")
 # Code that is nested too deeply raises RecursionError or MemoryError.
@@ -23,7 +23,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class UnparsableSourceError(ValueError):
-    """Text that this interpreter's parser does not take."""
+    """The text is not valid Python for this interpreter's parser."""
 
 
 class FunctionRow(NamedTuple):
@@ -158,7 +158,8 @@ def _read_signature(lines: list[str], node: FunctionNode) -> str:
     skip = len(_slice(lines, start, max(ends))) if ends else header.find("(")
     found = _COLON.match(header, skip)
     text = header[: found.end() - 1] if found else "#"
-    # Comments and backslashes do not survive joining lines, so `ast` spells that header.
+    # Joining the lines would break a header with comments or backslashes, so `ast` formats such a
+    # header.
     return (
         _format_signature(node) if "#" in text or "\\\n" in text else _SPACES.sub(" ", text).strip()
     )
@@ -183,10 +184,10 @@ def _cut(lines: list[str], node: ast.expr) -> str:
 
 
 def _slice(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
-    """Return the text from one (line, column) to another; lines from 1, columns in UTF-8 bytes."""
+    """Return the text between two (line, column) positions: line from 1, column in UTF-8 bytes."""
     if start[0] == end[0]:
         line = lines[start[0] - 1]
-        if line.isascii():  # columns count UTF-8 bytes, in ASCII also characters
+        if line.isascii():  # columns count UTF-8 bytes, which equal characters in ASCII
             return line[start[1] : end[1]]
         return line.encode()[start[1] : end[1]].decode()
     first = lines[start[0] - 1].encode()[start[1] :].decode()

@@ -15,10 +15,10 @@ from strandline.data.tables.rules import Rule
 
 
 class KeepDocumented(RowFilter):
-    """Keeps rows whose documentation has enough words."""
+    """Keeps rows whose documentation has at least `minWords` words."""
 
     class Params(RowFilter.Params):
-        """How much documentation."""
+        """The column, and the minimum amount of documentation."""
 
         column: str = Field(default="docstring", description="Column with the documentation.")
         min_words: int = Field(

@@ -1,7 +1,7 @@
-"""The stage `redact-secrets`: replaces credentials and addresses in code by their kind.
+"""The stage `redact-secrets`: replaces credentials and addresses in code with their kind.
 
-Redacting twice changes nothing. The stage recognises secrets by their form; it cannot tell whether
-they are in use.
+Redacting a text twice changes nothing. The stage recognizes secrets by their form, and cannot
+determine whether a secret is in use.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from strandline_api.texts import SECRET, SECRETS, RedactionRule
 from strandline_packs.text.privacy.addresses import EMAIL, IPV4, IPV6
 from strandline_packs.text.privacy.redaction import RedactingStage
 
-# Parts of constants such as `abcdef0123456789`: high in entropy, but no secrets.
+# Substrings of constants such as `abcdef0123456789`, which have high entropy but are not secrets.
 _ALPHABETS = ("abcdef", "ABCDEF", "012345")
 
 
 class RedactSecrets(RedactingStage):
-    """Replaces keys, tokens, passwords by `<SECRET>`, e-mail by `<EMAIL>`, public IPs by `<IP>`."""
+    """Replaces secrets with `<SECRET>`, e-mail with `<EMAIL>`, and public IPs with `<IP>`."""
 
     class Params(Stage.Params):
         """Columns to search, and kinds of secrets."""
@@ -87,7 +87,7 @@ def build_secret_kinds(min_length: int, min_entropy: float) -> tuple[RedactionRu
 
 
 def measure_entropy(text: str) -> float:
-    """Shannon entropy in bits per character; 0 for empty text."""
+    """Return the Shannon entropy in bits per character, or 0 for an empty text."""
     total = len(text)
     shares = [number / total for number in Counter(text).values()]
     return -sum(share * math.log2(share) for share in shares)

@@ -1,7 +1,7 @@
-"""N-grams of benchmark texts, and their overlap with documents.
+"""Indexes the n-grams of benchmark texts, and measures their overlap with documents.
 
-Comparison ignores case and punctuation. Pure except for reading the texts. Codes of n-grams are
-exact, so every process judges a document the same way.
+Comparison ignores case and punctuation. Only `read_texts` does I/O; all else is pure. N-gram codes
+are exact, not hashed, so every process judges a document the same way.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ class Overlap(NamedTuple):
     """Overlap of a document with benchmarks.
 
     Attributes:
-        share: share of the document's n-grams that a benchmark contains; 0 without n-grams.
-        benchmark: position of the benchmark with the first shared n-gram, or None.
+        share: share of the document's n-grams that a benchmark contains; 0 if the document has no
+            n-grams.
+        benchmark: index of the benchmark that owns the first shared n-gram, or None without
+            overlap.
     """
 
     share: float
@@ -41,11 +43,11 @@ class Overlap(NamedTuple):
 
 
 class NgramIndex:
-    """The n-grams of benchmarks.
+    """Index of the n-grams in benchmark texts.
 
     Args:
-        n: words of an n-gram.
-        benchmarks: texts of each benchmark; shorter texts have no n-gram.
+        n: number of words in an n-gram.
+        benchmarks: the texts of each benchmark. A text with fewer than `n` words has no n-gram.
     """
 
     def __init__(self, n: int, benchmarks: Iterable[Iterable[str]]) -> None:
@@ -57,7 +59,7 @@ class NgramIndex:
                 words = normalise_words(text)
                 ids = [self._numbers.setdefault(word, len(self._numbers)) for word in words]
                 for code in self._list_codes(np.array(ids, dtype=np.int32)):
-                    # The first of several benchmarks owns an n-gram.
+                    # If several benchmarks contain an n-gram, the first one owns the n-gram.
                     self._owners.setdefault(code, position)
 
     def __len__(self) -> int:
@@ -69,13 +71,13 @@ class NgramIndex:
         total = len(words) - self._n + 1
         if total <= 0:
             return Overlap(0.0, None)
-        # Words that no benchmark contains have the number -1; n-grams with -1 are skipped.
+        # Words that no benchmark contains get the id -1; n-grams with -1 are skipped.
         ids = np.array([self._numbers.get(word, -1) for word in words], dtype=np.int32)
         owners = [self._owners[code] for code in self._list_codes(ids) if code in self._owners]
         return Overlap(len(owners) / total, owners[0] if owners else None)
 
     def _list_codes(self, ids: npt.NDArray[np.int32]) -> Iterator[bytes]:
-        """Yield a code for each n-gram of words that benchmarks have."""
+        """Yield a code for each n-gram that consists of benchmark words only."""
         n = self._n
         # Prefix sums: an n-gram has no unknown word if the sums at both ends are equal.
         unknown = np.concatenate(([0], np.cumsum(ids < 0)))
@@ -92,8 +94,9 @@ def read_texts(path: str, columns: Sequence[str]) -> Iterator[str]:
     """Yield the texts of a benchmark: the given columns of each row, in order.
 
     Args:
-        path: JSON Lines (compressed or not), Parquet, or one text.
-        columns: candidate columns with text; missing ones are skipped.
+        path: a file of JSON Lines (compressed or not) or Parquet, or a plain text file, which
+            counts as one text.
+        columns: text columns; missing columns are skipped.
 
     Raises:
         UnreadableFileError: the file can't be read, or has none of the columns.
@@ -105,7 +108,7 @@ def read_texts(path: str, columns: Sequence[str]) -> Iterator[str]:
             return
         with open_decompressed(path) as file:
             content = file.read().decode("utf-8")
-        # Compressed files have a further ending, as in `tests.jsonl.gz`.
+        # Compressed files have a second suffix, as in `tests.jsonl.gz`.
         if not any(ending in path for ending in _JSON_LINES):
             yield content
             return
@@ -117,7 +120,7 @@ def read_texts(path: str, columns: Sequence[str]) -> Iterator[str]:
 
 def _join_columns(path: str, table: pa.Table, columns: Sequence[str]) -> Iterator[str]:
     found = [name for name in columns if name in table.column_names]
-    # Without rows, JSON Lines give a table without columns, which is no error.
+    # JSON Lines without rows produce a table without columns, which is not an error.
     if not found and table.num_rows:
         msg = f"{path}: the file has none of the columns {', '.join(columns)}"
         raise UnreadableFileError(msg)

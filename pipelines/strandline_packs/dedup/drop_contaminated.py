@@ -1,4 +1,4 @@
-"""The stage `drop-contaminated`: documents that have n-grams of benchmarks."""
+"""The stage `drop-contaminated`: drops documents that contain n-grams of benchmarks."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ class DropContaminated(RowFilter):
             UnreadableFileError: a benchmark can't be read.
         """
         params = self.params
-        # Workers start later than the plan. A changed benchmark would judge sources differently.
+        # Compare the digests again: workers start after planning, and a benchmark that changed in
+        # between would make results inconsistent.
         for path, digest in params.digests.items():
             if digest_content(path) != digest:
                 msg = f"{path}: the benchmark has changed during the run; run the pipeline again"
@@ -108,5 +109,5 @@ class DropContaminated(RowFilter):
         return (Rule("contaminated by", "share", "maxRatio", self.params.max_ratio),)
 
     def _name(self, benchmark: int | None) -> str:
-        assert benchmark is not None  # a share above zero has a benchmark
+        assert benchmark is not None  # a share above zero always has a benchmark
         return PurePosixPath(self.params.benchmarks[benchmark]).name

@@ -1,6 +1,6 @@
-"""The stage `drop-duplicates`: equal rows within one task.
+"""The stage `drop-duplicates`: drops equal rows within a task.
 
-Rows of other sources are not seen: a stage that compares sources could not be resumed by source.
+The stage does not compare sources: otherwise a run could not resume source by source.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strandline.data.tables.row_filter import JudgedRows, RowFilter
 
 
 class ComparedRows(StrEnum):
-    """Which rows are compared with each other."""
+    """The rows to compare with each other."""
 
     TASK = "task"
 
@@ -39,11 +39,11 @@ class DropDuplicates(RowFilter):
     """Keeps the first of equal rows of a task.
 
     A task is the unit that a reader emits, such as 10,000 lines of a file. Equal rows in other
-    tasks stay; `digest-rows` finds the duplicates of a whole corpus.
+    tasks are kept; `digest-rows` finds the duplicates of a whole corpus.
     """
 
     class Params(RowFilter.Params):
-        """The columns and the normalisation that decide equality."""
+        """The columns, and the normalization of texts before the comparison."""
 
         within: ComparedRows = Field(
             description="Which rows are compared: `task` compares the rows of one task of the "
@@ -80,7 +80,7 @@ class DropDuplicates(RowFilter):
 
 
 def digest_values(values: Iterable[str], normalise: Normalisation) -> bytes:
-    """Return the digest (16 bytes) of a row's texts, which rows that are equal have in common."""
+    """Return the 16-byte digest of a row's texts. Equal rows have equal digests."""
     state = blake2b(digest_size=16)
     for value in values:
         text = _normalise(value, normalise).encode()

@@ -1,7 +1,7 @@
 """The stage `drop-listed`: drops rows whose key is in an existing list.
 
-Decisions about the whole corpus, such as near-duplicates, are made once before the run. Then each
-source can be processed and resumed independently.
+Decisions about the whole corpus, such as the choice among near-duplicates, are made once before the
+run. Then each source can be processed and resumed independently.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class DropListed(RowFilter):
     """Drops rows whose key is in a Parquet file. The fingerprint covers the keys."""
 
     class Params(RowFilter.Params):
-        """Which list, and which key."""
+        """The list, and the key columns of list and rows."""
 
         path: str = Field(
             min_length=1,
@@ -66,8 +66,8 @@ class DropListed(RowFilter):
             UnreadableFileError: the list is missing.
         """
         if not list_key_files(self.params.path):
-            # Missing is an error only now: during planning another pipeline may still create the
-            # file.
+            # A missing file is an error only now: during planning, another pipeline may still have
+            # to create the file.
             msg = f"{self.params.path}: the file does not exist"
             raise UnreadableFileError(msg)
         self._listed = read_key_list(self.params.path, self.params.path_column)

@@ -1,7 +1,7 @@
-"""Lists of keys in Parquet files, at any path or URL, and the digest that stands for one.
+"""Lists of keys in Parquet files at a path or URL, and the digest that identifies a list.
 
-The digest is of the keys, not of the files: written by another version of a library, in another
-order or in more files, a list of the same keys is the same list.
+The digest covers the keys, not the files. Another order, more files, or another library version
+yields the same digest for the same keys.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from strandline.storage.access.stores import open_url
 from strandline_packs.tables.contents.row_groups import open_parquet
 
 KEY, STAYS = "key", "stays"
-DIGEST_BYTES = 16  # so that in no corpus two that differ are taken for one
+DIGEST_BYTES = 16  # long enough that different keys never collide in practice
 _KIND = f"S{DIGEST_BYTES}"
 
 
 class KeyList:
-    """A set of keys with 16 bytes in memory for each.
+    """A set of keys that takes 16 bytes of memory per key.
 
     Args:
-        digest: digest of the set.
+        digest: digest of the set; empty for a list from `from_keys`.
         found: sorted digests of the keys.
     """
 
@@ -43,7 +43,7 @@ class KeyList:
 
     @classmethod
     def from_keys(cls, keys: Iterable[str]) -> Self:
-        """Return a list of keys without replacements."""
+        """Build a list in memory from its keys. The digest stays empty."""
         found = np.array([digest_bytes(key.encode()) for key in keys], _KIND)
         return cls("", np.sort(found))
 
@@ -51,18 +51,18 @@ class KeyList:
         return len(self._found)
 
     def find(self, keys: Sequence[str]) -> list[bool]:
-        """Return whether each of some keys is listed."""
+        """Return whether each key is listed."""
         if not len(self._found):
             return [False] * len(keys)
         wanted = np.array([digest_bytes(key.encode()) for key in keys], _KIND)
-        # `searchsorted` returns the length of the list for digests behind the last entry.
+        # `searchsorted` returns the array length for digests after the last entry.
         positions = np.minimum(np.searchsorted(self._found, wanted), len(self._found) - 1)
         is_listed: list[bool] = (self._found[positions] == wanted).tolist()
         return is_listed
 
 
 def write_key_list(path: str, found: Mapping[str, str]) -> None:
-    """Write keys, each with the key that stays in its place.
+    """Write dropped keys, each with the retained key that it duplicates.
 
     Raises:
         OSError: the file can't be written.
@@ -74,12 +74,12 @@ def write_key_list(path: str, found: Mapping[str, str]) -> None:
 
 
 def list_key_files(path: str) -> list[str]:
-    """Return the files of a path, a pattern, or a folder; possibly none.
+    """Return the files that a path, a pattern, or a folder names, or an empty list.
 
     Raises:
         UnreadableFileError: an existing folder can't be listed.
     """
-    # A file is a file even if the name contains characters of a pattern, such as `[`.
+    # Check for a file first: file names may contain pattern characters, such as `[`.
     if Path(path).is_file() or parse_pattern(path).is_plain:
         return [path]
     params = FileListParams(paths=(path,))
@@ -93,10 +93,10 @@ def list_key_files(path: str) -> list[str]:
 
 
 def read_key_list(path: str, column: str = KEY) -> KeyList:
-    """Return the keys in a column of Parquet files; an empty list without files.
+    """Return the keys in a column of Parquet files, or an empty list without files.
 
     Args:
-        path: a file, a pattern as in sources, or a folder with a final slash.
+        path: a file, a file pattern as in sources, or a folder with a trailing slash.
 
     Raises:
         UnreadableFileError: a file is missing, unreadable, or lacks the text column.
@@ -108,7 +108,7 @@ def read_key_list(path: str, column: str = KEY) -> KeyList:
         msg = f"{path}: a key is missing in the column {column!r}"
         raise UnreadableFileError(msg)
     state, found = blake2b(digest_size=DIGEST_BYTES), np.empty(len(keys), _KIND)
-    # Digest the keys in order, so that the digest depends neither on files nor on rows.
+    # Digest the keys in sorted order, so that the digest depends neither on files nor on rows.
     for at, key in enumerate(keys.take(pc.sort_indices(keys))):
         raw = key.as_buffer().to_pybytes()
         state.update(len(raw).to_bytes(8, "big") + raw)
@@ -135,6 +135,6 @@ def _read_column(path: str, column: str) -> pa.ChunkedArray:
                 raise MissingColumnError(msg)
             find_column(parquet.schema_arrow.empty_table(), column)
             return find_column(parquet.read([column]), column).cast(pa.large_string())
-    # An unknown kind of URL raises ValueError, a missing library ImportError.
+    # An unknown URL scheme raises ValueError, and a missing library raises ImportError.
     except (OSError, pa.ArrowException, ValueError, ImportError) as error:
         raise explain_error(path, error) from error

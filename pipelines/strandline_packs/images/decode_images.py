@@ -1,7 +1,7 @@
-"""The stage `decode-images`: decodes image files into tasks of one picture each.
+"""The stage `decode-images`: decodes image files into one task per picture.
 
-Image sizes differ by a factor of thousands, so each image is a task of its own and workers share
-the load evenly. A later `group` joins the small results.
+Image sizes differ by a factor of thousands. A task per image spreads the load evenly over the
+workers. A later `group` can join the small results.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ IMAGE_SCHEMA = pa.schema(
         pa.field("picture", PICTURE),
     ]
 )
-# The first frame of these formats is composed of the other frames.
+# In these formats, the first frame is already the composite of all other frames.
 _LAYERED = {"PSD"}
 
 
 class DecodeImages(Stage):
-    """Decodes files into tasks of one row: key, format, width, height and `picture`."""
+    """Decodes files into tasks of a single row: key, format, width, height and `picture`."""
 
     class Params(Stage.Params):
-        """Which images."""
+        """The image column, and the treatment of large or damaged images."""
 
         column: str = Field(
             default="content",
@@ -83,33 +83,33 @@ class DecodeImages(Stage):
         return ("key", self.params.column.partition(".")[0])
 
     def setup(self) -> None:
-        """Load the library."""
+        """Load Pillow."""
         self._images = load_pillow("Image")
 
     def process(self, task: Task) -> list[Task] | None:
-        """Return a task for each image, with the first frame of files that have several.
+        """Return a task for each image. An image with several frames contributes the first.
 
         Raises:
             UnreadableFileError: an image can't be decoded and `badImages` is `fail`.
         """
         keys = list_strings(task.table, "key")
         contents = find_field(task.table, self.params.column)
-        # A struct such as `{bytes, path}` is the image type in data sets of the hub.
+        # In Hugging Face data sets, the image type is a struct such as `{bytes, path}`.
         if pa.types.is_struct(contents.type):
             contents = find_field(task.table, f"{self.params.column}.bytes")
         tasks = []
         with self._bound():
             for key, content in zip(keys, contents, strict=True):
                 row = self._decode(key, content.as_py())
-                if row is not None:  # a table at once, so that no picture is in memory twice
+                if row is not None:  # build tables here: otherwise, pictures are in memory twice
                     tasks.append(task.replace(pa.Table.from_pylist([row], IMAGE_SCHEMA)))
         self._count_left_out(task.table)
         return tasks or None
 
     def _count_left_out(self, table: pa.Table) -> None:
-        """Count values in other columns, such as captions and masks.
+        """Count the values in columns that the output lacks, such as captions and masks.
 
-        File metadata does not count.
+        Columns with file metadata do not count.
         """
         known = {*self.list_needed_columns(), self.params.column, *FILE_SCHEMA.names}
         for name in table.column_names:
@@ -120,9 +120,9 @@ class DecodeImages(Stage):
 
     @contextmanager
     def _bound(self) -> Iterator[None]:
-        """Make Pillow reject images above the limit, even if the header states a smaller size."""
+        """Make Pillow reject images above the limit while the context is open."""
         before = self._images.MAX_IMAGE_PIXELS
-        self._images.MAX_IMAGE_PIXELS = self.params.max_pixels / 2  # Pillow refuses twice as many
+        self._images.MAX_IMAGE_PIXELS = self.params.max_pixels / 2  # Pillow allows twice this
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", self._images.DecompressionBombWarning)
@@ -138,7 +138,7 @@ class DecodeImages(Stage):
         except self._images.DecompressionBombError:
             self.count("dropped: too large")
             return None
-        except Exception as error:  # a decoder may raise anything over a damaged file
+        except Exception as error:  # decoders raise arbitrary errors for damaged files
             if self.params.bad_images is BadInput.FAIL:
                 msg = f"{key}: not a decodable image ({error})"
                 raise UnreadableFileError(msg) from error
@@ -149,13 +149,13 @@ class DecodeImages(Stage):
     def _read(self, content: bytes) -> dict[str, Any]:
         """Return the format, the size of the file's image, and the picture.
 
-        Also reads truncated files and files with long texts.
+        If Pillow rejects the file, try again with a repaired copy: see `repair_file`.
         """
         try:
             return self._open(content)
         except (MemoryError, self._images.DecompressionBombError):
             raise
-        except Exception:  # a decoder may raise anything over a damaged file
+        except Exception:  # decoders raise arbitrary errors for damaged files
             substitute = repair_file(content)
             if substitute is None:
                 raise
@@ -180,7 +180,7 @@ class DecodeImages(Stage):
         }
 
     def _count_frames(self, image: Any) -> None:  # noqa: ANN401 - Pillow's image
-        """Count the frames behind the first one."""
+        """Count the frames after the first one as left out."""
         if image.format in _LAYERED:
             return
         try:

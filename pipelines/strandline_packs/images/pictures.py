@@ -1,7 +1,7 @@
-"""Pictures as column values, and their measures. Pure: pixels in, numbers out.
+"""Pictures as column values, and their measures. Pure: takes pixels and returns numbers.
 
-A picture is a struct of width, height, and RGB bytes. Pillow does the work; it is imported when the
-first picture is decoded.
+A picture is a struct of width, height, and RGB bytes. Pillow does the work, and is imported when
+the first picture is decoded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strandline.plan.packages import load_module
 PICTURE = pa.struct([("width", pa.int32()), ("height", pa.int32()), ("rgb", pa.binary())])
 
 _HASH_SIDE = 8
-_LEVELS_A_BYTE = 257  # 65,535, the white of 16 bits, by 255
+_LEVELS_A_BYTE = 257  # 65,535 (white in 16 bits) divided by 255
 _WHITE = 255
 _ORIENTATION = 0x0112  # tag of EXIF
 _TURNED = frozenset({5, 6, 7, 8})  # values that exchange width and height
@@ -28,16 +28,16 @@ Picture = Mapping[str, Any]
 
 
 def load_pillow(module: str) -> Any:  # noqa: ANN401 - a module
-    """Return a module of Pillow, such as `Image`.
+    """Return a Pillow module, such as `Image`.
 
     Raises:
-        ImportError: Pillow is not installed; the message says what to install.
+        ImportError: Pillow is not installed; the message names the package to install.
     """
     return load_module(f"PIL.{module}")
 
 
 def to_image(picture: Picture) -> Any:  # noqa: ANN401 - Pillow's image
-    """Return the picture as an image of Pillow's."""
+    """Convert the picture to a Pillow image."""
     size = (picture["width"], picture["height"])
     return load_pillow("Image").frombytes("RGB", size, picture["rgb"])
 
@@ -45,7 +45,8 @@ def to_image(picture: Picture) -> Any:  # noqa: ANN401 - Pillow's image
 def to_picture(image: Any) -> dict[str, Any]:  # noqa: ANN401 - Pillow's image
     """Convert a Pillow image to an upright picture. Transparent parts become white."""
     upright = _narrow(load_pillow("ImageOps").exif_transpose(image))
-    # Skip the white background for opaque images: the result is the same in two thirds of the time.
+    # Skip the white background for opaque images: the result is the same, and takes two thirds of
+    # the time.
     opaque = upright if _is_opaque(upright) else _lay_on_white(upright)
     width, height = opaque.size
     return {"width": width, "height": height, "rgb": opaque.convert("RGB").tobytes()}
@@ -80,20 +81,20 @@ def _lay_on_white(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
 
 
 def _narrow(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
-    # Pillow itself makes white of all that is above 255.
+    # Pillow's own conversion from 16 bits turns all levels above 255 into white.
     if image.mode.startswith("I;16"):
         return image.convert("I").point(lambda level: level * (1 / _LEVELS_A_BYTE)).convert("L")
     return _stretch(image) if image.mode in {"I", "F"} else image
 
 
 def _stretch(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
-    """Scale 32-bit grey to 8 bits by the darkest and brightest pixel. No format defines white."""
+    """Scale 32-bit gray to 8 bits, from darkest to brightest pixel: no format defines white."""
     low, high = image.getextrema()
     if not math.isfinite(high - low):
         msg = f"its levels go from {low:g} to {high:g}"
         raise ValueError(msg)
     scale = _WHITE / (high - low) if high > low else 0
-    shift = 0.5 - low * scale  # 0.5 rounds, because the conversion truncates
+    shift = 0.5 - low * scale  # adding 0.5 rounds, because the conversion truncates
     return image.point(lambda level: level * scale + shift).convert("L")
 
 
@@ -107,10 +108,11 @@ def shrink(picture: Picture, longest: int) -> Picture:
 
 
 def hash_differences(picture: Picture) -> str:
-    """Return the difference hash (dHash): 64 bits in hex, one for each of 8 × 8 steps to the right.
+    """Return the difference hash (dHash) of the picture as 64 bits in hexadecimal.
 
-    A bit is set if the shrunk grey picture becomes brighter at that step, so scaling, compression,
-    and overall brightness hardly change the hash. Similar pictures differ in few bits.
+    The picture is shrunk to 9 × 8 gray pixels. A bit is set if a pixel is darker than the pixel to
+    the right, so scaling, compression, and overall brightness hardly change the hash. Similar
+    pictures differ in few bits.
     """
     grey = to_image(picture).convert("L")
     # Nine columns give eight steps.
@@ -123,7 +125,7 @@ def hash_differences(picture: Picture) -> str:
 def measure(picture: Picture) -> dict[str, float]:
     """Return brightness and contrast from 0 to 1, and sharpness.
 
-    Brightness is the mean of the grey picture and contrast its standard deviation. Sharpness is the
+    Brightness is the mean of the gray picture and contrast its standard deviation. Sharpness is the
     variance of its Laplacian: near 0 for a blurred picture, hundreds for crisp edges.
     """
     grey = to_image(picture).convert("L")
@@ -145,9 +147,9 @@ def _measure_sharpness(grey: Any) -> float:  # noqa: ANN401 - Pillow's image
 
 
 def _shift(grey: Any, across: int, down: int) -> pa.Array:  # noqa: ANN401 - Pillow's image
-    """Return the inner levels of the picture, each replaced by its neighbour's level."""
+    """Return the inner pixel levels of the picture, each replaced by the neighbor's level."""
     box = (1 + across, 1 + down, grey.width - 1 + across, grey.height - 1 + down)
     levels = grey.crop(box).tobytes()
     buffers = [None, pa.py_buffer(levels)]
-    # Sums of neighbours exceed 8 bits.
+    # Use 16 bits: sums of neighbors exceed 8 bits.
     return pa.Array.from_buffers(pa.uint8(), len(levels), buffers).cast(pa.int16())

@@ -1,4 +1,4 @@
-"""The stage `resize-images`: pictures of bounded size."""
+"""The stage `resize-images`: limits the size of pictures."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from strandline_packs.images.pictures import PICTURE, shrink
 
 
 class ResizeImages(Stage):
-    """Shrinks each larger `picture` and keeps its proportions. Smaller pictures stay unchanged."""
+    """Shrinks each `picture` above the limit and keeps its proportions; others stay unchanged."""
 
     class Params(Stage.Params):
-        """How large a picture may be."""
+        """The maximum size of a picture."""
 
         longest: int = Field(
             default=256, ge=1, description="Maximum length of the longer side in pixels."

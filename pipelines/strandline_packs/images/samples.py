@@ -1,7 +1,7 @@
-"""Samples of clips for each outcome: the number of clips, and small pictures of a few of them.
+"""Gathers samples of clips for each outcome: counts of clips, and small pictures of a few.
 
-Clip names alone select the pictures, so a replay shows the same clips. The module must not know the
-reasons for outcomes.
+The selection depends only on the clip names, so a replay shows the same clips. The module must not
+know the reasons for outcomes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Self
 
 from strandline_packs.images.pictures import Picture, shrink, to_image
 
-SHOWN = 8  # clips of each outcome
-LONGEST = 120  # pixels
+SHOWN = 8  # number of clips shown for each outcome
+LONGEST = 120  # longest side of a picture, in pixels
 _QUALITY = 70
 
 _CELL = (
@@ -28,7 +28,7 @@ _CELL = (
 
 
 class SampledClip(NamedTuple):
-    """A selected clip: its rank among all clips, its name, and a JPEG file or an empty string."""
+    """A selected clip: rank among all clips, name, and the bytes of a JPEG file, possibly empty."""
 
     rank: bytes
     name: str
@@ -40,20 +40,20 @@ class ClipSample:
     """Clips that share an outcome.
 
     Attributes:
-        number: count of all these clips.
-        shown: the clips of the lowest ranks in ascending order, at most `SHOWN`.
+        number: how many clips have the outcome.
+        shown: the clips with the lowest ranks, in ascending order, at most `SHOWN`.
     """
 
     number: int
     shown: tuple[SampledClip, ...] = ()
 
     def __add__(self, other: Self) -> Self:
-        # Ranks sort first, so that the sum does not depend on the order of the pieces.
+        # Sort by rank, so that the sum does not depend on the order of the pieces.
         both = sorted({*self.shown, *other.shown})
         return type(self)(self.number + other.number, tuple(both[:SHOWN]))
 
     def dump(self) -> list[Any]:
-        """Return the sample as a plain list for `parse`."""
+        """Return the sample as a plain list, which `parse` reads."""
         return [self.number, [list(each) for each in self.shown]]
 
     @classmethod
@@ -64,18 +64,18 @@ class ClipSample:
 
 
 def rank_clip(name: str) -> bytes:
-    """Return the place of a clip among all, as good as drawn by lot: 8 bytes."""
+    """Return a clip's rank among all clips: 8 pseudorandom bytes derived from the name."""
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def choose_clip(names: Iterable[str]) -> int:
-    """Return which of the clips is shown: the position of the lowest rank."""
+    """Return the position of the clip to show, which is the clip with the lowest rank."""
     ranks = [(rank_clip(name), at) for at, name in enumerate(names)]
     return min(ranks)[1]
 
 
 def draw_jpeg(frames: Sequence[Picture]) -> bytes:
-    """Return the frame in the middle as a small JPEG file; the same frames give the same bytes."""
+    """Return the middle frame as a small JPEG file; the same frames give the same bytes."""
     if not frames:
         return b""
     file = io.BytesIO()
@@ -87,7 +87,8 @@ def draw_samples(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return HTML with the pictures of each outcome.
 
     Args:
-        rows: `outcome`, `clips`, and `shown`: a list of `clip` and `jpeg`, base64.
+        rows: a row per outcome with `outcome`, `clips` (a count), and `shown`, a list of mappings
+            with `clip` (a name) and `jpeg` (base64).
     """
     return "".join(
         f"<h4>{escape(row['outcome'])}: {row['clips']:,}</h4>{_draw_row(row['shown'])}"
@@ -96,7 +97,7 @@ def draw_samples(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def list_rows(samples: Mapping[str, ClipSample]) -> list[dict[str, Any]]:
-    """Return one row for each outcome, most clips first, with its pictures as text."""
+    """Return a row for each outcome, most frequent first, with the pictures in base64."""
     return [
         {
             "outcome": outcome,
@@ -115,7 +116,7 @@ def _draw_row(shown: Iterable[Mapping[str, str]]) -> str:
         _CELL.format(
             jpeg=each["jpeg"],
             clip=escape(each["clip"]),
-            short=escape(each["clip"].rpartition("/")[2]),  # the rest is alike, and long
+            short=escape(each["clip"].rpartition("/")[2]),  # drop the long common folder
         )
         for each in shown
         if each["jpeg"]

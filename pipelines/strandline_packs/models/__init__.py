@@ -1,4 +1,4 @@
-"""Stages that run a model where the device is."""
+"""Stages that run or call models."""
 
 from __future__ import annotations
 

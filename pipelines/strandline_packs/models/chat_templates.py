@@ -1,4 +1,4 @@
-"""Conversations as text, rendered with the Jinja template of the model's tokenizer.
+"""Renders conversations as text, with the Jinja template of the model's tokenizer.
 
 The result records which characters belong to which message. The module must not know tokens, or
 which of them are learned.
@@ -26,7 +26,7 @@ class RenderedChat(NamedTuple):
 
     Attributes:
         text: the complete text.
-        spans: start and end of each part of the requested roles, in characters.
+        spans: start and end of each message of the requested roles, in characters.
     """
 
     text: str
@@ -62,14 +62,14 @@ class ChatTemplate:
             raise ChatError(msg) from error
 
     def render(self, messages: Messages, roles: Collection[str]) -> RenderedChat:
-        """Return a conversation as text, with the parts of some roles.
+        """Return a conversation as text, with the position of the messages of some roles.
 
-        A part is the text that a message adds after the earlier messages and their generation
-        prompt.
+        A message's part is the text that the message adds after the earlier messages and the
+        generation prompt.
 
         Raises:
             ChatError: the template rejects the conversation, or renders a message differently if
-                other messages follow, so that the message has no part of its own.
+                other messages follow. Then the text has no part for that message.
         """
         text = self._render(messages, is_prompt=False)
         spans = []
@@ -115,7 +115,7 @@ def read_template(path: str) -> ChatTemplate:
         raise ChatError(msg)
     found = {name: config.get(name) for name in _NAMES}
     texts = {
-        # A token is a text, or an object with `content` and flags.
+        # A special token is a string, or an object with `content` and flags.
         name: token["content"] if isinstance(token, dict) else token
         for name, token in found.items()
         if token is not None

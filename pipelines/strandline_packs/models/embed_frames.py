@@ -12,7 +12,7 @@ from strandline_packs.models.onnx_models import ModelStage
 
 
 class EmbedFrames(ModelStage):
-    """Adds `embedding`: the mean of the model's outputs for a clip's `frames`, of length 1."""
+    """Adds `embedding`: the mean of the model's outputs for the `frames`, scaled to length 1."""
 
     keeps_columns = True
     adds_columns = ("embedding",)

@@ -1,4 +1,4 @@
-"""Model files: the parameters that name them, and a node's copies of files at URLs.
+"""Finds model files that parameters name, and copies files from URLs to the node.
 
 The module handles paths and digests. It must not know the purpose of a model or its runtime.
 """
@@ -73,7 +73,7 @@ class ModelFileParams(Stage.Params):
 
 
 def find_model(path: str, digest: str, suffix: str = "") -> Path:
-    """Return the path of a model's file, or of this node's copy if `path` is a URL.
+    """Return the path of a model file, or the path of this node's copy if `path` is a URL.
 
     Raises:
         ModelError: the file is missing, or the file at a URL changed since planning.
@@ -104,7 +104,7 @@ def copy_model(path: str, digest: str, suffix: str) -> Path:
 
 
 def copy_weights(url: str, digest: str) -> Path:
-    """Return this node's copy of weights that are named with their SHA-256.
+    """Return this node's copy of weights, which the pipeline identifies by their SHA-256.
 
     Raises:
         ModelError: the weights have another digest.
@@ -129,7 +129,7 @@ def _find_copies() -> Path:
 def _copy_once(path: str, copy: Path, state: _Digest, digest: str) -> Path | None:
     """Return the copy of a file, or None if the file has another digest.
 
-    If several workers start at once, one copies the file, and the others wait.
+    If several workers start at the same time, one copies the file, and the others wait.
     """
     if copy.is_file():
         return copy

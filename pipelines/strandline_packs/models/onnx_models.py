@@ -1,4 +1,4 @@
-"""Image models as ONNX files: the base of stages with a model, and the model's input.
+"""Runs image models in ONNX files, and provides the base class of their stages.
 
 The module handles pictures and arrays. It must not know the purpose of a model.
 """
@@ -24,7 +24,7 @@ from strandline_packs.models.onnx_sessions import (
 # mean and deviation of red, green, and blue
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _WHITE = 255
-_AXES = 4  # pictures, colours, height, width
+_AXES = 4  # batch, color channel, height, width
 
 
 class ModelParams(SessionParams, ModelFileParams):
@@ -53,7 +53,7 @@ class ModelParams(SessionParams, ModelFileParams):
 
 
 class ModelStage(Stage):
-    """Base of stages with a model, copied once to each node and warmed up before the first task."""
+    """Base class of stages with a model. Nodes copy the model once; workers warm up the model."""
 
     Params = ModelParams
     params: ModelParams
@@ -95,7 +95,7 @@ class OnnxModel:
             msg = f"{params.model}: it must take pictures × 3 × height × width; it takes {given}"
             raise ModelError(msg)
         sides = (shape[3], shape[2])
-        # ONNX gives dimensions of any size as a name or None.
+        # ONNX describes a variable dimension by a name or None.
         if all(isinstance(side, int) for side in sides):
             return inputs[0].name, sides
         if params.size is None:
@@ -125,6 +125,7 @@ class OnnxModel:
         if (picture["width"], picture["height"]) != self._size:
             frame = frames.from_ndarray(levels, format="rgb24")
             levels = frame.reformat(*self._size, format="rgb24").to_ndarray()
-        # `mean` and `deviation` become 64-bit arrays, and the model takes 32 bits, colours first.
+        # `mean` and `deviation` make the result 64-bit. The model needs 32 bits, and color channels
+        # first.
         scaled = (levels.astype("float32") / _WHITE - self._params.mean) / self._params.deviation
         return scaled.astype("float32").transpose(2, 0, 1)

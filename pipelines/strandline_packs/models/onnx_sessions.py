@@ -1,8 +1,7 @@
-"""Sessions of ONNX Runtime: choice of the device, and loading of a model.
+"""Opens sessions of ONNX Runtime: chooses the device, and loads a model.
 
 The module handles files and devices. It must not know inputs or outputs. Only workers load ONNX
-Runtime. The CUDA part follows the documentation and is untested: no machine of the project has a
-GPU.
+Runtime. The CUDA code follows the documentation and has not been tested on a GPU.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def start_session(path: Path, name: str, provider: str, *, threads: int) -> Any:
     """Return a deterministic session of ONNX Runtime for a model.
 
     Raises:
-        ModelError: the model can't be loaded; the message calls the model `name`.
+        ModelError: the model can't be loaded. The message contains `name`.
     """
     runtime = import_module("onnxruntime")
     options = runtime.SessionOptions()

@@ -55,7 +55,7 @@ class TokeniseChat(Stage):
             return self._digests
 
         def list_places(self) -> Iterable[tuple[str, str]]:
-            """Return both files."""
+            """Return the locations of the tokenizer and its configuration."""
             return [("tokenizer", self.tokenizer), ("config", self.config)]
 
     params: Params
@@ -70,7 +70,7 @@ class TokeniseChat(Stage):
         return columns.having(self.adds_columns)
 
     def digest_inputs(self) -> dict[str, str]:
-        """Return the digests of both files."""
+        """Return the digests of the tokenizer and its configuration."""
         return dict(zip(("tokenizer", "config"), self.params.digests, strict=True))
 
     def setup(self) -> None:
@@ -86,11 +86,11 @@ class TokeniseChat(Stage):
         self._special = [str(self._tokenizer.id_to_token(number)) for number in numbers]
 
     def process(self, task: Task) -> Task:
-        """Render and tokenise every row; a null is a conversation without messages.
+        """Render and tokenize every row. A null is a conversation without messages.
 
         Raises:
             MissingColumnError: the column is missing.
-            TypeError: the column does not hold lists of objects.
+            TypeError: the column has no lists of objects.
             ChatError: a conversation can't be rendered, or has a special token in a message.
         """
         table, column = task.table, find_column(task.table, self.params.column)
@@ -128,7 +128,7 @@ class TokeniseChat(Stage):
 
 
 def find_mask(chat: RenderedChat, encoding: Encoding) -> list[bool]:
-    """Return for each token whether a part of the requested roles contains the whole token."""
+    """Return for each token whether a message of the requested roles contains the whole token."""
     return [
         any(first <= begin < end <= last for first, last in chat.spans)
         for begin, end in encoding.offsets

@@ -1,4 +1,4 @@
-"""Tokenizers as files, in the format of Hugging Face's library.
+"""Reads tokenizer files in the format of Hugging Face's library.
 
 The module must not know the use of tokens.
 """

@@ -1,4 +1,4 @@
-"""File extensions by content: the first bytes of a file determine its extension.
+"""Determines the file extension of content from its first bytes.
 
 Unknown content gets the extension `bin`. The module must not know the destination of files.
 """
@@ -50,7 +50,7 @@ _MARKS = (
 _RIFF = {b"WEBP": "webp", b"WAVE": "wav", b"AVI ": "avi"}
 _AIFF = {b"AIFF": "aiff", b"AIFC": "aiff"}
 _BOXES = (b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot")  # QuickTime before `ftyp`
-# Brands of ISO's base media format; the first that a file names decides.
+# Brands of the ISO base media file format. The first known brand in a file decides.
 _BRANDS = {
     b"avif": "avif",
     b"avis": "avif",
@@ -70,8 +70,8 @@ _SVG = re.compile(
 
 
 def find_extension(data: bytes) -> str:
-    """Return the extension of a file with this content, in small letters and without a dot."""
-    if kind := _find_box(data):  # first: the size of a box may look like another mark
+    """Return the extension for a file with this content, in lower case and without a dot."""
+    if kind := _find_box(data):  # first, because the size of a box may look like a signature
         return kind
     for at, mark, kind in _MARKS:
         if data.startswith(mark, at):
@@ -107,23 +107,23 @@ def _find_matroska(data: bytes) -> str:
     if not data.startswith(b"\x1aE\xdf\xa3"):
         return ""
     at = data.find(b"\x42\x82", 0, _EBML_HEAD)  # the element that names the type of document
-    # After the ID (2 bytes) and the size (1 byte) follows `webm` or `matroska`.
+    # After the ID (2 bytes) and the size (1 byte) comes `webm` or `matroska`.
     return "webm" if at >= 0 and data[at + 3 : at + 7] == b"webm" else "mkv"
 
 
 def _find_stream(data: bytes) -> str:
-    """Sound and pictures that begin with a frame or a packet, with no mark of a file."""
+    """Return the extension of media that start with a packet or frame, not with a signature."""
     # Every packet of a transport stream begins with `G`.
     if data[:1] == data[_PACKET : _PACKET + 1] == data[2 * _PACKET : 2 * _PACKET + 1] == b"G":
         return "ts"
-    # A frame of MPEG sound begins with 11 set bits.
+    # A frame of MPEG audio begins with 11 set bits.
     if len(data) < 4 or data[0] != 0xFF or data[1] & 0xE0 != 0xE0:  # noqa: PLR2004 - a frame's head
         return ""
     layer, rate, frequency = data[1] >> 1 & 3, data[2] >> 4, data[2] >> 2 & 3
     if not layer:
-        # ADTS (AAC) has 12 set bits and layer 0, which MPEG sound does not use.
+        # ADTS (AAC) has 12 set bits and layer 0, which MPEG audio does not use.
         return "aac" if data[1] & 0xF0 == 0xF0 else ""  # noqa: PLR2004 - ADTS
-    # In these bits, 1 means Layer III; rate 15, frequency 3, and version 1 are invalid.
+    # Layer value 1 means Layer III. Rate 15, frequency 3, and version 1 are invalid.
     is_sound = layer == 1 and 0 < rate < 15 and frequency < 3  # noqa: PLR2004 - values of MPEG's
     return "mp3" if is_sound and data[1] >> 3 & 3 != 1 else ""
 

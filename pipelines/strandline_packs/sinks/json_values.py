@@ -1,7 +1,7 @@
-"""Table rows as JSON, identical in all sinks and with every set of libraries.
+"""Formats table rows as JSON, identically in all sinks and with every set of libraries.
 
-Arrow converts times differently if pandas is installed, and fails beyond the year 9999. So this
-module reads times as integers and formats them itself. It must not know files.
+Arrow converts times differently if pandas is installed, and fails beyond the year 9999. Therefore
+this module reads times as integers and formats them itself. The module must not know files.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _DAY = 86_400
-_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400  # after which the calendar is the same
+_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400  # the calendar repeats after this period
 _LAST_YEAR = 9999
 _END = orjson.OPT_APPEND_NEWLINE
-# orjson ends at 254 levels, and Arrow's types may have more.
+# orjson supports at most 254 levels, but Arrow types may be deeper. Deeper types than this use
+# `json`.
 _LEVELS = 8
 # Within these limits every version of orjson formats numbers as Python does.
 _LEAST, _MOST = 1e-4, 1e16
@@ -39,12 +40,13 @@ Encoding = Callable[[pa.Array], Sequence[Any]]
 
 
 def list_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Yield the rows with values that `format_json` takes: times as text of ISO 8601.
+    """Yield rows that `format_json` accepts: times become ISO 8601 text.
 
-    Years beyond 9999 have a sign and six digits. Fractions of seconds have no digits, six or nine.
+    Years beyond 9999 have a sign and six digits. Fractions of seconds have zero, six, or nine
+    digits.
 
     Raises:
-        ValueError: two columns, or two fields of one, have the same name.
+        ValueError: two columns, or two fields of a column, share a name.
     """
     check_names(table.schema)
     formats = {field.name: _find_format(field.type) for field in table.schema}
@@ -57,7 +59,7 @@ def list_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def format_lines(table: pa.Table) -> Iterator[list[bytes]]:
-    """Yield batches of rows as JSON lines, equal to `format_json` without blanks.
+    """Yield batches of rows as JSON lines. The text equals that of `format_json` without spaces.
 
     Raises:
         ValueError: two columns, or two fields of a column, share a name.
@@ -75,7 +77,7 @@ def format_lines(table: pa.Table) -> Iterator[list[bytes]]:
 
 
 def _count_times(table: pa.Table, names: Collection[str]) -> pa.Table:
-    """Return the table with whole numbers for the times in some columns."""
+    """Return the table with integers instead of times in some columns."""
     fields = [
         pa.field(field.name, _count_type(field.type)) if field.name in names else field
         for field in table.schema
@@ -108,7 +110,7 @@ def list_cells(table: pa.Table, name: str) -> Iterator[str]:
 
 
 def _find_encoding(kind: pa.DataType) -> Encoding:
-    """Return a function to values for which orjson writes the bytes of `format_json`."""
+    """Return a function that prepares values, so that orjson writes the same as `format_json`."""
     if pa.types.is_floating(kind):
         return _list_fractions
     change = _find_format(kind)
@@ -120,7 +122,7 @@ def _find_encoding(kind: pa.DataType) -> Encoding:
 
 
 def _is_plain(kind: pa.DataType, levels: int = _LEVELS) -> bool:
-    """Return whether orjson and Python write all values of a type alike, times as text."""
+    """Return whether orjson and Python format all values of a type alike (times as text)."""
     types = pa.types
     if types.is_dictionary(kind):
         return _is_plain(kind.value_type, levels)
@@ -136,7 +138,7 @@ def _list_fractions(column: pa.Array) -> list[Any]:
     column = pc.cast(column, pa.float64())
     values: list[Any] = column.to_pylist()
     sizes = pc.abs(column)
-    # NaN and infinities are null to both.
+    # Exclude NaN and infinities, which both libraries write as null.
     small = pc.and_(pc.less(sizes, _LEAST), pc.greater(sizes, 0))
     large = pc.and_(pc.greater_equal(sizes, _MOST), pc.is_finite(sizes))
     for at in pc.indices_nonzero(pc.or_(small, large)).to_pylist():
@@ -152,7 +154,7 @@ def _list_fragments(column: pa.Array, change: Format) -> list[Any]:
 
 
 def encode_value(value: object) -> str:
-    """Return a value formatted as in `format_json`, without blanks."""
+    """Format a value as `format_json` does, without spaces."""
     return format_json({"": value}, separators=(",", ":"))[len('{"":') : -1]
 
 
@@ -177,7 +179,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _count_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type with whole numbers for times."""
+    """Return the type with integers instead of times."""
     types = pa.types
     if types.is_dictionary(kind):
         return _count_type(kind.value_type)
@@ -272,7 +274,7 @@ def _format_timestamp(count: int, size: int, zone: tzinfo | None) -> str:
         except (OverflowError, ValueError):  # the zone has no rules for that year, so use UTC
             offset = "+00:00"
         else:
-            # Without fractions, the offset follows a time of fixed length.
+            # The time has whole seconds, so the offset starts at a fixed position.
             offset = there.isoformat()[len("1970-01-01T00:00:00") :]
             count += (there.utcoffset() or timedelta()) // timedelta(seconds=1) * size
     days, count = divmod(count, _DAY * size)

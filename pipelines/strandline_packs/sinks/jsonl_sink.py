@@ -1,4 +1,4 @@
-"""The sink `jsonl`."""
+"""The sink `jsonl`: writes JSON Lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SinkParams(Stage.Params):
 
 
 class SharingParams(SinkParams):
-    """The destination of the output, and the sharing of files between sources."""
+    """The destination of the output, and whether sources share files."""
 
     target_bytes: int | None = Field(
         default=None,
@@ -46,7 +46,7 @@ class SharingParams(SinkParams):
     )
 
 
-_LEVEL = 6  # default of the program gzip; Python's module uses 9
+_LEVEL = 6  # default of the gzip command; Python's module uses 9
 
 
 class JsonlCompression(StrEnum):
@@ -64,7 +64,7 @@ class JsonlSink(SharingSink):
     """Writes each row as one line of JSON, UTF-8, keys in column order."""
 
     class Params(SharingParams):
-        """How the file is packed."""
+        """The compression and layout of files."""
 
         compression: JsonlCompression = Field(
             default=JsonlCompression.NONE,
@@ -84,15 +84,16 @@ class JsonlSink(SharingSink):
         """Write the rows in order; bytes become base64, times ISO 8601, NaN and infinities null.
 
         Raises:
-            TypeError: the task carries no table.
-            ValueError: two columns have one name.
+            TypeError: the task has no table.
+            ValueError: two columns share a name.
         """
         with self._compress(file) as out:
             for lines in format_lines(task.table):
                 if self.params.compression is JsonlCompression.NONE:
                     out.write(b"".join(lines))
                     continue
-                # compressed bytes depend on the size of the writes, and must not change
+                # Write line by line: the compressed bytes depend on the size of the writes, and
+                # must stay the same.
                 for line in lines:
                     out.write(line)
 
@@ -139,7 +140,7 @@ class _BorrowedFile:
         self.write = file.write
 
     def flush(self) -> None:
-        """Leave that to the owner too."""
+        """Do nothing: the owner also flushes the file."""
 
     def close(self) -> None:
         """Reject further writes, but keep the file open."""

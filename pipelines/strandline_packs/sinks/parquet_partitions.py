@@ -1,4 +1,4 @@
-"""The sink `parquet-partitions`."""
+"""The sink `parquet-partitions`: writes one Parquet file per partition of the sources."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _explain_schema(schema: pa.Schema, error: pa.ArrowException) -> TypeError:
 
 
 def _has_empty(kind: pa.DataType) -> bool:
-    """Return whether there are objects without any field in a type."""
+    """Return whether a type contains structs without fields."""
     if not pa.types.is_nested(kind):
         return False
     inner = [kind.field(at).type for at in range(kind.num_fields)]
@@ -77,10 +77,10 @@ def _choose_level(compression: ParquetCompression, given: int | None) -> int | N
 
 
 class ParquetSink(SharingSink):
-    """Writes each task as one Parquet file; equal tables give equal bytes, however chunked."""
+    """Writes each task as a Parquet file. The chunks of a table do not affect the bytes."""
 
     class Params(SharingParams):
-        """How the file is laid out."""
+        """The layout of files."""
 
         compression: ParquetCompression = Field(
             default=ParquetCompression.ZSTD, description="Compression of the pages."
@@ -120,7 +120,7 @@ class ParquetSink(SharingSink):
         table = declare_features(task.table, self.params.features)
         check_schema(table.schema)
         pq.write_table(
-            table.combine_chunks(),  # pages are cut where chunks end
+            table.combine_chunks(),  # chunks would otherwise decide where pages end
             pa.PythonFile(file, mode="w"),
             compression=self.params.compression.value,
             compression_level=_choose_level(self.params.compression, self.params.compression_level),
@@ -133,10 +133,10 @@ class ParquetSink(SharingSink):
         return not self.params.features
 
     def read_back(self, file: bytes, rows: range | None) -> tuple[int, pa.Table]:
-        """Return the row groups that contain some rows, and the position of their first row."""
+        """Return the row groups with the requested rows, and the position of their first row."""
         parquet = pq.ParquetFile(pa.BufferReader(file))
         if rows is None:
-            # A worker may use only the cores of the pool, hence no threads.
+            # Read without threads: a worker may use only the cores of its pool.
             return 0, _restore_types(parquet, parquet.read(use_threads=False))
         counts = [parquet.metadata.row_group(at).num_rows for at in range(parquet.num_row_groups)]
         bounds = list(enumerate(pairwise(accumulate(counts, initial=0))))
@@ -226,7 +226,7 @@ class ParquetPartitions(SinkStage):
         return [found[0]] if found else []
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        """Write the members one after another, each as a row group with its rows in order.
+        """Write a row group for each member, with the member's rows in order.
 
         Raises:
             TypeError: the task has no table, or Parquet does not support a column.

@@ -18,10 +18,10 @@ from strandline_packs.sinks.jsonl_sink import SinkParams
 
 
 class CsvSink(SinkStage):
-    """Writes each task as one CSV file, UTF-8, names of the columns first."""
+    """Writes each task as a CSV file in UTF-8, with column names in the first line."""
 
     class Params(SinkParams):
-        """How values are parted."""
+        """The delimiter."""
 
         delimiter: str = Field(
             default=",", min_length=1, max_length=1, description="Separator between values."
@@ -31,11 +31,11 @@ class CsvSink(SinkStage):
     suffix: str = ".csv"
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        """Write the rows in order; null and NaN are empty, lists and maps JSON, bytes base64.
+        """Write the rows. null and NaN become empty, lists and maps JSON, and bytes base64.
 
         Raises:
-            TypeError: the task carries no table.
-            ValueError: two columns have one name.
+            TypeError: the task has no table.
+            ValueError: two columns share a name.
         """
         writer = csv.writer(
             _EncodedText(file), delimiter=self.params.delimiter, lineterminator="\n"
@@ -55,10 +55,10 @@ class ArrowCompression(StrEnum):
 
 
 class ArrowSink(SinkStage):
-    """Writes each task as one Arrow file (also called Feather); readers can map it."""
+    """Writes each task as an Arrow file, also called Feather, which readers can memory-map."""
 
     class Params(SinkParams):
-        """How the file is laid out."""
+        """The layout of files."""
 
         compression: ArrowCompression = Field(
             default=ArrowCompression.NONE, description="Compression of the buffers."
@@ -73,11 +73,11 @@ class ArrowSink(SinkStage):
     added_params: ClassVar[frozenset[str]] = frozenset({"compression_level"})
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        """Write the table in batches; equal tables give equal bytes, however chunked.
+        """Write the table in batches. The chunks of the table do not affect the bytes.
 
         Raises:
-            TypeError: the task carries no table.
-            ValueError: two columns have one name.
+            TypeError: the task has no table.
+            ValueError: two columns share a name.
         """
         check_names(task.table.schema)
         packing = self.params.compression
@@ -95,7 +95,7 @@ class ArrowSink(SinkStage):
 
 
 class _EncodedText:
-    """Text stream on a file of bytes that the stream must not close."""
+    """Text stream that encodes into a binary file, and never closes the file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

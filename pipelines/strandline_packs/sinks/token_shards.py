@@ -86,7 +86,7 @@ class TokenShards(SharingSink):
         return (self.params.column,) if mask is None else (self.params.column, mask)
 
     def find_conflict(self, before: Sequence[Stage]) -> str | None:
-        """Return which vocabulary of a stage before has tokens that do not fit."""
+        """Return a message if an earlier stage's vocabulary exceeds the token size, or None."""
         most = (1 << 8 * TokenBytes.TWO) - 1
         if self.params.token_bytes is not TokenBytes.TWO:
             return None
@@ -113,7 +113,7 @@ class TokenShards(SharingSink):
         for chunk in self._find_lists(task.table).chunks:
             values = pc.list_flatten(chunk).cast(kind)
             width = self.params.token_bytes.value
-            # Write the buffer without a copy, from the offset of a slice on.
+            # Write the buffer without a copy. The array may be a slice, so start at its offset.
             data = values.buffers()[1]
             # An empty array may have no buffer.
             if len(values):
@@ -185,7 +185,7 @@ def _measure(lists: pa.ChunkedArray) -> pa.Array:
 def _find_spans(
     sizes: Sequence[int], ranges: Sequence[range], width: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield where in a file the bytes of rows begin and end."""
+    """Yield the byte range of each range of rows in a file."""
     begins = list(accumulate(sizes, initial=0))
     for rows in ranges:
         yield begins[rows.start] * width, begins[rows.stop] * width

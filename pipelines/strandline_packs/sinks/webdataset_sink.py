@@ -1,4 +1,4 @@
-"""The sink `webdataset`: writes each task as a tar shard, and a Parquet file about its samples."""
+"""The sink `webdataset`: writes each task as a tar shard, and a Parquet file of sample metadata."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from strandline_packs.sinks.content_kinds import find_extension
 from strandline_packs.sinks.json_values import format_json, list_rows
 from strandline_packs.sinks.jsonl_sink import SharingParams
 
-_NO_KEY = re.compile(r"[^A-Za-z0-9_-]+")  # a dot would begin the extension
-# Columns that the sink adds to the facts of a sample.
+_NO_KEY = re.compile(r"[^A-Za-z0-9_-]+")  # also replaces dots: the first dot starts the extension
+# Columns that the sink adds to the metadata of a sample.
 _OWN = {"sample": pa.string(), "bytes": pa.int64(), "sha256": pa.string()}
-_LONGEST = 60  # letters of a name, so that the whole fits into a tar's oldest form
-_LONGEST_KIND = 24  # letters of an extension, for the same reason
+_LONGEST = 60  # maximum characters of a name, to fit the oldest tar format
+_LONGEST_KIND = 24  # maximum characters of an extension, for the tar format
 _JSON = "json"
-_KIND = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")  # loaders read extensions in small letters
+_KIND = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")  # loaders expect lower case
 
 
 class WebdatasetSink(SharingSink):
@@ -75,9 +75,9 @@ class WebdatasetSink(SharingSink):
         """Write `NAME.mp4`, the named files, and `NAME.json` of each row, without times or owners.
 
         Raises:
-            TypeError: the task carries no table, or a named column has neither bytes nor text.
+            TypeError: the task has no table, or a named column has neither bytes nor text.
             MissingColumnError: a named column is missing.
-            ValueError: two rows have one name, two columns, or two files of a sample.
+            ValueError: two rows, two columns, or two files of a sample share a name.
         """
         with _open_shard(file) as shard:
             for row, files in self._list_samples(task.table):
@@ -219,7 +219,7 @@ def _write_table(facts: pa.Table, file: BinaryIO) -> None:
 
 
 def _format_name(key: str) -> str:
-    """Return a name without dots that is unique for the key and shows it to readers."""
+    """Return a readable name without dots that is unique for the key."""
     digest = blake2b(key.encode(), digest_size=6).hexdigest()
     name = _NO_KEY.sub("_", key.rpartition("/")[2])[-_LONGEST:]
     return f"{name}-{digest}"

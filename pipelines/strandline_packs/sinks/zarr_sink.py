@@ -1,4 +1,4 @@
-"""The sink `zarr`. It needs the extra `fields`: xarray and zarr are imported on first use."""
+"""The sink `zarr`: writes xarray datasets. xarray and zarr (extra `fields`) load on first use."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from strandline_packs.sinks.jsonl_sink import SinkParams
 
 
 class ZarrSink(SinkStage):
-    """Writes xarray datasets as Zarr, one zipped store per chunk that sources share."""
+    """Writes xarray datasets as zipped Zarr stores. The sources of a chunk share a store."""
 
     class Params(SinkParams):
-        """How the sources are cut into chunks."""
+        """The dimension and the size of chunks."""
 
         dimension: str = Field(
             default="time",
@@ -53,7 +53,7 @@ class ZarrSink(SinkStage):
     def name_position(self, source: Source) -> str:
         """Return the source's position along the dimension.
 
-        A store has one field for each position.
+        Every position occupies one field of a store.
 
         Raises:
             TypeError: the source has no position.
@@ -80,9 +80,9 @@ class ZarrSink(SinkStage):
                 archive.writestr(zipfile.ZipInfo(name), entries[name].to_bytes())
 
     def _encode(self, dataset: object) -> dict[str, Any]:
-        """Return the names and buffers of a Zarr store.
+        """Encode a dataset as the entries of a Zarr store.
 
-        Chunks are whole but along the dimension.
+        Chunks span all dimensions completely, except the dimension of the parameters.
         """
         import xarray  # noqa: PLC0415 - see `setup`
         from zarr.storage import MemoryStore  # noqa: PLC0415 - the same

@@ -1,6 +1,7 @@
-"""The source `dataset-folder`: a Hugging Face dataset in a folder, with its card and splits.
+"""The source `dataset-folder`: lists a Hugging Face dataset in a folder by its card and splits.
 
-The folder is on disk or in a store. `hf://` is a store; branches, tags, and commits are revisions.
+The folder is on disk or in a store. `hf://` is such a store; branches, tags, and commits are
+revisions.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ _SPLITS = {
 
 
 class DatasetError(OSError):
-    """The folder does not have the requested data set. The message lists the existing ones."""
+    """The requested configuration or split does not exist. The message lists the existing ones."""
 
 
 class SplitFiles(NamedTuple):
-    """A pattern below the folder of the data set, and its split; None if file names decide."""
+    """A file pattern below the folder, and the split of its files. None: file names decide."""
 
     pattern: str
     split: str | None
@@ -92,7 +93,7 @@ class DatasetFolder(FileSource):
         """Yield every row group of Parquet files and every file of JSON Lines.
 
         Raises:
-            DatasetError: the folder has no such configuration or split, or a broken card.
+            DatasetError: the folder has no such configuration or split, or an invalid card.
             OSError: the folder is missing or can't be read.
         """
         root = self.params.path.rstrip("/")

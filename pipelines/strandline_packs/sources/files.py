@@ -12,7 +12,7 @@ from strandline.plan.stages.ends import Source
 
 
 class Files(FileSource):
-    """Lists files by glob or URL; rows of key, path, size and mtime_ns, without content."""
+    """Lists files by glob or URL, as rows of key, path, size, and mtime_ns, without content."""
 
     class Params(FileListParams):
         """The files, and their grouping into buckets."""
@@ -25,7 +25,7 @@ class Files(FileSource):
         )
 
     params: Params
-    adding = frozenset({"paths"})  # the first matching pattern determines the key of a file
+    adding = frozenset({"paths"})  # appended patterns change no key, because the first match wins
     keeps_columns = False
     adds_columns = tuple(FILE_SCHEMA.names)
 

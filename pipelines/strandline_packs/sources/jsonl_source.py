@@ -31,7 +31,7 @@ class JsonlFiles(FileSource):
 
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"range_bytes"})
-    adding = frozenset({"paths"})  # the first matching pattern determines the key of a file
+    adding = frozenset({"paths"})  # appended patterns change no key, because the first match wins
     keeps_columns = False
     adds_columns = ("key", "path")
     part_suffix = RANGE_SUFFIX

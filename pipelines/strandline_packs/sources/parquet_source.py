@@ -15,23 +15,23 @@ from strandline.data.tables.file_references import build_reference
 from strandline.plan.stages.ends import Source, SourceStage
 
 GROUP_SUFFIX = r"#rg=\d+"
-_TRIES = 2  # a store that does not answer once may do so at once
+_TRIES = 2  # a store that fails to answer often answers a second request
 
 
 class ParquetRowGroups(FileSource):
     """Lists the row groups of Parquet files, one source each, for `read-parquet`."""
 
     class Params(FileListParams):
-        """Which files."""
+        """The files to list."""
 
     params: Params
-    adding = frozenset({"paths"})  # the first matching pattern determines the key of a file
+    adding = frozenset({"paths"})  # appended patterns change no key, because the first match wins
     keeps_columns = False
     adds_columns = ("key", "path", "row_group")
     part_suffix = GROUP_SUFFIX
 
     def list_sources(self) -> Iterator[Source]:
-        """Yield every row group, under `path#rg=3`.
+        """Yield every row group, with a key such as `path#rg=3`.
 
         Raises:
             OSError: a folder is missing or can't be read.
@@ -41,15 +41,16 @@ class ParquetRowGroups(FileSource):
 
 
 def list_groups(entry: ListedFile, reference: pa.Table, stage: SourceStage) -> Iterator[Source]:
-    """Yield the row groups of a Parquet file; a file without row groups yields one source.
+    """Yield the row groups of a Parquet file, or a single source for a file without row groups.
 
-    A file with an unreadable footer yields its first group, which fails when it is read. So the
-    other files can still be processed. The number of its groups stays unknown, so groups of earlier
-    runs do not count as removed.
+    If the footer is unreadable, yield the first group, which fails when a worker reads the file.
+    The other files can still be processed. The number of groups is unknown then, so groups of
+    earlier runs do not count as removed.
 
     Args:
-        reference: the file as a row without a group number. A null number means that the number of
-            groups is unknown.
+        entry: the listed file.
+        reference: the file as a row without the column `row_group`. The added column is null if the
+            footer is unreadable.
         stage: counts unreadable files, and notes them as gaps.
     """
     number = count_groups(entry.path)
@@ -65,6 +66,6 @@ def list_groups(entry: ListedFile, reference: pa.Table, stage: SourceStage) -> I
 def count_groups(path: str) -> int | None:
     """Return the number of row groups of a Parquet file, or None if its footer is unreadable."""
     for _ in range(_TRIES):
-        with suppress(Exception), open_binary(path) as file:  # stores raise errors of their own
+        with suppress(Exception), open_binary(path) as file:  # the error type depends on the store
             return int(pq.read_metadata(file).num_row_groups)
     return None

@@ -1,4 +1,4 @@
-"""The source `table-files`: the data files of a table at a version, to be read by `read-table`."""
+"""The source `table-files`: lists the data files of a table version, to be read by `read-table`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TableFiles(SourceStage):
     """Lists the data files of a Delta, Iceberg, or Lance table, for `read-table`."""
 
     class Params(SourceStage.Params):
-        """Which table, and when."""
+        """The table, and the version to list."""
 
         table: str = Field(
             min_length=1,
@@ -37,7 +37,8 @@ class TableFiles(SourceStage):
                 raise ValueError(msg)
             return table
 
-    # Versions of a table share files, which are the same sources in each.
+    # Versions of a table share files. A shared file must remain the same source in every version,
+    # so the fingerprint excludes the version.
     not_fingerprinted: ClassVar[frozenset[str]] = SourceStage.not_fingerprinted | {"snapshot"}
     params: Params
     keeps_columns = False
@@ -45,11 +46,11 @@ class TableFiles(SourceStage):
 
     @property
     def table(self) -> str:
-        """Name of the table in the pipeline."""
+        """The table name as written in the pipeline."""
         return self.params.table
 
     def list_sources(self) -> Iterator[Source]:
-        """Yield every data file by its name below the table.
+        """Yield every data file, with its path below the table as the key.
 
         Raises:
             TableError: the table is missing, or uses an unsupported feature.

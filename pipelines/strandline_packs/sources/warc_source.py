@@ -10,7 +10,7 @@ from strandline.data.files.listing import FileListParams, FileSource
 from strandline.data.tables.file_references import RANGE_SUFFIX, build_range, list_ranges
 from strandline.plan.stages.ends import Source
 
-# Files with other endings can't be opened in the middle.
+# Files that can be split into byte ranges. Other files cannot be opened in the middle.
 _CUT = (".gz", ".warc", ".wet", ".wat")
 
 
@@ -30,13 +30,13 @@ class WarcFiles(FileSource):
         )
 
     params: Params
-    adding = frozenset({"paths"})  # the first matching pattern determines the key of a file
+    adding = frozenset({"paths"})  # appended patterns change no key, because the first match wins
     keeps_columns = False
     adds_columns = ("key", "path", "start", "stop")
     part_suffix = RANGE_SUFFIX
 
     def list_sources(self) -> Iterator[Source]:
-        """Yield every file, or every range under `path#bytes=0-1048575`; no file is opened.
+        """Yield every file, or every range with a key such as `path#bytes=0-1048575`.
 
         Raises:
             OSError: a folder is missing or can't be read.

@@ -112,11 +112,12 @@ class MeasureFields(StatefulFilter):
         merge_pieces(paths, out, FieldSummary.parse)
 
     def artifacts(self, merged: Path, folder: Path) -> None:
-        """Write `field-statistics.json` and `.parquet`: a row a field."""
+        """Write `field-statistics.json` and `.parquet`, with a row for each field."""
         rows = []
         for key, summary in _merge_empty(read_piece(merged, FieldSummary.parse)).items():
             kind, name = _parse_key(key)
-            # A column without a name in the parameters may be unmeasurable.
+            # Without named columns, omit columns without values: their real type may be
+            # unmeasurable.
             if kind == FieldKind.EMPTY and self.params.columns is None:
                 continue
             head = {"field": name, "kind": kind}
@@ -173,12 +174,12 @@ def find_kind(kind: pa.DataType) -> FieldKind | None:
 
 
 def _format_key(kind: FieldKind, low_high: tuple[float, float] | None, name: str) -> str:
-    # Histograms of other bins can't be joined, so a range that was changed begins a new summary.
+    # Histograms with different bins can't be merged, so a changed range starts a new summary.
     return f"{' '.join([kind, *map(repr, low_high or ())])}:{name}"
 
 
 def _parse_key(key: str) -> tuple[str, str]:
-    """Kind and name of a field."""
+    """Return the kind and the name of a field."""
     head, _, name = key.partition(":")
     return head.partition(" ")[0], name
 

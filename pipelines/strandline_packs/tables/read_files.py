@@ -1,4 +1,4 @@
-"""The stage `read-files`: the bytes of the files that a table names."""
+"""The stage `read-files`: reads the files that a table names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `read-jsonl`: the rows of JSON Lines files, in tasks of bounded size."""
+"""The stage `read-jsonl`: reads the rows of JSON Lines files, in tasks of bounded size."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ from strandline_packs.tables.contents.partition_columns import (
 )
 from strandline_packs.tables.contents.stream_lines import list_blocks, list_lines
 
-_MOST_DIGITS = 4000  # most digits that Python makes a number of
-_BEYOND = 10**_MOST_DIGITS  # stands for any larger one
+_MOST_DIGITS = 4000  # maximum number of digits that Python converts to an integer
+_BEYOND = 10**_MOST_DIGITS  # stands for any larger integer
 
 
 class ReadJsonl(SchemaReader):
     """Parses the files in `path` into rows. The `key` is the file and the line number."""
 
     class Params(SchemaReader.Params):
-        """How rows are read."""
+        """Size limits, and the treatment of invalid lines."""
 
         max_rows: int = Field(default=10_000, ge=1, description="Maximum number of rows of a task.")
         max_task_bytes: int = Field(
@@ -94,8 +94,8 @@ class ReadJsonl(SchemaReader):
         """Yield tasks of at most `maxRows` rows; .gz, .zst, .bz2 and .lz4 are decompressed.
 
         Raises:
-            UnreadableFileError: a file can't be read, no row came of one that has lines, or a line
-                is bad and `badLines` is `fail`.
+            UnreadableFileError: a file can't be read, no line of a file is a valid row, or a line
+                is invalid and `badLines` is `fail`.
         """
         files = list_references(task)
         with_rows = set()
@@ -129,7 +129,7 @@ class ReadJsonl(SchemaReader):
         return build_table(rows) if self.schema is None else build_conformed(rows, self.schema)
 
     def _build_quickly(self, portions: list[_Lines], tables: JsonTables) -> pa.Table | None:
-        """Return the same table as `_fill` and `_build`, or None if only they can make it."""
+        """Return the result of `_fill` and `_build`, or None if only they can build it."""
         if any(portion.file.folders for portion in portions):
             return None
         table = tables.parse([line for portion in portions for line in portion.lines])
@@ -236,7 +236,7 @@ class ReadJsonl(SchemaReader):
         self.count(f"dropped: {misfit.reason}")
 
     def _check_empty(self, file: FileReference) -> None:
-        """Reject a file without rows, unless its format is empty too.
+        """Reject a file without rows, unless the file really is empty.
 
         Raises:
             UnreadableFileError: the file has lines, or is not compressed as its name implies.
@@ -247,14 +247,14 @@ class ReadJsonl(SchemaReader):
         if number:
             what = f"none of its {number:,} lines is a row" if number > 1 else "no line is a row"
             raise UnreadableFileError(f"{file.key}: {what}; {describe_contents(file.path)}")
-        # A range of a file may be the middle of a long line.
+        # Check whole files only: a range may be empty if it lies within a long line.
         if not file.is_range and (misnamed := describe_misnamed(file.path)):
             raise UnreadableFileError(f"{file.key}: {misnamed}")
 
 
 @dataclass(slots=True)
 class _LinedFile:
-    """State of a file: whether a line has been examined, and the columns of its folders."""
+    """State of a file: whether no line has been examined yet, and the columns from folder names."""
 
     reference: FileReference
     folders: dict[str, str | None]
@@ -294,7 +294,7 @@ def _check_folders(name: str, row: Mapping[str, Any], folders: Mapping[str, str 
 def _parse(line: bytes) -> dict[str, Any] | None:
     """Return the object of a line, or None for other content."""
     try:
-        # Decode first: json.loads would accept some bytes of UTF-16, whose lines end within a
+        # Decode first: `json.loads` would accept bytes of UTF-16, where a line end may split a
         # character.
         text = line.decode("utf-8-sig")
         row = json.loads(text)

@@ -1,4 +1,4 @@
-"""The stage `read-parquet`: the rows of Parquet row groups, in tasks of bounded size."""
+"""The stage `read-parquet`: reads the rows of Parquet row groups, in tasks of bounded size."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KEY = "key"
 
 
 class ReadParquet(SchemaReader):
-    """Reads row groups, or some of their columns. Rows without a `key` get one."""
+    """Reads row groups, or some of their columns. Adds a `key` to rows that have none."""
 
     class Params(SchemaReader.Params):
         """The columns to read, and the size of tasks."""
@@ -84,8 +84,8 @@ class ReadParquet(SchemaReader):
         """Yield tasks of at most `maxRows` rows.
 
         Raises:
-            UnreadableFileError: a file can't be read or is no Parquet.
-            MissingColumnError: a wanted column is not in the file.
+            UnreadableFileError: a file can't be read or is not Parquet.
+            MissingColumnError: the file lacks a requested column.
         """
         groups = find_column(task.table, "row_group").to_pylist()
         for file, group in zip(list_references(task), groups, strict=True):
@@ -114,8 +114,8 @@ class ReadParquet(SchemaReader):
             raise explain_error(file.key, error) from error
 
     def list_tables(self, task: Task) -> Iterator[pa.Table]:
-        """Yield one table without rows for each group: the footer has the types of all."""
-        # Copy the stage, because the original goes on reading rows.
+        """Yield an empty table for each row group. The footer alone provides the column types."""
+        # Copy the stage, because the original must continue to read rows.
         reader = copy.copy(self)
         reader.reads_rows = False
         yield from (each.table for each in reader.process(task))
@@ -130,7 +130,7 @@ class ReadParquet(SchemaReader):
         return table.add_column(0, pa.field(_KEY, pa.string()), keys)
 
     def conform(self, location: str, table: pa.Table) -> pa.Table:
-        """Return a table of the schema, of the columns that are read."""
+        """Convert a table to the schema, limited to the columns that are read."""
         chosen = self.params.columns
         conformed = super().conform(location, table)
         if self.schema is None or chosen is None:
@@ -160,7 +160,7 @@ class ReadParquet(SchemaReader):
 
 
 def _check_listed(parquet: pq.ParquetFile, listed: int | None) -> None:
-    """Check a file against its listing: a group, or None if its groups were unknown."""
+    """Check that a file has the listed row group, or one group if the listing found no footer."""
     number = parquet.metadata.num_row_groups
     if listed is None and number > 1:
         # Reading the first group only would silently lose the other groups.

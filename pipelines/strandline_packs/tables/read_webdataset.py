@@ -1,4 +1,4 @@
-"""The stage `read-webdataset`: the samples of WebDataset shards, in tasks of bounded size."""
+"""The stage `read-webdataset`: reads samples of WebDataset shards, in tasks of bounded size."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ReadWebdataset(SchemaReader):
         """Yield tasks of samples in shard order. Compressed shards are unpacked.
 
         Raises:
-            UnreadableFileError: a shard is unreadable, no complete tar, or its members do not form
+            UnreadableFileError: a shard is unreadable or incomplete, or its members do not form
                 adjacent samples.
         """
         params = self.params
@@ -106,7 +106,7 @@ class ReadWebdataset(SchemaReader):
                 if row := self._choose(sample):
                     number += 1
                     yield {"key": f"{file.key}#{sample.name}"} | row
-        # All was passed over: another archive, or another extension, than was meant.
+        # No member was used, so the parameters probably name other extensions than the archive has.
         if kinds and not number:
             there = ", ".join(sorted(map(repr, kinds))[:_NAMED])
             raise SampleError(
@@ -129,7 +129,7 @@ class ReadWebdataset(SchemaReader):
         return self._is_wanted(split_name(name)[1])
 
     def _choose(self, sample: ShardSample) -> dict[str, bytes]:
-        """Return the wanted columns of a sample; empty (and counted) without any."""
+        """Return a sample's requested columns. If there are none, count a dropped sample."""
         row = {kind: data for kind, data in sample.parts.items() if self._is_wanted(kind)}
         if not row:
             self.count("dropped: none of the extensions")

@@ -1,4 +1,4 @@
-"""The stage `select-columns`: fewer columns, in another order, under other names."""
+"""The stage `select-columns`: selects, reorders, and renames columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SelectColumns(Stage):
     """Keeps the named columns in the order they are named."""
 
     class Params(Stage.Params):
-        """Which columns."""
+        """The columns to keep."""
 
         columns: tuple[str, ...] = Field(min_length=1, description="Columns to keep, in order.")
         rename: dict[str, str] = Field(default={}, description="New names by old ones.")
@@ -46,10 +46,10 @@ class SelectColumns(Stage):
         return Columns(tuple(names))
 
     def process(self, task: Task) -> Task:
-        """Return the same rows with the chosen columns.
+        """Return the same rows with the selected columns.
 
         Raises:
-            MissingColumnError: a column is not there.
+            MissingColumnError: a column is missing.
         """
         columns = [find_column(task.table, name) for name in self.params.columns]
         names = [self.params.rename.get(name, name) for name in self.params.columns]

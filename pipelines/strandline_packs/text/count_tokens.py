@@ -1,6 +1,6 @@
-"""The stage `count-tokens`: gathers the amount of text in documents, characters, and tokens.
+"""The stage `count-tokens`: counts the documents, characters, and tokens of a corpus.
 
-No model's tokenizer is used: words are counted as in the quality filter.
+The stage uses no model's tokenizer; it counts words as the quality filter does.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class CountTokens(StatefulFilter):
         merge_pieces(paths, out, TextVolume.parse)
 
     def artifacts(self, merged: Path, folder: Path) -> None:
-        """Write `token-counts.json` and `.parquet`: a row a group, or one in all."""
+        """Write `token-counts.json` and `.parquet`, with a row per group, or a single row."""
         rows = [
             {"group": group} | volume.describe() | {"histogram": list_bins(volume.histogram)}
             for group, volume in read_piece(merged, TextVolume.parse).items()

@@ -30,10 +30,10 @@ class Form(StrEnum):
 
 
 class NormaliseText(RowFilter):
-    """Unicode normal form, plain line ends and blanks, no control or invisible characters."""
+    """Applies a Unicode normal form, unifies line ends and blanks, removes invisible characters."""
 
     class Params(RowFilter.Params):
-        """How far to go."""
+        """The column, and the normalization steps."""
 
         column: str = Field(default="text", description="Column to normalise.")
         form: Form = Field(

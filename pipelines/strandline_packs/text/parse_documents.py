@@ -1,4 +1,4 @@
-"""The stage `parse-documents`: files of several formats as rows of text."""
+"""The stage `parse-documents`: reads files of several formats as rows of text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.plan.task import Task
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of this one
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix of this mark
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -25,7 +25,7 @@ _MARKS = (
 
 
 class UndecodableError(ValueError):
-    """Bytes that are no text in any encoding that was tried."""
+    """The bytes are not text in any of the encodings that were tried."""
 
 
 def decode_text(content: bytes, fallback: str | None) -> str:
@@ -108,10 +108,10 @@ _FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".html": "html", ".htm": "htm
 
 
 class ParseDocuments(Stage):
-    """Makes rows of key, format and text from `content`: JSON Lines, HTML by suffix, else plain."""
+    """Reads `content` into rows of key, format, text: JSON Lines, HTML by suffix, else plain."""
 
     class Params(Stage.Params):
-        """How files are understood."""
+        """How to read the content."""
 
         text_field: str = Field(default="text", description="Field of a JSON line with its text.")
         fallback_encoding: str | None = Field(
@@ -144,9 +144,9 @@ class ParseDocuments(Stage):
         return ("key", "content")
 
     def process(self, task: Task) -> Task | None:
-        """Return one row per document.
+        """Return a row per document.
 
-        The key of a JSON line is that of its file with `#L` and its number.
+        The key of a JSON line is the file's key, `#L`, and the line number.
 
         Raises:
             UnreadableFileError: content can't be parsed, and `badRows` is `fail`.

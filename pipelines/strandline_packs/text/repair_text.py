@@ -1,6 +1,6 @@
-"""The stage `repair-text`: text that was decoded in the wrong encoding, or holds what none has.
+"""The stage `repair-text`: repairs text that was decoded with the wrong encoding or is malformed.
 
-What is repaired, and how, is ftfy's; it is loaded when the stage is used.
+The repairs are those of ftfy, which is loaded when the stage is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strandline.data.tables.row_filter import JudgedRows, RowFilter
 
 
 class Entities(StrEnum):
-    """Where HTML entities are replaced by what they stand for."""
+    """When to decode HTML entities."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -34,7 +34,7 @@ class RepairText(RowFilter):
     """Repairs a column of text with ftfy: wrong encodings, entities, control characters."""
 
     class Params(RowFilter.Params):
-        """What is repaired. What changes how a sound text looks is off."""
+        """The repairs. Repairs that would change the look of valid text are off by default."""
 
         column: str = Field(default="text", description="Column to repair.")
         encoding: bool = Field(
@@ -71,10 +71,10 @@ class RepairText(RowFilter):
         return (self.params.column,)
 
     def setup(self) -> None:
-        """Load ftfy, and choose what it does.
+        """Load ftfy, and configure the repairs.
 
         Raises:
-            ImportError: it is not installed.
+            ImportError: ftfy is not installed.
         """
         from ftfy import TextFixerConfig, fix_text  # noqa: PLC0415 - an extra's
 
@@ -96,7 +96,7 @@ class RepairText(RowFilter):
         )
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Repair the column; count what was changed, drop and count what nothing is left of."""
+        """Repair the column, and count repaired rows. Drop and count rows that become empty."""
         column = self.params.column
         texts = list_strings(table, column)
         repaired = [self._repair_one(text, self._config) for text in texts]

@@ -1,6 +1,7 @@
-"""Measures of a text's make-up that tell prose from menus, lists, code and noise.
+"""Measures that distinguish prose from menus, lists, code, and noise.
 
-The measures follow the published rules of the Gopher and C4 corpora. Pure: text in, numbers out.
+The measures follow the published rules of the Gopher and C4 corpora. Pure: takes text and returns
+numbers.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ _ENDS = ('"', "”", "’", "»", "…", ":", ")", "」", "』", *TERMINAL_MARKS
 
 
 class TextMeasures(NamedTuple):
-    """What a text is made of.
+    """Measures of a text.
 
     Attributes:
-        words: number of words; letters of scripts without blanks are words.
-        mean_word_length: characters; 0 without words.
-        script: that of most letters.
-        symbol_ratio: `#` and ellipses per word.
-        letter_words: share of words that have a letter.
-        bullet_lines, ellipsis_lines, ended_lines: share of lines that start with a bullet, end
-            in an ellipsis, end in a mark of punctuation.
-        repeated_lines: share of lines that an earlier line equals.
+        words: number of words; in scripts without blanks, letters are words.
+        mean_word_length: mean length of words in characters; 0 without words.
+        script: the script of most letters.
+        symbol_ratio: number of `#` and ellipses per word.
+        letter_words: share of words that contain a letter.
+        bullet_lines, ellipsis_lines, ended_lines: share of lines that start with a bullet, end in
+            an ellipsis, or end in a punctuation mark.
+        repeated_lines: share of lines that equal an earlier line.
     """
 
     words: int
@@ -69,9 +70,9 @@ def measure_text(text: str) -> TextMeasures:
 
 
 def count_stop_words(text: str, language: str) -> int | None:
-    """Return how many different stop words of a language occur.
+    """Return the number of different stop words of a language in a text.
 
-    None where the language has no list, or the text is in a script that none of them is in.
+    Return None if the language has no list, or the text is not in Latin script.
     """
     if language not in STOP_WORDS or find_script(text) != LATIN:
         return None

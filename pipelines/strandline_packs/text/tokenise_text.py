@@ -1,4 +1,4 @@
-"""The stage `tokenise-text`: text as the tokens of a model, by Hugging Face's `tokenizers`."""
+"""The stage `tokenise-text`: converts text to tokens, using Hugging Face's `tokenizers`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _TOKENS = pa.list_(pa.int32())
 
 
 class TokeniseText(Stage):
-    """Adds `tokens` (a list of numbers) and `token_count`; the tokenizer is in the fingerprint."""
+    """Adds `tokens` (a list of ids) and `token_count`. The fingerprint covers the tokenizer."""
 
     class Params(Stage.Params):
-        """Which tokenizer, and what is added to its tokens."""
+        """The tokenizer, and the tokens to add."""
 
         tokenizer: str = Field(
             min_length=1,
@@ -57,11 +57,11 @@ class TokeniseText(Stage):
 
         @property
         def digest(self) -> str:
-            """Of the tokenizer."""
+            """Digest of the tokenizer file."""
             return self._digest
 
         def list_places(self) -> Iterable[tuple[str, str]]:
-            """Return the tokenizer."""
+            """Return the location of the tokenizer."""
             return [("tokenizer", self.tokenizer)]
 
     version = "2"
@@ -86,16 +86,16 @@ class TokeniseText(Stage):
 
         Raises:
             ImportError: `tokenizers` is not installed.
-            ValueError: the file is no tokenizer, or does not know the token that ends a text.
+            ValueError: the file is not a tokenizer, or lacks the token to append.
         """
         self._tokenizer = load_tokenizer(self.params.tokenizer)
         self._ending = self._find_ending()
         if not self.params.parse_special_tokens:
-            self._tokenizer.encode_special_tokens = True  # as text: the library's name misleads
+            self._tokenizer.encode_special_tokens = True  # True: treat them as text
         self._special = list_special(self._tokenizer) | set(self._ending)
 
     def process(self, task: Task) -> Task:
-        """Tokenise every row; a null is an empty text."""
+        """Tokenize every row. A null counts as an empty text."""
         column = self.params.column
         texts = list_strings(task.table, column)
         encodings = self._tokenizer.encode_batch(
@@ -112,14 +112,14 @@ class TokeniseText(Stage):
         return task.replace(set_column(table, "token_count", counts, pa.int64()))
 
     def find_largest_token(self) -> int | None:
-        """Return the largest number of a token; None where the file does not say."""
+        """Return the largest token id, or None if the file does not state the vocabulary."""
         return find_largest_token(self.params.tokenizer)
 
     def _list_ids(self, text: str, encoding: Encoding) -> list[int]:
-        """Return the tokens of a text, none of them special but those put around it.
+        """Return the token ids of a text, without special tokens for names that occur in the text.
 
-        A model with the special ones as words in its vocabulary finds them in spite of the switch;
-        there the text is cut within what is written, and its parts are tokenised by themselves.
+        Models with special tokens in their ordinary vocabulary still recognize them in text. In
+        this case, cut the text inside these names, and tokenize the parts separately.
         """
         ids: list[int] = encoding.ids
         if self.params.parse_special_tokens or self._special.isdisjoint(ids):
@@ -142,7 +142,7 @@ class TokeniseText(Stage):
         ]
 
     def _is_written(self, number: int, text: str) -> bool:
-        """Return whether a token is special and stands in the text; `<unk>` mostly does not."""
+        """Return whether a token is special and is spelled out in the text, unlike most `<unk>`."""
         written = text.strip()
         name = str(self._tokenizer.id_to_token(number)).strip("▁ ")
         return number in self._special and len(written) > 1 and written == name
@@ -158,22 +158,23 @@ class TokeniseText(Stage):
 
 
 def find_largest_token(path: str) -> int | None:
-    """Return the largest number in the vocabulary of a `tokenizer.json`; None without any.
+    """Return the largest id in the vocabulary of a `tokenizer.json`, or None without a vocabulary.
 
-    The file is read as it is, so that a pipeline is planned also where `tokenizers` is not there.
+    The JSON is read directly, so that planning does not need the library `tokenizers`.
 
     Raises:
-        UnreadableFileError: it can't be read.
+        UnreadableFileError: the file can't be read.
     """
     with open_binary(path) as file:
         content = file.read()
     try:
         document = json.loads(content)
         vocabulary = document["model"]["vocab"]
-        # A list of pieces and scores, where a piece's number is its position.
+        # The vocabulary may be a list of pieces with scores, where the position of a piece is its
+        # id.
         is_list = isinstance(vocabulary, list)
         numbers = range(len(vocabulary)) if is_list else vocabulary.values()
         added = (token["id"] for token in document.get("added_tokens") or ())
         return max((*numbers, *added), default=None)
     except (ValueError, LookupError, TypeError, AttributeError):
-        return None  # No tokenizer: that is found, and said, where it is loaded.
+        return None  # not a tokenizer; `setup` reports the error

@@ -1,4 +1,4 @@
-"""Positions to cut a video: hard cuts detected in small pictures, and the rule of lengths. Pure.
+"""Decides where to cut a video: finds hard cuts in small pictures, and limits lengths. Pure.
 
 A cut is a difference between two pictures that is large, and much larger than the differences
 around it. Noise and fast motion cause large differences too, but always several in a row.
@@ -11,26 +11,26 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-SMALL = (32, 32)  # the pictures to be compared: more shows a cut no better, and costs more
+SMALL = (32, 32)  # size of the compared pictures; larger ones cost more and find no more cuts
 
-_AROUND = 2  # steps before and after that a step is compared with
-_RATIO = 3.0  # minimal factor above the mean of the neighbours
+_AROUND = 2  # neighbors on both sides with which a difference is compared
+_RATIO = 3.0  # minimum ratio of a cut to the mean of its neighbors
 _WHITE = 255
 
 
 class CutFinder:
-    """Finds hard cuts in pictures that come one by one.
+    """Finds hard cuts in pictures that arrive one at a time.
 
     Args:
-        threshold: the least mean change of a level, from 0 to 1.
+        threshold: minimum mean change of a pixel level, from 0 to 1.
     """
 
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
         self._last: Any = None
-        # pending differences, and the neighbours before them
+        # Differences that are not judged yet, and the neighbors before them.
         self._steps: deque[tuple[Fraction, float]] = deque()
-        self._judged = 0  # number of leading differences that serve as neighbours only
+        self._judged = 0  # number of leading differences that only serve as neighbors
         self._horizon: Fraction | None = None
 
     @property
@@ -49,7 +49,7 @@ class CutFinder:
         self._last = levels
 
     def finish(self) -> Iterator[Fraction]:
-        """Yield the cuts among the last pictures."""
+        """Yield the cuts among the last pictures, which `add` could not judge yet."""
         while self._judged < len(self._steps):
             yield from self._judge()
 

@@ -25,7 +25,7 @@ class DecodeFrames(Stage):
     """Adds `frames`, pictures of a clip at a steady rate, and `frame_times` in seconds."""
 
     class Params(Stage.Params):
-        """Which frames, and how large."""
+        """The rate and size of frames."""
 
         rate: float = Field(
             default=2, gt=0, description="Frames per second; all frames if the video has fewer."
@@ -65,7 +65,7 @@ class DecodeFrames(Stage):
         """Decode every clip.
 
         Raises:
-            MissingColumnError: the rows are no clips.
+            MissingColumnError: the rows are not clips.
             UnreadableFileError: no frame of a clip can be decoded and `badVideos` is `fail`.
         """
         for name in NEEDED:

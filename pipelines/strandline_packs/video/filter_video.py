@@ -1,6 +1,6 @@
 """The stage `filter-video`: keeps clips within limits, and gathers pictures of dropped clips.
 
-Limits are judged by looking at the clips that they drop.
+The pictures help users to judge the limits.
 """
 
 from __future__ import annotations
@@ -57,13 +57,12 @@ _DEFAULT: dict[str, tuple[float | None, float | None]] = {
 class FilterVideo(RowFilter, StatefulFilter):
     """Keeps rows whose measures are within limits.
 
-    A dropped row counts under the first broken limit.
-
-    It gathers the number of kept and dropped clips by reason, and pictures of some of them.
+    A dropped row counts under the first broken limit. The stage gathers the number of kept and
+    dropped clips by reason, with pictures of some clips.
     """
 
     class Params(RowFilter.Params):
-        """The bounds, and whether there is something to look at."""
+        """The limits, and whether to gather pictures."""
 
         bounds: dict[str, tuple[float | None, float | None]] = Field(
             default=_DEFAULT,

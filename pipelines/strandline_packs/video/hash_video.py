@@ -1,7 +1,7 @@
-"""The stage `hash-video`: words that describe the appearance of a clip. Copies share most words.
+"""The stage `hash-video`: describes the appearance of a clip in words, most of which copies share.
 
-`sketch-texts` reads them like the words of a text, so near-duplicate clips of a corpus are found in
-two passes, like near-duplicate texts.
+`sketch-texts` reads the words like the words of a text, so the passes that find near-duplicate
+texts also find near-duplicate clips.
 """
 
 from __future__ import annotations

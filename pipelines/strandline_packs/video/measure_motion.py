@@ -1,4 +1,4 @@
-"""The stage `measure-motion`: the amount of motion between the frames of a clip."""
+"""The stage `measure-motion`: measures the motion between the frames of a clip."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strandline_packs.video.measures import Motion, measure_motion, to_grey
 
 
 class MeasureMotion(FrameMeasures):
-    """Adds `motion`, the mean change of a clip's `frames`, and `moving_share` of their cells."""
+    """Adds `motion`, the mean change of a clip's `frames`, and `moving_share`, of moving cells."""
 
     adds_columns = Motion._fields
 

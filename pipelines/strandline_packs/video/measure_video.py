@@ -31,7 +31,7 @@ class FrameMeasures(Stage):
             MissingColumnError: the column with frames is missing.
         """
         clips, table = find_column(task.table, "frames"), task.table
-        # Convert one clip at a time: pixels as Python values need the memory once more.
+        # Convert one clip at a time: pixels as Python values take additional memory.
         measured = [self._measure(clip.as_py()) for clip in clips]
         for index, name in enumerate(self.adds_columns):
             table = set_column(table, name, [each[index] for each in measured], pa.float64())

@@ -1,6 +1,6 @@
-"""Measures of a clip's frames. Pure: arrays of pixels in, numbers out.
+"""Measures a clip's frames. Pure: takes arrays of pixels and returns numbers.
 
-numpy is imported with the first frames. Levels range from 0 to 1; grey follows ITU-R BT.601.
+numpy is imported with the first frames. Levels range from 0 to 1; gray follows ITU-R BT.601.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 
 from strandline_packs.images.pictures import Picture
 
-BANDS = 16  # parts of a hash, each of four bits, which is one hex digit
+BANDS = 16  # number of words of a hash; a word has four bits, as a hex digit
 
 _WHITE = 255
 _BLACK_LEVEL, _BLACK_PIXELS = 0.1, 0.98  # the defaults of ffmpeg's blackdetect
-_FROZEN_STEP = 0.0005  # encoders leave less between pictures that are the same
-_CELL = 8  # pixels of a cell's side
-_MOVED = 0.04  # minimal change of a moving cell
-_STROKE = 0.25  # minimal change of level at the edge of a letter
-_STAYS = 0.8  # minimal share of frames: letters do not move
+_FROZEN_STEP = 0.0005  # equal pictures differ by less after encoding
+_CELL = 8  # side of a cell, in pixels
+_MOVED = 0.04  # minimum mean change of a moving cell
+_STROKE = 0.25  # minimum change of level at the edge of a letter
+_STAYS = 0.8  # minimum share of frames in which an edge of a letter stays
 _DENSE = 0.15  # minimal share of edge pixels in a cell with text
 _SIDE = 8
-_FLAT = 2  # levels of 255: encoders move a flat area by less
+_FLAT = 2  # in levels of 255; encoders change flat areas by less
 
 
 class Look(NamedTuple):
@@ -43,7 +43,10 @@ class Motion(NamedTuple):
 
 
 def to_grey(pictures: Sequence[Picture]) -> Any:
-    """Return frames × height × width levels from 0 to 255; all pictures are of one size."""
+    """Return an array (frames × height × width) of gray levels from 0 to 255.
+
+    All pictures must have the same size.
+    """
     np = import_module("numpy")
     size = (pictures[0]["height"], pictures[0]["width"], 3)
     weights = np.array([0.299, 0.587, 0.114], "float32")
@@ -53,7 +56,7 @@ def to_grey(pictures: Sequence[Picture]) -> Any:
 
 
 def measure_look(grey: Any) -> Look:
-    """Measure frames of grey levels.
+    """Measure the appearance of frames with gray levels.
 
     Returns:
         brightness: the mean level.
@@ -62,7 +65,7 @@ def measure_look(grey: Any) -> Look:
         black_share: the share of frames in which 98 of 100 pixels are black.
         frozen_share: the share of equal successive frames.
         text_share: the share of cells of 8 × 8 pixels with many vertical edges at fixed positions:
-            letters, but also still pictures with as much detail.
+            letters, but also detailed still pictures.
     """
     black = (grey < _BLACK_LEVEL * _WHITE).mean((1, 2)) >= _BLACK_PIXELS
     steps = _average_steps(_list_changes(grey))
@@ -91,14 +94,14 @@ def measure_motion(grey: Any) -> Motion:
 
 
 def hash_frames(grey: Any, frames: int) -> str:
-    """Return words that describe the clip's appearance for MinHash, sixteen for each sampled frame.
+    """Return words that describe a clip's appearance for MinHash, sixteen per sampled frame.
 
-    A word contains the number of the frame, the position of four steps to the right, and the set of
-    steps that become brighter. A re-encoded clip shares most words with the original; two different
-    clips share about one in sixteen.
+    A word encodes the frame's index, the position of four adjacent pixel steps to the right, and
+    which of the steps become brighter. A re-encoded clip shares most words with the original; two
+    different clips share about one in sixteen.
     """
     count = len(grey)
-    # Frames from the middle of equal parts of the clip.
+    # Take the middle frames of `frames` equal parts of the clip.
     chosen = [grey[(2 * at + 1) * count // (2 * frames)] for at in range(frames)]
     return " ".join(
         f"{at:x}{band:x}{digit}"
@@ -117,7 +120,7 @@ def _hash_levels(levels: Any) -> str:
 
 
 def _average(levels: Any, parts: int, axis: int) -> Any:
-    """Return the means of equal parts of an axis, as equal as the pixels allow."""
+    """Average an axis over parts that are as equal as the pixels allow."""
     np = import_module("numpy")
     length = levels.shape[axis]
     begins = np.arange(parts) * length // parts
@@ -132,7 +135,7 @@ def _average(levels: Any, parts: int, axis: int) -> Any:
 
 
 def _list_changes(grey: Any) -> Any:
-    """Return by how many levels each pixel changes, from each frame to the next."""
+    """Return the absolute change of each pixel between successive frames, in levels."""
     np = import_module("numpy")
     return np.abs(np.diff(grey, axis=0))
 

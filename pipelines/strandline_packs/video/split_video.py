@@ -45,9 +45,9 @@ class SplitBy(StrEnum):
 
 
 class SplitVideo(Stage):
-    """Cuts the video in `path` into clips, a row each.
+    """Cuts the video in `path` into clips, with a row per clip.
 
-    Tasks of some clips are emitted while reading.
+    Tasks with several clips are emitted during reading.
     """
 
     class Params(Stage.Params):
@@ -111,14 +111,15 @@ class SplitVideo(Stage):
 
     def setup(self) -> None:
         """Load the library."""
-        load_av().logging.set_level(None)  # a file's fault is stated once, by us
+        load_av().logging.set_level(None)  # the stage reports a file's fault itself
 
     def process(self, task: Task) -> Iterator[Task]:
         """Yield tasks of up to `clipsPerTask` clips of one video.
 
         Raises:
             MissingColumnError: the table names no files.
-            UnreadableFileError: later, where a video can't be read and `badVideos` is `fail`.
+            UnreadableFileError: during iteration, if a video can't be read and `badVideos` is
+                `fail`.
         """
         return self._split_all(task, list_references(task))
 
@@ -165,14 +166,14 @@ class SplitVideo(Stage):
             reading.check_end()
 
     def _count_streams(self, container: Any, kept: tuple[Any, Any]) -> None:
-        """Count the streams that no clip has, but for sound that is not to be kept."""
+        """Count the streams that clips omit, except audio that the parameters exclude."""
         for stream in container.streams:
             is_unwanted = stream.type == "audio" and not self.params.keep_audio
             if stream not in kept and not is_unwanted:
                 self.count(f"left out: a stream of {stream.type}")
 
     def _cut(self, reading: VideoReading) -> Iterator[tuple[Fraction, Fraction]]:
-        """Yield the bounds of clips, each when the window contains the whole clip."""
+        """Yield the bounds of clips, as soon as the window contains the whole clip."""
         window, pictures = reading.window, reading.pictures
         finder, scaler = CutFinder(self.params.threshold), FrameScaler()
         lengths: Lengths | None = None
@@ -187,7 +188,7 @@ class SplitVideo(Stage):
                     Fraction(str(self.params.max_seconds)),
                 )
             if lengths is None:
-                continue  # an edit removes the start of the video
+                continue  # an edit list hides the start of the video
             for cut in self._find_cuts((finder, scaler), packet, frames, piece):
                 lengths.add(cut)
             horizon = finder.horizon if self.params.by is SplitBy.SCENES else window.order

@@ -40,23 +40,23 @@ from strandline_packs.video.files.looks import convert_frame, copy_tags, list_lo
 from strandline_packs.video.files.sounds import find_layout
 
 _MILLISECOND = Fraction(1, 1000)  # unit of the times in a clip's content
-_SOUND_RATE = 48_000  # hertz
-_KEY_SECONDS = 2  # distance of key frames, so that players and loaders can seek
+_SOUND_RATE = 48_000  # in hertz
+_KEY_SECONDS = 2  # seconds between key frames, so that players can seek
 _OTHER_COLOURS = "frames of other colours than their clip's first"
 _ANY_RATE = 30  # frame rate of a video without a stated rate
 
 
 class Codec(StrEnum):
-    """How pictures are encoded."""
+    """The codec of pictures."""
 
     H264 = "h264"
     HEVC = "hevc"
     VP9 = "vp9"
 
 
-# Encoders, and the options that keep each to one thread.
+# Encoders, and their fixed options.
 _ENCODERS: Mapping[Codec, tuple[str, Mapping[str, str]]] = {
-    # The macroblock tree reads uninitialised memory, so no two runs give the same bytes.
+    # The macroblock tree reads uninitialized memory, so no two runs give the same bytes.
     Codec.H264: ("libx264", {"x264-params": "mbtree=0"}),
     Codec.HEVC: ("libx265", {"x265-params": "pools=none:frame-threads=1:log-level=none"}),
     Codec.VP9: ("libvpx-vp9", {"b": "0", "deadline": "good", "cpu-used": "4"}),
@@ -124,9 +124,8 @@ class TranscodeClip(Stage):
         """Encode every clip.
 
         Raises:
-            MissingColumnError: the rows are no clips.
-            UnreadableFileError: a clip has no frame that can be decoded, or is too small for the
-                codec.
+            MissingColumnError: the rows are not clips.
+            UnreadableFileError: a clip has no decodable frame, or is too small for the codec.
         """
         for name in self.list_needed_columns():
             find_column(task.table, name)
@@ -181,12 +180,12 @@ class TranscodeClip(Stage):
         }
 
     def _decode(self, row: Mapping[str, Any]) -> Iterator[ClipFrame]:
-        """Yield the frames of a clip, and count missing frames and colour losses."""
+        """Yield the frames of a clip, and count missing frames and color losses."""
         decoded, tags = 0, None
         for each in decode_clip(row):
             decoded += 1
             tags = tags or read_tags(each.frame)
-            if tags != read_tags(each.frame):  # a file has one set of tags
+            if tags != read_tags(each.frame):  # a file can have only one set of tags
                 self.count(_OTHER_COLOURS)
             yield each
         if lacking := row["frame_count"] - decoded:
@@ -216,7 +215,7 @@ class TranscodeClip(Stage):
         name, options = _ENCODERS[self.params.codec]
         stream = file.add_stream(name, rate=shown)
         scale = min(1.0, (self.params.longest or 1 << 20) / max(frame.width, frame.height))
-        stream.width, stream.height = (  # even, since colours have half as many pixels
+        stream.width, stream.height = (  # even sides, because color planes have half the size
             max(2, round(side * scale / 2) * 2) for side in (frame.width, frame.height)
         )
         preset = {"preset": self.params.preset} if self.params.codec in _WITH_PRESETS else {}
@@ -235,7 +234,7 @@ class TranscodeClip(Stage):
 
 
 def _fit_hevc(options: Mapping[str, str], width: int, height: int, clip: str) -> Mapping[str, str]:
-    """Return the options with which libx265 can encode this size.
+    """Return options that make libx265 safe for this size.
 
     Raises:
         UnreadableFileError: libx265 cannot encode this size.
@@ -252,9 +251,9 @@ def _fit_hevc(options: Mapping[str, str], width: int, height: int, clip: str) ->
 
 
 def _fit(frame: Any, stream: Any, time: int) -> Any:
-    """Return a frame in the size that a stream has, to be shown at a time of the stream's units."""
+    """Convert a frame to the size of a stream, with a display time in units of the stream."""
     picture = convert_frame(frame, stream.width, stream.height)
-    if picture is frame:  # the same frame may be shown again at another time
+    if picture is frame:  # copy, because the same frame may be displayed again
         picture = load_av().VideoFrame.from_ndarray(frame.to_ndarray(), format="yuv420p")
     picture.pts, picture.time_base = time, stream.codec_context.time_base
     picture.pict_type = 0  # the encoder chooses its own key frames

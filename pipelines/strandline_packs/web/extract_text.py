@@ -1,4 +1,4 @@
-"""The stage `extract-text`: the main content of HTML pages."""
+"""The stage `extract-text`: extracts the main content of HTML pages."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _REPLACED = "\ufffd"
 
 
 class ExtractText(RowFilter):
-    """Adds `text`, the main content of the page in `content`, which goes; drops and counts rest."""
+    """Replaces the pages in `content` by their main content in `text`. Drops failed pages."""
 
     class Params(RowFilter.Params):
-        """The extraction engine, its choices, and the limits for a page."""
+        """The extraction engine, its settings, and the limits per page."""
 
         column: str = Field(
             default="content", description="Column with the page: bytes, or text that is decoded."
@@ -118,7 +118,7 @@ class ExtractText(RowFilter):
 
         Raises:
             MissingColumnError: the table has no column with pages.
-            ExtractorDiedError: another program killed the child process.
+            ExtractorDiedError: the child process ended for a reason other than the page.
         """
         params = self.params
         pages = find_column(table, params.column).to_pylist()

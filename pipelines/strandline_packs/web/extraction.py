@@ -1,4 +1,4 @@
-"""Extraction of the main content of HTML pages by third-party libraries.
+"""Extracts the main content of HTML pages with third-party libraries.
 
 Every page starts with fresh library state. The code runs in a child process (`extractor_process`),
 so a parser crash ends only the child. The module must not know tables.
@@ -47,7 +47,7 @@ class ExtractionSettings(NamedTuple):
 
 
 def create_extractor(settings: ExtractionSettings) -> Callable[[bytes, str], str]:
-    """Return a function from bytes and charset to the text of a page; empty text if it has none."""
+    """Return a function that takes bytes and charset, and returns a page's text, possibly empty."""
     if settings.engine is ExtractionEngine.RESILIPARSE:
         return _create_resiliparse(settings)
     return _create_trafilatura(settings)
@@ -76,7 +76,7 @@ def _create_trafilatura(settings: ExtractionSettings) -> Callable[[bytes, str], 
     from trafilatura.deduplication import LRU_TEST  # noqa: PLC0415 - the same
 
     def extract(content: bytes, charset: str) -> str:
-        # Repeats of other pages must not count: a page's text follows from the page alone.
+        # Clear the cache of seen blocks: the text of a page must not depend on other pages.
         LRU_TEST.clear()
         text = extract_text(
             decode_page(content, charset),

@@ -1,8 +1,8 @@
-"""Text extraction in a child process that the kernel kills if a page takes too long.
+"""Extracts text in a child process, which the kernel kills if a page takes too long.
 
-A hanging C parser holds the interpreter lock, so a Python alarm would never run. The child's timers
-keep their default action instead: the kernel kills the process, wherever it hangs. The timers count
-CPU time, so a busy machine drops the same pages as an idle one.
+A hanging C parser holds the interpreter lock, so a Python signal handler would never run. The
+child's timers keep their default action instead: the kernel kills the process, wherever it hangs.
+The timers count CPU time, so a busy machine drops the same pages as an idle machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import BinaryIO, NamedTuple, cast
 from strandline_packs.web.extraction import ExtractionSettings, create_extractor
 
 _LENGTH = struct.Struct(">Q")
-_SLOWNESS = 20  # how much longer the clock on the wall may take
+_SLOWNESS = 20  # wall-clock limit, as a multiple of the CPU time limit
 _GRACE = 60.0  # seconds of wall-clock time, in addition
 _MEMORY = 512 << 20
 _HAS_PROC = Path("/proc/self/statm").exists()
@@ -33,7 +33,7 @@ _CRASHES = {-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, -signal.SIGFPE, -s
 
 
 class ExtractorDiedError(Exception):
-    """The child process ended for a reason that lies outside of the page."""
+    """The child process ended for a reason other than the page."""
 
 
 class Extraction(NamedTuple):
@@ -41,7 +41,7 @@ class Extraction(NamedTuple):
 
     Attributes:
         text: main content.
-        problem: reason for a missing text; empty on success.
+        problem: reason why the text is missing; empty on success.
     """
 
     text: str = ""
@@ -49,7 +49,7 @@ class Extraction(NamedTuple):
 
 
 class ExtractorProcess:
-    """Child process that extracts pages one after another, and restarts after a kill.
+    """Child process that extracts pages in sequence, and is restarted after a kill.
 
     Args:
         settings: settings of the extraction.
@@ -68,7 +68,7 @@ class ExtractorProcess:
         """Extract a page.
 
         Raises:
-            ExtractorDiedError: the child was ended by something else than the page.
+            ExtractorDiedError: the child ended for a reason other than the page.
         """
         try:
             _send(self._requests, (content, charset))
@@ -85,7 +85,7 @@ class ExtractorProcess:
         raise ExtractorDiedError(msg)
 
     def close(self) -> None:
-        """End the child."""
+        """Stop the child."""
         self._finalizer()
 
     def _begin(self) -> None:
@@ -115,7 +115,7 @@ class ExtractorProcess:
 
 
 def serve() -> None:
-    """Extract pages from standard input until it ends. Runs in the child process."""
+    """Run the child process: extract pages from standard input until its end."""
     requests, answers = _take_streams()
     # On Ctrl-C the parent stops the child.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -183,7 +183,7 @@ def _take_streams() -> tuple[BinaryIO, BinaryIO]:
 
 def _set_timers(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_PROF, seconds)
-    # A page that waits for something uses no time of the processor's.
+    # A waiting page uses no CPU time, so limit the wall-clock time too.
     signal.setitimer(signal.ITIMER_REAL, seconds and seconds * _SLOWNESS + _GRACE)
 
 
@@ -211,5 +211,5 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     for stream in (child.stdin, child.stdout):
         try:
             cast("BinaryIO", stream).close()
-        except BrokenPipeError:  # bytes that were not sent are of no use
+        except BrokenPipeError:  # unsent bytes are useless
             continue

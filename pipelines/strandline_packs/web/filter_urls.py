@@ -1,4 +1,4 @@
-"""The stage `filter-urls`: rows with a URL that is on the user's lists."""
+"""The stage `filter-urls`: drops rows with a URL on the user's lists."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class FilterUrls(RowFilter):
 
         Raises:
             UnreadableFileError: a file can't be read.
-            ChangedListError: a list is another than the run was planned with.
+            ChangedListError: a list has changed since planning.
         """
         lists = self.params.read_again()
         self._rules = UrlRules(

@@ -1,7 +1,7 @@
 """Lists of items for filters, written in the pipeline or read from the user's files.
 
-The fingerprint covers the contents of the lists. If a list changes during a run, the stage rejects
-it. The module must not know the meaning of items.
+The fingerprint covers the contents of the lists. If a list changes during a run, the stage raises
+an error. The module must not know the meaning of items.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from strandline.plan.stages.stage import Stage
 
 
 class ItemList(Stage.Params):
-    """Items that stand in the pipeline, or in files of one item a line."""
+    """Items in the pipeline, or in files with an item per line."""
 
     items: tuple[str, ...] = Field(
         default=(),

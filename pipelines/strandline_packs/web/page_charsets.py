@@ -1,7 +1,8 @@
-"""Character encoding of a page, by the WHATWG rules and the bytes of the page.
+"""Finds the character encoding of a page, by the WHATWG rules and the bytes of the page.
 
 A browser must display something, but a corpus needs the intended characters. So declared encodings
-count in the order of browsers, and only if the bytes are valid in them. Pure: bytes in, text out.
+count in the order of browsers, and only if the bytes are valid in them. Pure: takes bytes and
+returns text.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _TAG = re.compile(
     rb"<(?:(?P<comment>!--)|(?P<raw>script|style|title|textarea|xmp)\b|(?P<meta>meta)[\s/])",
     re.IGNORECASE,
 )
-_MOST_META = 2048  # bytes of a tag
+_MOST_META = 2048  # maximum length of a tag, in bytes
 # Matches `name`, `name=value`, and `name="value"`.
 _ATTRIBUTE = re.compile(rb"([^\s=>\"'/]+)\s*(?:=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>][^\s>]*)))?")
 # Matches the end of `text/html; charset=utf-8`.
@@ -21,15 +22,16 @@ _CHARSET = re.compile(rb"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
 _XML = re.compile(rb"\s*<\?xml[^>]{0,200}?\bencoding\s*=\s*[\"']([A-Za-z0-9._:-]{2,40})[\"']")
 _SAMPLE = 4096  # bytes to examine
 _UTF16 = ("utf-16-le", "utf-16-be")
-# Least share of zeros among the bytes on a side; the markup alone of a page has more.
+# Minimum share of zeros among the even or odd bytes of UTF-16. The ASCII markup alone exceeds this
+# share.
 _FEWEST_ZEROS = 0.05
-_TIMES_MORE = 3  # least factor between the zeros of both sides
+_TIMES_MORE = 3  # minimum ratio between the zeros of even and odd bytes
 _ASCII = {"ascii", "us-ascii"}
 _DEFAULT = "cp1252"  # the default that many servers declare for all pages
 _MULTIBYTE = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 )
-_SURE = 4  # sequences of UTF-8 that are no coincidence in an encoding of two bytes
+_SURE = 4  # this many UTF-8 sequences do not occur by chance in a double-byte encoding
 _REPLACED = "\ufffd"
 # Python codecs that match the WHATWG encodings of these names.
 _CODECS = {
@@ -44,7 +46,7 @@ _CODECS = {
     "hz-gb-2312": "hz",
     "iso-2022-kr": "iso2022_kr",
 }
-# First bytes of the characters that nearly all text of an encoding is made of.
+# Range of the first byte for the common characters of an encoding.
 _COMMON = {
     "gb18030": range(0xA1, 0xD8),
     "big5hkscs": range(0xA1, 0xC7),
@@ -53,9 +55,9 @@ _COMMON = {
     "euc_jp": range(0xA1, 0xD0),
 }
 _FEWEST_COMMON = 0.7
-_MOST_ISOLATED = 0.5  # share of characters that stand alone within ASCII words
+_MOST_ISOLATED = 0.5  # maximum share of characters that are isolated within ASCII words
 _MOST_DRAWN = 2000  # characters to examine
-_ENOUGH = 8  # characters that are evidence against a declared encoding
+_ENOUGH = 8  # minimum number of characters to refute a declared encoding
 _WIDES = "[\u2e80-\uffdc\U00020000-\U0003ffff]"
 _WIDE = re.compile(_WIDES)
 _ISOLATED = re.compile(f"(?<=[A-Za-z]){_WIDES}(?!{_WIDES})")
@@ -70,7 +72,7 @@ def decode_page(content: bytes, charset: str) -> str:
 
     Args:
         content: all bytes of the page.
-        charset: from the HTTP header; empty if the header names none.
+        charset: the charset in the HTTP header; empty if the header names none.
     """
     for mark, name in _MARKS:
         if content.startswith(mark):
@@ -88,7 +90,7 @@ def decode_page(content: bytes, charset: str) -> str:
 
 
 def find_meta_charset(content: bytes) -> str:
-    """Return the codec that the page declares, or an empty string without a known one."""
+    """Return the codec that the page declares, or an empty string if there is no known codec."""
     at = 0
     while tag := _TAG.search(content, at):
         if tag["comment"]:
@@ -101,7 +103,7 @@ def find_meta_charset(content: bytes) -> str:
             name = _read_meta(content[tag.end() : min(end, tag.end() + _MOST_META)])
             if name:
                 return name
-        if end < 0:  # the rest is of this element
+        if end < 0:  # the element extends to the end of the page
             break
         at = end
     declared = _XML.match(content)
@@ -109,7 +111,7 @@ def find_meta_charset(content: bytes) -> str:
 
 
 def _read_meta(text: bytes) -> str:
-    """Return the codec of a `meta` tag; only these two kinds count."""
+    """Return the codec that a `meta` tag declares, by `charset` or by `http-equiv`."""
     attributes: dict[bytes, bytes] = {}
     for found in _ATTRIBUTE.finditer(text):
         attributes.setdefault(found[1].lower(), found[2] or found[3] or found[4] or b"")
@@ -123,8 +125,7 @@ def _read_meta(text: bytes) -> str:
 
 def _find_own_codec(label: bytes) -> str:
     name = label.decode("latin-1").strip().lower()
-    # A page that was readable up to this tag cannot be UTF-16, and a user-defined charset has no
-    # codec.
+    # A page that was readable up to this tag cannot be UTF-16. A user-defined charset has no codec.
     codec = "cp1252" if name == "x-user-defined" else _find_codec(name)
     return "utf-8" if codec in _UTF16 else codec
 
@@ -160,13 +161,14 @@ def _guess(content: bytes) -> str:
 def _decode_wide(content: bytes) -> str | None:
     """Return the text of UTF-16 without a byte order mark, or None.
 
-    Markup in UTF-16 has a zero byte on the same side of every character; other encodings have none.
+    In UTF-16, the ASCII characters of markup have their zero byte on the same side. Other encodings
+    have no zero bytes.
     """
     begin = content[:_SAMPLE]
     half = max(len(begin) // 2, 1)
     shares = (begin[1::2].count(0) / half, begin[::2].count(0) / half)
     for name, share, other in zip(_UTF16, shares, reversed(shares), strict=True):
-        # Hangul and marks of other scripts have some on the other side too.
+        # Hangul and other scripts also have some zero bytes on the other side.
         if share >= max(_FEWEST_ZEROS, other * _TIMES_MORE):
             return content.decode(name, "replace")
     return None
@@ -210,10 +212,10 @@ def _decode_strictly(content: bytes, name: str) -> str | None:
 
 
 def _is_noise(text: str, name: str, fewest: int) -> bool:
-    """Return whether double-byte text is another encoding, read in pairs of bytes.
+    """Return whether the bytes of a text are probably in another encoding, not double-byte.
 
-    Such characters stand alone within ASCII words, or are rare. Fewer than `fewest` of them are no
-    evidence.
+    In misread text, wide characters are isolated within ASCII words, or are mostly rare characters.
+    Fewer than `fewest` wide characters are no evidence.
     """
     common = _COMMON.get(name)
     drawn = _WIDE.findall(text)[:_MOST_DRAWN] if common else []

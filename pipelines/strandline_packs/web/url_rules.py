@@ -77,11 +77,11 @@ def _list_parents(host: str) -> Iterator[str]:
 def normalise_url(url: str) -> str:
     """Return a URL without its scheme and final slash, and with its host in lower case.
 
-    Paths and queries keep their case: on most servers other cases are other pages.
+    Paths and queries keep their case, because on most servers they are case-sensitive.
     """
     rest = url.strip()
     scheme, found, after = rest.partition("://")
-    # A URL within a query is no scheme.
+    # Keep the scheme of a URL within a query.
     rest = after if found and scheme.isalnum() else rest
     host = _HOST.match(rest)
     end = host.end() if host else 0

@@ -55,7 +55,7 @@ def near_duplicates(signatures: str, out: str, threshold: float, as_json: bool) 
         texts = list(read_signatures(_find_file(signatures)))
         found = find_near_duplicates(texts, threshold)
         write_key_list(out, found)
-    # a URL of an unknown kind is a ValueError, as is a key of two texts
+    # an unknown URL scheme and two texts with the same key both raise ValueError
     except (UnreadableFileError, ValueError, ImportError, OSError) as error:
         raise NoListError(str(error)) from error
     if as_json:

@@ -23,17 +23,17 @@ from strandline_packs.dedup.corpus.row_buckets import columns_of
 
 
 class ClusterDuplicates(Stage):
-    """Joins links to clusters, and lists all but one row of each cluster for `drop-listed`.
+    """Joins links into clusters, and lists all but one row of each cluster for `drop-listed`.
 
-    Rows that an earlier run retained stay. A cluster of new rows only retains its first key. The
-    task names all files of links: the source is `files` with `buckets: 1`.
+    Rows that an earlier run retained stay by default. In a cluster of new rows only, the first key
+    stays. The task must name all link files, so the source is `files` with `buckets: 1`.
     """
 
     scope = "partition"
     mixes_rows = True
 
     class Params(Stage.Params):
-        """The size of the list's parts, and the rows that earlier runs retained."""
+        """The maximum size of a task, and the rows that earlier runs retained."""
 
         max_rows: int = Field(
             default=1_000_000, ge=1, description="Maximum number of rows of a task."
@@ -81,10 +81,10 @@ class ClusterDuplicates(Stage):
         return {"keptRows": self.params.digest} if self._is_decided_by_kept else {}
 
     def setup(self) -> None:
-        """Check the rows that earlier runs retained.
+        """Check that the rows that earlier runs retained are unchanged.
 
         Raises:
-            ChangedListError: the rows differ from the rows at planning time.
+            ChangedListError: the rows have changed since planning.
             UnreadableFileError: the rows can't be read.
         """
         path = self.params.kept_rows
@@ -93,7 +93,7 @@ class ClusterDuplicates(Stage):
             raise ChangedListError(msg)
 
     def process(self, task: Task) -> Iterator[Task]:
-        """Yield the list in tables of at most `maxRows` rows; an empty table without duplicates.
+        """Yield the list in tables of at most `maxRows` rows, or an empty table without duplicates.
 
         Raises:
             UnreadableFileError: a file can't be read.

@@ -1,8 +1,9 @@
-"""Clusters of duplicates in a corpus, from the links of several partitions.
+"""Finds clusters of duplicates in a corpus, from the links of several partitions.
 
-Pure: portions of links in, keys out; the links are read several times. Memory: about 50 bytes for
-each key with a duplicate, plus the first key of each cluster. The result depends neither on the
-order of the links nor on the partitions. With its own retained rows as input, it stays the same.
+Pure: takes links in portions and returns keys. The links are read several times. Memory: about 50
+bytes for each key with a duplicate, plus the first key of each cluster. The result depends neither
+on the order of the links nor on the partitions. If the rows that a run retained are the input of
+the next run, the result stays the same.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ ReadLinks = Callable[[], Iterable[pa.Table]]
 
 
 def link_rows(table: pa.Table) -> pa.Table:
-    """Return the keys that share a bucket: `key`, `id`, and the `first` id of the group.
+    """Return a row for each key that shares a bucket: `key`, `id`, and the group's `first` id.
 
-    Keys that are connected through other keys of the table share one first id. Keys without a
+    Keys that are connected through other keys of the table belong to the same group. Keys without a
     partner are left out.
 
     Args:
-        table: `key`, `id`, and `bucket` of all rows in its buckets.
+        table: `key`, `id`, `bucket`, and `source` of all rows in the partition's buckets.
 
     Raises:
         MissingColumnError: a column is missing.
         TypeError: a column has no digests.
-        AmbiguousKeyError: a bucket has a key twice, so two rows share the key.
+        AmbiguousKeyError: two rows have the same key.
     """
     all_keys, _, _, sources = (find_column(table, name) for name in BUCKETS.names)
     buckets, ids = read_digests(table, "bucket"), read_digests(table, "id")
-    # Sort by bucket, then id, so that rows of a bucket and repeated keys become neighbours.
+    # Sort by bucket, then id, so that rows of a bucket and repeated keys become neighbors.
     order = np.lexsort((ids, buckets))
     buckets, ids = buckets[order], ids[order]
     is_next = buckets[1:] == buckets[:-1]
@@ -50,7 +51,7 @@ def link_rows(table: pa.Table) -> pa.Table:
     nodes, positions, numbers = np.unique(ids, return_index=True, return_inverse=True)
     numbers = numbers.astype(np.int32)
     components = Components(len(nodes))
-    # Joining neighbours is enough to connect a whole bucket.
+    # Joining neighbors connects the whole bucket.
     components.join(numbers[:-1][is_next], numbers[1:][is_next])
     firsts = components.find(np.arange(len(nodes), dtype=np.int32))
     linked = np.flatnonzero(np.bincount(firsts, minlength=len(nodes))[firsts] > 1)
@@ -64,18 +65,18 @@ def list_dropped(
     kept: Iterable[Digests] = (),
     note_former: Callable[[int], None] | None = None,
 ) -> Iterator[pa.Table]:
-    """Yield each key to drop once, with the key that stays in its place.
+    """Yield each key to drop once, with the retained key of its cluster.
 
-    If earlier runs retained rows of a cluster, exactly these rows stay; otherwise the first key
+    By default, all rows that earlier runs retained stay. In a cluster without them, the first key
     stays. The dropped keys refer to the first key that stays.
 
     Args:
         read_links: starts reading the links of all partitions; called four times.
         kept: ids of rows that earlier runs retained, in portions.
-        note_former: called with the number of retained rows that are dropped because only the first
-            key of a cluster stays. None keeps all retained rows.
+        note_former: if set, earlier runs do not count: only the first key of a cluster stays.
+            Called with the number of dropped rows that earlier runs had retained.
     """
-    # Read the links once per step: keys of all links would not fit in memory.
+    # Read the links again in each step: the keys of all links would not fit in memory.
     nodes = _list_nodes(read_links())
     components = Components(len(nodes))
     for links in read_links():
@@ -127,12 +128,12 @@ def _to_array(digests: Digests) -> pa.FixedSizeBinaryArray:
 
 
 def _list_nodes(tables: Iterable[pa.Table]) -> Digests:
-    """Return the ids of all links, in order."""
+    """Return the distinct ids of all links, sorted."""
     known = np.empty(0, f"S{DIGEST.byte_width}")
     waiting: list[Digests] = []
     for links in tables:
         waiting.append(np.unique(read_digests(links, "id")))
-        # Only when there is as much to add as there is: so each id is moved few times.
+        # Merge only if more ids are waiting than known, so that each id is copied few times.
         if sum(map(len, waiting)) > len(known):
             known = np.unique(np.concatenate([known, *waiting]))
             waiting = []
@@ -144,11 +145,11 @@ def _number(nodes: Digests, links: pa.Table, name: str) -> Nodes:
 
 
 def _find_nodes(nodes: Digests, wanted: Iterable[Digests]) -> npt.NDArray[np.bool_]:
-    """Return for each node whether it is among the ids, most of which are no nodes."""
+    """Return whether each node is among the wanted ids. Most wanted ids are not nodes."""
     is_found = np.zeros(len(nodes), dtype=bool)
     for ids in wanted:
         numbers = np.searchsorted(nodes, ids)
-        is_within = numbers < len(nodes)  # `searchsorted` returns the length behind the last node
+        is_within = numbers < len(nodes)  # ids after the last node get the array length
         numbers = numbers[is_within]
         is_found[numbers[nodes[numbers] == ids[is_within]]] = True
     return is_found
@@ -157,7 +158,7 @@ def _find_nodes(nodes: Digests, wanted: Iterable[Digests]) -> npt.NDArray[np.boo
 def _list_once(
     nodes: Digests, components: Components, tables: Iterable[pa.Table]
 ) -> Iterator[tuple[Nodes, Nodes, pa.ChunkedArray]]:
-    """Yield nodes, their clusters, and keys, each at its first occurrence."""
+    """Yield nodes, their clusters, and keys, in portions. Each node occurs once."""
     seen = np.zeros(len(nodes), dtype=bool)
     for links in tables:
         numbers, positions = np.unique(_number(nodes, links, "id"), return_index=True)

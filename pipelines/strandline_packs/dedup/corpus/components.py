@@ -1,6 +1,6 @@
-"""Connected components by arrays: pairs of nodes arrive in portions, in any order.
+"""Finds connected components, using arrays. Pairs of nodes arrive in portions, in any order.
 
-Pure. A node is a number; the smallest node represents its component.
+Pure. A node is an integer, and the smallest node of a component represents the component.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Components:
         self._parents = np.arange(count, dtype=np.int32)
 
     def find(self, nodes: Nodes) -> Nodes:
-        """Return the least node that each hangs together with."""
+        """Return the smallest node in the component of each node."""
         roots = self._parents[nodes]
         while True:
             above = self._parents[roots]
             if np.array_equal(above, roots):
                 break
             roots = above
-        self._parents[nodes] = roots  # later calls have a shorter way
+        self._parents[nodes] = roots  # shorten the paths for later calls
         return roots
 
     def join(self, left: Nodes, right: Nodes) -> None:
@@ -38,6 +38,6 @@ class Components:
             left, right = self.find(left), self.find(right)
             differ = left != right
             left, right = left[differ], right[differ]
-            # Several pairs may attach the same root: the smallest parent wins, and the other pairs
-            # retry.
+            # Several pairs may set the parent of the same root. The smallest parent wins, and the
+            # loop repeats for the other pairs.
             np.minimum.at(self._parents, np.maximum(left, right), np.minimum(left, right))

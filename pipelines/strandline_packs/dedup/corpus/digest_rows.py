@@ -1,4 +1,4 @@
-"""The stage `digest-rows`: buckets of rows that are equal, by a digest of some columns."""
+"""The stage `digest-rows`: puts equal rows into the same bucket, by a digest of some columns."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from strandline_packs.dedup.drop_duplicates import Normalisation, digest_values
 
 
 class DigestRows(Stage):
-    """Makes a row of each row's digest; equal rows share a bucket."""
+    """Returns a row with the digest of each input row; equal rows share a bucket."""
 
     class Params(Stage.Params):
-        """The columns and the normalisation that decide equality."""
+        """The columns, and the normalization of texts before the comparison."""
 
         columns: tuple[str, ...] = Field(
             default=("text",),
@@ -53,8 +53,8 @@ class DigestRows(Stage):
         """Digest every row.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: a column holds no text, or the keys can't be spelled.
+            MissingColumnError: a column is missing.
+            TypeError: a column has no text, or keys have an unsupported type.
         """
         keys = list_texts(task.table, self.params.key)
         columns = [list_strings(task.table, name) for name in self.params.columns]

@@ -1,4 +1,4 @@
-"""The stage `link-duplicates`: which rows of a partition share a bucket."""
+"""The stage `link-duplicates`: links the rows of a partition that share a bucket."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LinkDuplicates(Stage):
         return columns_of(LINKS)
 
     def process(self, task: Task) -> Task:
-        """Return a row for each linked key; an empty table without links.
+        """Return a row for each linked key, or an empty table without links.
 
         Raises:
             MissingColumnError: a column is missing.

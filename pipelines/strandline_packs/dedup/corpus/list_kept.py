@@ -28,11 +28,11 @@ _COLUMNS = ["key", "id", "source"]
 class ListKept(Stage):
     """Lists the retained rows in an index of ids, for `cluster-duplicates` of the next run.
 
-    The task names all files of buckets and of the list: the source is `files` with `buckets: 1`.
+    The task must name all bucket files and the list, so the source is `files` with `buckets: 1`.
     """
 
     class Params(Stage.Params):
-        """How the index is cut."""
+        """The maximum size of a task."""
 
         max_rows: int = Field(
             default=1_000_000, ge=1, description="Maximum number of rows of a task."
@@ -76,11 +76,11 @@ def _read_list(files: list[FileReference]) -> KeyList:
 
 
 def _list_rows(file: FileReference, dropped: KeyList) -> pa.Table:
-    """Return the rows of a file that stay, each once: all buckets of one are in the same file."""
+    """Return the retained rows of a file, each once. All buckets of a row are in the same file."""
     portions = read_portions(file, _COLUMNS)
     # The empty table provides the schema for a file without rows.
     table = pa.concat_tables([BUCKETS.empty_table().select(_COLUMNS), *portions])
-    table = table.filter(pc.is_null(table["source"]))  # the other rows represent keys
+    table = table.filter(pc.is_null(table["source"]))  # other rows only mark keys
     _, positions = np.unique(read_digests(table, "id"), return_index=True)
     table = table.take(pa.array(positions))
     is_listed = dropped.find(table["key"].to_pylist())

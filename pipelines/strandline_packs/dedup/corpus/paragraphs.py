@@ -1,7 +1,8 @@
-"""The stages `split-paragraphs` and `join-paragraphs`: turn documents into rows of lines, and back.
+"""The stages `split-paragraphs` and `join-paragraphs`: split documents into lines, and join lines.
 
-Between both stages each line is a row, so that duplicate lines of the corpus can be dropped. The
-key of a line consists of its document's key and its number, independent of the corpus.
+Between the two stages each line is a row, so that lines that are duplicates in the corpus can be
+dropped. The key of a line consists of the document's key and the line number, so other documents do
+not affect the key.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ DOCUMENT = "document"
 
 
 class SplitParagraphs(Stage):
-    """Makes a row of each line of a text, blank lines included.
+    """Makes a row of each line of a text, including blank lines.
 
-    `document` keeps the original key.
+    The column `document` keeps the original key.
     """
 
     class Params(KeyedTextParams):
@@ -35,7 +36,7 @@ class SplitParagraphs(Stage):
         return (self.params.key, self.params.column)
 
     def process(self, task: Task) -> Task:
-        """Repeat each row for each of its lines, and append `#` and the line number to its key.
+        """Return a copy of the row for each line, and append `#` and the line number to its key.
 
         Raises:
             MissingColumnError: a column is missing.
@@ -67,11 +68,11 @@ class JoinParagraphs(Stage):
         return (DOCUMENT, self.params.key, self.params.column)
 
     def process(self, task: Task) -> Task | None:
-        """Make one row of the rows of each document, which stand together.
+        """Join the rows of each document into one row. These rows are adjacent.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: a column holds no text.
+            MissingColumnError: a column is missing.
+            TypeError: a column has no text.
         """
         # Check only: `set_column` would silently add a missing column.
         find_column(task.table, self.params.key)

@@ -1,7 +1,7 @@
-"""Files that one pass over a corpus writes for another, read in portions and cut to size.
+"""Reads files that another pass over the corpus wrote, and limits the size of written tables.
 
-One of them is the index of retained rows for the next run of all passes. It is read in portions
-only, because the reader needs few of its rows. The module must not know which pass decides.
+An example is the index of retained rows for the next run of all passes, which is read in portions
+because the reader needs few of its rows. The module must not know which pass decides.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from strandline_packs.dedup.key_lists import list_key_files
 
 KEPT = pa.schema([("id", DIGEST)])
 
-_BATCH_ROWS = 100_000  # rows in memory at a time
+_BATCH_ROWS = 100_000  # maximum number of rows in memory
 
 
 def read_portions(file: FileReference, names: list[str]) -> Iterator[pa.Table]:
-    """Yield some columns of a file.
+    """Yield some columns of a file, in portions of rows.
 
     Raises:
         UnreadableFileError: the file can't be read.
@@ -56,7 +56,7 @@ def list_columns(file: FileReference) -> list[str]:
 
 
 def cut_rows(tables: Iterable[pa.Table], schema: pa.Schema, most: int) -> Iterator[pa.Table]:
-    """Yield the rows in tables of at most `most` rows; an empty table without rows."""
+    """Yield the rows in tables of at most `most` rows, or an empty table without rows."""
     waiting: list[pa.Table] = []
     for found in tables:
         waiting.append(found)
@@ -68,10 +68,10 @@ def cut_rows(tables: Iterable[pa.Table], schema: pa.Schema, most: int) -> Iterat
 
 
 def read_kept(path: str) -> Iterator[Digests]:
-    """Yield the ids of an index of retained rows. Before the first run no file exists and no id.
+    """Yield the ids in an index of retained rows. Yield nothing before the first run.
 
     Args:
-        path: a pattern as in sources, or a folder with a final slash.
+        path: a file pattern, as in sources, or a folder with a trailing slash.
 
     Raises:
         UnreadableFileError: a file can't be read, or has no ids.
@@ -85,7 +85,7 @@ def read_kept(path: str) -> Iterator[Digests]:
 
 
 def digest_kept(path: str) -> str:
-    """Return a digest of the ids of an index, independent of their order and files.
+    """Return a digest of the ids in an index, which does not depend on their order or files.
 
     Raises:
         UnreadableFileError: see `read_kept`.

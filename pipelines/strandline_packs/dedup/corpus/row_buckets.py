@@ -1,6 +1,7 @@
-"""Buckets: rows that share one may be duplicates of each other.
+"""Buckets: rows in the same bucket may be duplicates of each other.
 
-Pure: keys and bytes in, tables out. The module must not know the content or the readers of buckets.
+Pure: takes keys and bytes, and returns tables. The module must not know the content or the readers
+of buckets.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from strandline.plan.stages.columns import Columns
 from strandline_packs.dedup.key_lists import DIGEST_BYTES, digest_bytes
 
 DIGEST = pa.binary(DIGEST_BYTES)
-# Only rows that represent a key have a `source`. They detect two rows with the same key.
+# `source` is null except in the rows of `mark_keys`, which reveal two rows with the same key.
 BUCKETS = pa.schema(
     [("key", pa.string()), ("id", DIGEST), ("bucket", DIGEST), ("source", pa.string())]
 )
-# Prefix that keeps buckets of keys apart from buckets of contents.
+# Prefix that separates the buckets of keys from the buckets of contents.
 _OF_KEYS = b"key\0"
 
 Digests = npt.NDArray[np.bytes_]
 
 
 def build_buckets(keys: Sequence[str], buckets: Sequence[Sequence[bytes]]) -> pa.Table:
-    """Return a row for each bucket of each key: `key`, `id`, `bucket`.
+    """Return a row with `key`, `id`, and `bucket` for every bucket of every key.
 
-    The id covers the key and all its buckets, so a changed row has another id. `source` is null;
-    see `mark_keys`.
+    The id is a digest of the key and all its buckets, so a changed row has another id. `source` is
+    null; see `mark_keys`.
 
     Args:
         keys: keys of the rows.
@@ -51,10 +52,11 @@ def build_buckets(keys: Sequence[str], buckets: Sequence[Sequence[bytes]]) -> pa
 
 
 def mark_keys(keys: Sequence[str], source: str) -> pa.Table:
-    """Return a row for each key in a bucket of its own, so that duplicate keys of a corpus collide.
+    """Return a row for each key, in a bucket that only rows with this key share.
 
-    Without these rows, duplicate keys would collide only for similar texts, and the drop list would
-    drop a unique text.
+    Two rows with the same key therefore always meet in a bucket, and `link_rows` reports the error.
+    Without these rows, only similar texts with the same key would meet. The drop list would then
+    drop a unique text that happens to share a dropped key.
 
     Args:
         keys: keys of the rows.
@@ -82,18 +84,18 @@ def read_digests(table: pa.Table, name: str) -> Digests:
     if column.type != DIGEST:
         msg = f"the column {name!r} holds {column.type}, not digests of {DIGEST_BYTES} bytes"
         raise TypeError(msg)
-    # Chunks of a slice may share a buffer, so cut each chunk out of its own.
+    # Copy each chunk separately, because chunks of a slice may share a buffer.
     chunks = [_view(chunk) for chunk in column.chunks]
     return np.concatenate(chunks) if chunks else np.empty(0, f"S{DIGEST_BYTES}")
 
 
 def columns_of(schema: pa.Schema) -> Columns:
-    """Return the column declaration of a stage that returns tables of this schema."""
+    """Return the column declaration for a stage that returns tables of this schema."""
     return Columns(tuple(schema.names))
 
 
 def _digest_row(key: str, buckets: Sequence[bytes]) -> bytes:
-    # Without the count, the bytes of a bucket could pass for the start of a key.
+    # Prefix the count: otherwise the bytes of a bucket could pass for the start of a key.
     return digest_bytes(len(buckets).to_bytes(4, "big") + b"".join(buckets) + key.encode())
 
 

@@ -1,7 +1,8 @@
-"""The stages `digest-sentences` and `drop-listed-sentences`: drop repeated sentences, as C4.
+"""The stages `digest-sentences` and `drop-listed-sentences`: drop repeated sentences, as in C4.
 
-Between both stages run the passes that find equal rows. The key of a run consists of its document's
-key and the number of its first sentence, so both stages need the same texts and the same splitting.
+The stages work on runs of consecutive sentences. Between the two stages, other pipelines find equal
+rows. The key of a run consists of the document's key and the number of the run's first sentence, so
+both stages need the same texts and the same splitting.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from strandline_packs.text.filters.splitting import (
 
 
 class SentenceRunParams(KeyedTextParams):
-    """The texts, and their splitting; equal for both stages."""
+    """The texts, and the rules for splitting; equal for both stages."""
 
     span: int = Field(
         default=3,
@@ -55,16 +56,16 @@ class SentenceRunParams(KeyedTextParams):
     )
 
     def name_runs(self, key: str, count: int) -> list[str]:
-        """Return the keys of a document's runs."""
+        """Return the keys of a document's runs. `count` is the number of sentences."""
         # Numbers of equal width sort in order, so the first of a document's repeated runs stays.
         return [f"{key}#{at:08d}" for at in range(count - self.span + 1)]
 
 
 class DigestSentences(Stage):
-    """Makes a row of the digest of each run of sentences; equal runs share a bucket."""
+    """Returns a row with the digest of each run of sentences; equal runs share a bucket."""
 
     class Params(SentenceRunParams):
-        """The size of runs, and the normalisation that decides equality."""
+        """The size of runs, and the normalization of texts before the comparison."""
 
         normalise: Normalisation = Field(
             default=Normalisation.WHITESPACE,
@@ -77,7 +78,7 @@ class DigestSentences(Stage):
 
     @property
     def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides
-        """The package that splits."""
+        """The package that splits texts into sentences."""
         return PACKAGES[self.params.splitting]
 
     def list_needed_columns(self) -> tuple[str, ...]:
@@ -92,7 +93,7 @@ class DigestSentences(Stage):
         self._splitter: Splitter = load_splitter(self.params.splitting, self.params.language)
 
     def process(self, task: Task) -> Task:
-        """Digest every run.
+        """Digest every run of sentences.
 
         Raises:
             MissingColumnError: a column is missing.
@@ -106,7 +107,8 @@ class DigestSentences(Stage):
             for at, name in enumerate(self.params.name_runs(key, len(sentences))):
                 names.append(name)
                 buckets.append(self._digest("".join(sentences[at : at + self.params.span])))
-        # Use the document's key in the names: equal documents would otherwise give equal names.
+        # Mark only the keys of documents: documents with the same key would also have the same run
+        # keys.
         return task.replace(
             pa.concat_tables([build_buckets(names, buckets), mark_keys(keys, task.key)])
         )
@@ -136,7 +138,7 @@ class DropListedSentences(DropListed):
 
     @property
     def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides
-        """The package that splits."""
+        """The package that splits texts into sentences."""
         return PACKAGES[self.params.splitting]
 
     def list_needed_columns(self) -> tuple[str, ...]:
@@ -172,7 +174,8 @@ class DropListedSentences(DropListed):
             self._shorten(text, sentences, list(islice(listed, len(runs))))
             for text, sentences, runs in zip(texts, cut, names, strict=True)
         ]
-        # An unchanged text is the same object; limits apply to shortened texts only.
+        # `_shorten` returns the same object for an unchanged text. Limits apply only to shortened
+        # texts.
         reasons = [
             None if after is before else self._find_fault(after)
             for before, after in zip(texts, left, strict=True)

@@ -1,4 +1,4 @@
-"""The stage `sign-texts`: buckets of texts that are alike, by bands of MinHash signatures."""
+"""The stage `sign-texts`: puts similar texts in the same bucket, by bands of MinHash signatures."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from strandline_packs.dedup.near.minhash import VALUE_BYTES, RunHasher, Signer
 
 
 class SignTexts(Stage):
-    """Makes a row of each band of a text's MinHash signature; equal bands share a bucket."""
+    """Returns a row for each band of a text's MinHash signature; equal bands share a bucket."""
 
     class Params(WordRunParams):
-        """Which texts, what they are compared by, and how alike is alike."""
+        """The texts, the size of runs, and the bands, which determine the required similarity."""
 
         bands: int = Field(
             default=14,
@@ -59,11 +59,11 @@ class SignTexts(Stage):
         self._signer = Signer(self.params.words, self.params.bands * self.params.rows, RunHasher())
 
     def process(self, task: Task) -> Task:
-        """Sign every text; one without words is in no bucket.
+        """Sign every text. A text without words is in no bucket.
 
         Raises:
-            MissingColumnError: a column is not there.
-            TypeError: the text is none, or the keys can't be spelled.
+            MissingColumnError: a column is missing.
+            TypeError: the text column has no text, or keys have an unsupported type.
         """
         keys = list_texts(task.table, self.params.key)
         texts = list_strings(task.table, self.params.column)
@@ -76,7 +76,7 @@ class SignTexts(Stage):
             return []
         size = VALUE_BYTES * self.params.rows
         return [
-            # Prefix the band number: equal values in different bands are no agreement.
+            # Prefix the band number: equal values in different bands do not indicate similar texts.
             digest_bytes(band.to_bytes(2, "big") + signature[band * size : (band + 1) * size])
             for band in range(self.params.bands)
         ]

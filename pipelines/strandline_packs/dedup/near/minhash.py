@@ -1,8 +1,8 @@
-"""MinHash signatures of texts: short bytes of which many agree where two texts are alike.
+"""MinHash signatures of texts: short byte strings that agree in many places for similar texts.
 
-Two signatures agree in about as many places as the texts share runs of words. Runs are hashed
-here; what follows is that of the library datasketch, which is loaded when the first signature is
-made.
+The share of equal values in two signatures approximates the share of word runs that both texts
+contain. This module hashes the runs. The library datasketch computes the signatures, and is loaded
+when the first signature is made.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ from strandline_packs.text.filters.words.word_rules import fold, list_words
 PERMUTATIONS = 128
 VALUE_BYTES = 4
 SIGNATURE_BYTES = VALUE_BYTES * PERMUTATIONS
-_DIGEST_BYTES = 20  # size of SHA-1
+_DIGEST_BYTES = 20  # digest size of SHA-1
 
 # Name the scheme in full, so that a new version of the library cannot silently change signatures.
 _SCHEME = {"seed": 1, "scheme": "affine32"}
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no word of a run is lost
-_MOST_WORDS = 1 << 16  # hashes of these words are cached, about 10 MB
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # an odd factor is invertible, so no word of a run is lost
+_MOST_WORDS = 1 << 16  # maximum number of cached word hashes, about 10 MB
 
-# From the words of a text (at least one) and the size of a run to a 32-bit hash of each run; a
-# shorter text has one hash.
+# `HashRuns` takes the words of a text (at least one) and the run size, and returns a 32-bit hash of
+# each run. A text shorter than a run has a single hash.
 Hashes = npt.NDArray[np.uint32]
 HashRuns = Callable[[Sequence[str], int], Hashes]
 
 
 def hash_joined_runs(words: Sequence[str], size: int) -> Hashes:
-    """Hash each run as joined text, as in existing stored lists."""
+    """Hash each run as joined text, which keeps signatures in stored lists valid."""
     encoded = [word.encode("utf-8", "replace") for word in words]
     text, length = b" ".join(encoded), min(size, len(words))
     # Slice the encoded text: joining and encoding every run takes longer than hashing it.
     starts = list(accumulate((len(word) + 1 for word in encoded), initial=0))
     bounds = zip(starts, starts[length:], strict=False)
-    # MinHash ignores repetitions, so equal runs are hashed once. `end - 1` drops the last blank.
+    # MinHash ignores repetitions, so equal runs are hashed once. `end - 1` drops the trailing
+    # space.
     runs = {text[begin : end - 1] for begin, end in bounds}
     digests = b"".join([hashlib.sha1(run, usedforsecurity=False).digest() for run in runs])
     # The first 4 of 20 bytes, as in datasketch's `sha1_hash32`.
@@ -50,7 +51,7 @@ def hash_joined_runs(words: Sequence[str], size: int) -> Hashes:
 
 
 class RunHasher:
-    """Hashes each word once, and runs from these: more than twice as fast as joined runs."""
+    """Hashes each word once, and runs from word hashes: twice as fast as `hash_joined_runs`."""
 
     def __init__(self) -> None:
         self._known = _WordHashes()
@@ -73,17 +74,17 @@ class _WordHashes(dict[str, int]):
 
 
 def hash_runs(hashes: npt.NDArray[np.uint64], size: int) -> Hashes:
-    """Return a hash of each run of `size` words, in order. A shorter text has one hash.
+    """Return a hash for each run of `size` words, in order. A shorter text has a single hash.
 
     Args:
-        hashes: hashes of the words, at least one.
+        hashes: the word hashes of a text, at least one.
     """
     length = min(size, len(hashes))
     runs = np.zeros(len(hashes) - length + 1, np.uint64)
     # Polynomial hash modulo 2^64, which depends on the order of the words.
     for at in range(length):
         runs = runs * _FACTOR + hashes[at : at + len(runs)]
-    # The upper half depends on all bits.
+    # Keep the upper half, which depends on all bits.
     return ((runs ^ (runs >> np.uint64(32))) * _FACTOR >> np.uint64(32)).astype(np.uint32)
 
 
@@ -91,12 +92,12 @@ class Signer:
     """Computes signatures.
 
     Args:
-        words: words of a run.
-        values: values of a signature, four bytes each.
-        hash_runs: hash function of runs; compared signatures must use the same one.
+        words: number of words in a run.
+        values: number of values in a signature, four bytes each.
+        hash_runs: hash function for runs; compared signatures must use the same function.
 
     Raises:
-        ImportError: the library is not installed.
+        ImportError: datasketch is not installed.
     """
 
     def __init__(
@@ -124,12 +125,12 @@ class Signer:
 
 
 def _take(hashes: Hashes) -> Hashes:
-    """Hash function for values that are hashed already."""
+    """Return the values unchanged: they are hashes already."""
     return hashes
 
 
 def read_signature(signature: bytes) -> Any:  # noqa: ANN401 - the library's MinHash
-    """Return the library's MinHash of a signature.
+    """Return a signature as a datasketch MinHash.
 
     Raises:
         ValueError: the bytes are no signature.
@@ -142,9 +143,9 @@ def read_signature(signature: bytes) -> Any:  # noqa: ANN401 - the library's Min
 
 
 def load_datasketch() -> Any:  # noqa: ANN401 - a module
-    """Return the library.
+    """Return the module datasketch.
 
     Raises:
-        ImportError: the library is not installed; the message names the package to install.
+        ImportError: datasketch is not installed; the message names the package to install.
     """
     return load_module("datasketch")

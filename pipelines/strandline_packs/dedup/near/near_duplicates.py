@@ -1,7 +1,7 @@
-"""Near-duplicates among the texts of a corpus, by their signatures.
+"""Finds near-duplicates among the texts of a corpus, by their signatures.
 
-Pure: signatures in, keys out. The result depends on the set of signatures only, not on their order.
-Only texts that share a band of their signatures are compared.
+Pure: takes signatures and returns keys. The result depends only on the set of signatures, not on
+their order. Only texts that share a band of their signatures are compared.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from strandline_packs.dedup.near.minhash import PERMUTATIONS, load_datasketch, read_signature
 
-# Share of pairs at the threshold that may be missed because they have no band in common.
+# Share of pairs at the threshold that the search may miss because they have no band in common.
 _MISSED = 0.01
 
 
@@ -22,7 +22,7 @@ class AmbiguousKeyError(ValueError):
 def find_near_duplicates(
     signatures: Iterable[tuple[str, bytes]], threshold: float
 ) -> dict[str, str]:
-    """Return the keys to drop, in order, each with the key that stays in its place.
+    """Map each key to drop, in order, to the retained key that it duplicates.
 
     Texts are near-duplicates if their signatures agree in at least `threshold` of all values. Such
     pairs form clusters, and the first key of a cluster stays.
@@ -54,11 +54,12 @@ def find_near_duplicates(
 
 
 def cut_bands(threshold: float) -> tuple[int, int]:
-    """Return the number of bands of a signature, and the number of values of each band.
+    """Return the number of bands in a signature, and the number of values in a band.
 
-    Longer bands cause fewer useless comparisons, so choose the longest that misses few pairs.
+    Longer bands cause fewer useless comparisons, but miss more pairs. The result is the longest
+    band length that misses at most the share `_MISSED` of pairs at the threshold.
     """
-    # A band longer than half a signature would leave room for a single band.
+    # A signature must have at least two bands.
     lengths = range(1, PERMUTATIONS // 2 + 1)
     # `(1 - t^r)^b` is the chance that a pair at the threshold has no equal band among b bands.
     fit = [
@@ -87,7 +88,7 @@ class _Clusters:
         first = key
         while first in self._parents:
             first = self._parents[first]
-        # Attach all visited keys to the first: later calls take fewer steps.
+        # Attach all visited keys directly to the first key, so that later calls take fewer steps.
         while key != first:
             self._parents[key], key = first, self._parents[key]
         return first

@@ -1,7 +1,7 @@
 """The stage `sketch-texts`: gathers signatures of all texts to find near-duplicates.
 
-Near-duplicates are a property of the whole corpus, so this stage decides nothing. It gathers
-signatures, `strandline near-duplicates` decides, and a second pipeline drops.
+Near-duplicates are a property of the whole corpus, so this stage drops nothing. `strandline
+near-duplicates` makes a drop list from the signatures, and a second pipeline drops the listed rows.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from strandline_packs.tables.contents.row_groups import open_parquet
 
 SIGNATURES = "signatures.parquet"
 SCHEMA = pa.schema([("key", pa.string()), ("signature", pa.binary(SIGNATURE_BYTES))])
-_ROWS = 10_000  # rows of a row group, and in memory at a time
+_ROWS = 10_000  # rows per row group, which are in memory together
 
 
 class SketchTexts(StatefulFilter):
-    """Gathers a MinHash signature of each text, by its key, in `signatures.parquet`."""
+    """Gathers the keys and MinHash signatures of texts in `signatures.parquet`."""
 
     class Params(WordRunParams):
         """The texts, and the parameters of signatures."""
@@ -46,7 +46,7 @@ class SketchTexts(StatefulFilter):
     def setup(self) -> None:
         """Load the library."""
         self._signer = Signer(self.params.words)
-        # Without reset, packed rows stay in the buffer until `flush`.
+        # `autoreset=False` keeps the packed rows in the buffer until `flush`.
         self._packer = msgpack.Packer(autoreset=False)
 
     def process(self, task: Task) -> Task:
@@ -71,7 +71,7 @@ class SketchTexts(StatefulFilter):
 
     @staticmethod
     def merge(paths: Sequence[Path], out: Path) -> None:
-        """Write one piece after the other: a file of many is read as one of one is."""
+        """Concatenate the pieces. Packed rows need no separator."""
         with out.open("wb") as joined:
             for path in paths:
                 with path.open("rb") as piece:
@@ -99,7 +99,7 @@ def read_signatures(path: str) -> Iterator[tuple[str, bytes]]:
                 find_column(parquet.schema_arrow.empty_table(), name)
             for batch in parquet.iter_batches(columns=SCHEMA.names):
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    # An unknown kind of URL raises ValueError, a missing library ImportError.
+    # An unknown URL scheme raises ValueError, and a missing library raises ImportError.
     except (OSError, pa.ArrowException, ValueError, ImportError) as error:
         raise explain_error(path, error) from error
 

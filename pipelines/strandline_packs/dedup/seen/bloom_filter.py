@@ -1,8 +1,8 @@
-"""Bloom filters: sets of digests in a few bits each. Added digests are always found.
+"""Bloom filters: sets of digests that take a few bits each. Added digests are always found.
 
-The upper bits of a digest select a segment. Sorted digests therefore fill one segment after
-another, so a filter of any size is written front to back with one segment in memory, and its bytes
-depend only on the set of digests. Pure: digests and bytes, without paths and rows.
+The upper bits of a digest select a segment. Sorted digests therefore fill the segments in order, so
+a filter of any size can be written front to back with one segment in memory. The bytes of the
+filter depend only on the set of digests. Pure: handles digests and bytes, not paths and rows.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 Digests = npt.NDArray[np.uint64]
 
-_SEGMENT_BYTES = 1 << 20  # bits of a segment, as bytes; eight times as much while filling
-_LEAST_BYTES = 512  # the formulas for many bits also hold for the smallest filter
-# Margin for chance: without it, half of all filters would exceed the expected share of set bits.
+_SEGMENT_BYTES = 1 << 20  # maximum size of a segment; filling takes eight times as much memory
+_LEAST_BYTES = 512  # minimum size, because the formulas assume many bits
+# Safety margin: without a margin, random variation would push half of all filters above the error
+# rate.
 _SPARE = 1.01
 _HALF = np.uint64(32)
 _BITS_OF_A_BYTE = np.uint64(3)
@@ -27,12 +28,12 @@ _BITS_OF_A_BYTE = np.uint64(3)
 
 @dataclass(frozen=True, slots=True)
 class BloomShape:
-    """Layout of the bits.
+    """Layout of a filter's bits.
 
     Attributes:
-        hashes: bits that are set for a digest.
-        segments: parts of the filter; a digest belongs to one.
-        segment_bytes: size of a segment.
+        hashes: number of bits that a digest sets.
+        segments: number of segments; each digest belongs to one.
+        segment_bytes: size of a segment, in bytes.
     """
 
     hashes: int
@@ -41,7 +42,7 @@ class BloomShape:
 
     @property
     def bytes(self) -> int:
-        """Size of all bits, in bytes."""
+        """Total size of the bits, in bytes."""
         return self.segments * self.segment_bytes
 
 
@@ -51,9 +52,9 @@ def plan_shape(keys: int, error_rate: float, spare: float = _SPARE) -> BloomShap
     Args:
         keys: number of digests to add.
         error_rate: rate of false positives, between 0 and 1.
-        spare: factor by which the filter exceeds the average size for this rate.
+        spare: factor on the computed size, as a safety margin.
     """
-    # The best number of hashes for a filter of minimal size is -log2 of the error rate.
+    # A filter of minimal size uses -log2(error rate) hashes.
     hashes = max(1, math.ceil(-math.log2(error_rate)))
     # `error = (1 - exp(-hashes * keys / bits)) ** hashes`, solved for `bits`.
     bits = -hashes * keys / math.log1p(-(error_rate ** (1 / hashes))) * spare
@@ -62,14 +63,15 @@ def plan_shape(keys: int, error_rate: float, spare: float = _SPARE) -> BloomShap
 
 
 def write_bits(digests: Digests, shape: BloomShape, file: BinaryIO) -> float:
-    """Write the bits of the digests, and return the rate of false positives.
+    """Write the bits of the digests, and return the measured rate of false positives.
 
     Args:
-        digests: sorted and unique; they may be mapped from a file.
+        digests: sorted and unique, in memory or mapped from a file.
+        shape: layout of the bits.
         file: receives `shape.bytes` bytes, front to back.
 
     Returns:
-        The actual rate of false positives of these bits, not the expected one.
+        The rate of false positives of the written bits, which may differ from the planned rate.
     """
     edges = np.arange(shape.segments + 1, dtype=np.uint64) << _HALF
     firsts = np.searchsorted(digests, _divide_up(edges[:-1], shape.segments) << _HALF)
@@ -78,15 +80,15 @@ def write_bits(digests: Digests, shape: BloomShape, file: BinaryIO) -> float:
         flags = np.zeros(shape.segment_bytes * 8, bool)
         for positions in _list_positions(digests[start:end], shape):
             flags[positions] = True
-        # A digest is found by mistake if all hashes hit set bits.
+        # A false positive occurs if all hashes of a digest hit set bits.
         rates.append(float(flags.mean()) ** shape.hashes)
         file.write(np.packbits(flags, bitorder="little").tobytes())
     return math.fsum(rates) / len(rates)
 
 
 def find_in_bits(digests: Digests, shape: BloomShape, bits: npt.NDArray[np.uint8]) -> list[bool]:
-    """Return whether each digest is in a filter: always True for one that was added."""
-    # Multiply and shift: maps upper halves evenly to segments, in the order of the digests.
+    """Return whether the filter contains each digest. Added digests are always found."""
+    # Multiply and shift, which maps the upper halves evenly to segments and keeps their order.
     segments = (digests >> _HALF) * np.uint64(shape.segments) >> _HALF
     found = np.ones(len(digests), bool)
     for positions in _list_positions(digests, shape):
@@ -97,7 +99,7 @@ def find_in_bits(digests: Digests, shape: BloomShape, bits: npt.NDArray[np.uint8
 
 
 def _divide_up(edges: Digests, segments: int) -> Digests:
-    """Return the first upper half of a digest that is in each segment."""
+    """Return the smallest upper half of a digest that falls into each segment."""
     # Negated floor division rounds up. Unsigned numbers can't be negated, hence the cast.
     return -(-edges.astype(np.int64) // segments).astype(np.uint64)
 

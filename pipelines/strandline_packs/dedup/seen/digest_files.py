@@ -1,4 +1,4 @@
-"""Sets of digests as files: eight bytes each, sorted. Merging many files needs little memory.
+"""Sets of digests as sorted files, eight bytes per digest. Merging many files needs little memory.
 
 The module must not know the digested values.
 """
@@ -13,21 +13,23 @@ import numpy as np
 from strandline_packs.dedup.seen.bloom_filter import Digests
 
 DTYPE = np.dtype("<u8")
-_PORTION = 1 << 16  # digests of each file at a time
+_PORTION = 1 << 16  # digests of each file in memory
 
 
 def read_digests(path: Path) -> Digests:
-    """Return the digests in a file, mapped into memory."""
+    """Return the digests in a file as a memory map."""
     if not path.stat().st_size:  # an empty file can't be mapped
         return np.empty(0, DTYPE)
     return np.memmap(path, DTYPE, mode="r")
 
 
 def join_digests(paths: Sequence[Path], out: Path, portion: int = _PORTION) -> None:
-    """Write the digests of all files to one, in order and each once.
+    """Merge the sorted digests of all files into one file, without repetitions.
 
     Args:
-        portion: digests of each file that are in memory at a time.
+        paths: the sorted files.
+        out: the merged file.
+        portion: maximum number of digests of each file in memory.
     """
     with out.open("wb") as joined:
         for digests in _join(list(map(read_digests, paths)), portion):
@@ -36,7 +38,7 @@ def join_digests(paths: Sequence[Path], out: Path, portion: int = _PORTION) -> N
 
 def _join(waiting: list[Digests], portion: int) -> Iterator[Digests]:
     while waiting := [digests for digests in waiting if len(digests)]:
-        # All files have been read up to this limit: later digests in every file are larger.
+        # All digests up to this limit are in the portions that were read.
         limit = min(digests[:portion][-1] for digests in waiting)
         ends = [int(np.searchsorted(digests[:portion], limit, "right")) for digests in waiting]
         yield np.unique(np.concatenate([d[:end] for d, end in zip(waiting, ends, strict=True)]))

@@ -1,7 +1,7 @@
 """The stage `drop-seen`: drops rows that a Bloom filter of an earlier run contains.
 
-The filter compares a new crawl with the whole existing corpus at a few bits a row. Sources are
-judged independently, so a killed and resumed run keeps the same rows.
+With a filter of a few bits per row, a new crawl can be compared with the whole existing corpus.
+Sources are judged independently, so a killed and resumed run keeps the same rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ABSENT = "absent"
 
 
 class DropSeen(RowFilter):
-    """Drops rows that were added to a Bloom filter, and by mistake a few that were not."""
+    """Drops rows that were added to a Bloom filter, and a few false positives."""
 
     class Params(RowFilter.Params):
         """The filters, and the columns to look up in them."""
@@ -70,7 +70,7 @@ class DropSeen(RowFilter):
 
         Raises:
             ChangedListError: a filter has changed since planning.
-            UnreadableFileError: a filter is missing, damaged, or made of another number of columns.
+            UnreadableFileError: a filter is missing, damaged, or has another number of columns.
         """
         planned = zip(self.params.paths, self.params.digests, strict=True)
         self._filters = [self._load(path, digest) for path, digest in planned]

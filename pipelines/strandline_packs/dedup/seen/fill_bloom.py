@@ -1,8 +1,8 @@
-"""The stage `fill-bloom`: makes a Bloom filter of all rows, to drop them from other corpora.
+"""The stage `fill-bloom`: makes a Bloom filter of all rows, which other pipelines use to drop rows.
 
-Workers that fill and query a filter at the same time would keep different rows whenever sources
-finish in another order. So this stage drops nothing: it gathers digests, and the filter is made at
-the end.
+If workers filled and queried the same filter at the same time, the retained rows would depend on
+the order in which sources finish. This stage therefore drops nothing: it only gathers digests, and
+the filter is made at the end of the run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class FillBloom(StatefulFilter):
     """Gathers digests of some columns of all rows in the Bloom filter `seen.bloom`."""
 
     class Params(StatefulFilter.Params):
-        """The columns and normalisation that decide equality, and the error rate."""
+        """The columns, the normalization of texts before the comparison, and the error rate."""
 
         columns: tuple[str, ...] = Field(
             default=("text",),
@@ -52,7 +52,8 @@ class FillBloom(StatefulFilter):
             ),
         )
 
-    # Another filter can be made of the same digests at any time.
+    # The error rate does not affect the gathered digests, from which a filter with another rate can
+    # be made.
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"error_rate"})
     params: Params
     keeps_columns = True
@@ -77,7 +78,7 @@ class FillBloom(StatefulFilter):
 
     def flush(self) -> bytes | None:
         gathered, self._gathered = self._gathered, []
-        # Without any row there is a piece too, so that an empty corpus has a filter.
+        # Tasks without rows also yield a piece, so that an empty corpus gets a filter.
         return np.unique(np.concatenate(gathered)).tobytes() if gathered else None
 
     @staticmethod
@@ -86,7 +87,7 @@ class FillBloom(StatefulFilter):
         join_digests(paths, out)
 
     def artifacts(self, merged: Path, folder: Path) -> None:
-        """Write `seen.bloom`, and its description `seen.json`."""
+        """Write the filter `seen.bloom`, and its description `seen.json`."""
         head = write_filter(
             folder / f"{NAME}.bloom",
             read_digests(merged),

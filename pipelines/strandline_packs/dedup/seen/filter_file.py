@@ -31,8 +31,8 @@ from strandline_packs.dedup.seen.bloom_filter import (
 )
 
 FORMAT = "strandline-bloom-1"
-_BLOCK = 4096  # bytes of the header
-_MORE = 1.02  # growth if too many bits are set
+_BLOCK = 4096  # size of the header, in bytes
+_MORE = 1.02  # growth factor if too many bits are set
 
 
 class FilterHead(BaseModel):
@@ -40,8 +40,8 @@ class FilterHead(BaseModel):
 
     Attributes:
         keys: number of added digests.
-        error_rate: rate of false positives.
-        columns, normalise: digested columns, and their normalisation.
+        error_rate: measured rate of false positives.
+        columns, normalise: the digested columns, and the normalization of their texts.
     """
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
@@ -57,7 +57,7 @@ class FilterHead(BaseModel):
 
     @property
     def shape(self) -> BloomShape:
-        """Shape of the bits."""
+        """Layout of the bits."""
         return BloomShape(self.hashes, self.segments, self.segment_bytes)
 
 
@@ -96,8 +96,8 @@ def write_filter(
     shape = plan_shape(len(digests), error_rate)
     with path.open("wb") as file:
         while (actual := _write_bits(digests, shape, file)) > error_rate:
-            # By chance more bits can be set than planned; this is rare, and happens to small
-            # filters only.
+            # Small filters can by chance have more set bits than planned. Retry with a larger
+            # filter.
             shape = BloomShape(shape.hashes, shape.segments, int(shape.segment_bytes * _MORE) + 1)
         head = FilterHead(
             keys=len(digests),
@@ -118,7 +118,7 @@ def read_filter(path: str) -> BloomFile:
     """Read a filter at a path or URL into memory.
 
     Raises:
-        UnreadableFileError: the file is missing, no filter, or truncated.
+        UnreadableFileError: the file is missing, truncated, or not a filter.
     """
     try:
         with open_binary(path) as file:
@@ -127,7 +127,7 @@ def read_filter(path: str) -> BloomFile:
     except ValidationError as error:
         msg = f"{path}: this is not a filter written by `fill-bloom`"
         raise UnreadableFileError(msg) from error
-    # An unknown kind of URL raises ValueError, a missing library ImportError.
+    # An unknown URL scheme raises ValueError, and a missing library raises ImportError.
     except (*READ_ERRORS, ValueError, ImportError) as error:
         raise explain_error(path, error) from error
     if len(rest) != head.shape.bytes:
@@ -145,6 +145,6 @@ def _write_bits(digests: Digests, shape: BloomShape, file: BinaryIO) -> float:
 
 def _render_head(head: FilterHead) -> bytes:
     return (
-        # Blanks fill the block, because JSON parsers ignore white space; the bits start behind.
+        # Pad the header with spaces, which JSON parsers ignore. The bits start after the header.
         json.dumps(head.model_dump(mode="json", by_alias=True)).encode().ljust(_BLOCK - 1) + b"\n"
     )

@@ -1,4 +1,4 @@
-"""Digests of rows for a Bloom filter, eight bytes each, by the columns that decide equality.
+"""Digests of rows for a Bloom filter: eight bytes per row, from the columns that decide equality.
 
 The module must not know the use of the digests.
 """
@@ -17,7 +17,7 @@ from strandline_packs.dedup.seen.digest_files import DTYPE
 def digest_rows(
     table: pa.Table, columns: tuple[str, ...], normalise: Normalisation
 ) -> tuple[Digests, list[bool]]:
-    """Return the digests of the non-empty rows, and for each row whether it is empty.
+    """Return the digests of the non-empty rows, and whether each row has any text.
 
     Raises:
         MissingColumnError: a column is missing.
@@ -27,7 +27,7 @@ def digest_rows(
     rows = list(zip(*texts, strict=True))
     is_filled = [any(map(str.strip, row)) for row in rows]
     raw = [
-        # Half of a digest is enough: collisions of 64 bits are rarer than errors of the filter.
+        # Half of a digest suffices: 64-bit collisions are rarer than false positives of the filter.
         digest_values(row, normalise)[: DTYPE.itemsize]
         for row, is_some in zip(rows, is_filled, strict=True)
         if is_some

@@ -1,4 +1,4 @@
-"""Answers of a model server, and verdicts on them.
+"""Answers of a model server, and the results of judging them.
 
 Pure data. The module must not know how requests travel, or the consequences of a verdict.
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Endpoint(StrEnum):
-    """Which request is made: three of OpenAI's protocol, and Anthropic's `messages`."""
+    """Kind of request: three endpoints of OpenAI's protocol, and Anthropic's `messages`."""
 
     CHAT = "chat"
     COMPLETIONS = "completions"
@@ -20,8 +20,8 @@ class Endpoint(StrEnum):
     MESSAGES = "messages"
 
 
-BYTES_OF_TOKEN = 4  # a guess
-# Endpoints that take a conversation: instructions, pictures, and complaints about an answer.
+BYTES_OF_TOKEN = 4  # rough estimate
+# Endpoints that accept a conversation: instructions, pictures, and requests to correct an answer.
 CONVERSING = frozenset({Endpoint.CHAT, Endpoint.MESSAGES})
 
 
@@ -56,7 +56,7 @@ class ModelAnswer(NamedTuple):
 
     Attributes:
         text: text from the model; empty for an embedding.
-        vector: the embedding, 8 bytes a number; None for text.
+        vector: the embedding as 64-bit floats; None for text.
         finish: the model's finish reason.
         prompt_tokens, completion_tokens: token counts from the server.
         model: the server's name for the model.
@@ -84,12 +84,12 @@ class Usage(NamedTuple):
 
 
 class RowFault(NamedTuple):
-    """Reason for a missing answer of a row.
+    """Reason why a row has no answer.
 
     Attributes:
         kind: category of the fault, used in counters.
         message: one sentence.
-        answer: the rejected answer of the server; empty without an answer.
+        answer: the server's answer that was rejected; empty without an answer.
     """
 
     kind: str
@@ -98,7 +98,7 @@ class RowFault(NamedTuple):
 
 
 class Setback(NamedTuple):
-    """A failed try that is no evidence against the row, so the request is retried.
+    """A failed try that does not prove the row to be at fault, so the request is retried.
 
     Attributes:
         what: short description of the failure.
@@ -114,12 +114,12 @@ class Setback(NamedTuple):
 
 
 class ServerRefusal(NamedTuple):
-    """A refusal of all requests, whatever the row, unless the server answers other rows.
+    """A refusal that applies to all requests, unless the server turns out to answer other rows.
 
     Attributes:
         what: reason to stop.
-        is_sure: whether the reason came in the protocol's form, and so not from a proxy.
-        words: the server's message, used if only this row is refused.
+        is_sure: whether the reason has the protocol's form, which rules out a proxy as the sender.
+        words: the server's message, used if the server refuses only this row.
     """
 
     what: str
@@ -128,7 +128,7 @@ class ServerRefusal(NamedTuple):
 
 
 class Unfit(NamedTuple):
-    """The server rejects a request as invalid: the request of one row, or all requests."""
+    """The server rejects a request as invalid. Either this row or all requests are at fault."""
 
     what: str
 

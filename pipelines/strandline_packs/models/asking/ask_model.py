@@ -54,15 +54,15 @@ from strandline_packs.models.asking.verdicts.refusal_words import clean
 _KEEPING = KeepingTerms(64, 1.0, is_eager=True)
 # Every write to a store is a request and a new object, so the groups are larger.
 _KEEPING_IN_STORES = KeepingTerms(1024, 10.0, is_eager=False)
-_NONCE_BYTES = 8  # bytes in the name of a worker's log
+_NONCE_BYTES = 8  # random bytes in the name of a worker's log
 _HIDDEN = "***"
 
 
 class AskModel(Stage):
-    """Adds `answer`, `answer_finish_reason`, and the tokens of prompt and answer, to each row.
+    """Adds `answer`, `answer_finish_reason`, and the token counts of prompt and answer.
 
-    A log keeps answered requests, and the stage does not repeat them. A row without a good answer
-    fails, and `onError` decides about the failure. The stage waits for a server that is down.
+    The stage logs answered requests and never repeats them. A row without a valid answer fails, and
+    `onError` determines the consequences. If the server is down, the stage waits.
     """
 
     Params = AskParams
@@ -86,7 +86,7 @@ class AskModel(Stage):
         return columns.having(list_columns(self.params))
 
     def log_to(self, folder: Path, name: str) -> Stage:
-        """Return the stage with the log that a run would use."""
+        """Return a copy of the stage that uses the log of a run."""
         log = locate_log(self.params.requests, folder, name)
         asking = type(self)(self.params.model_copy(update={"requests": log}))
         asking.planned_name = self.planned_name
@@ -97,14 +97,14 @@ class AskModel(Stage):
         return self.params.price(prompt_tokens, completion_tokens)
 
     def digest_inputs(self) -> dict[str, str]:
-        """Return the digests of tokenizer, served weights and conversation, as far as set."""
+        """Return digests of the tokenizer, the served weights, and the rollout function, if set."""
         return dict(self.params.digests)
 
     def setup(self) -> None:
-        """Read the key, and prepare the connection to the server without sending a request.
+        """Read the API key, and prepare the connection. Start the stage's own server, if set.
 
         Raises:
-            ValueError: the variable of the key is not set.
+            ValueError: the environment variable of the key is not set.
             ImportError: a package is missing.
             StageStoppedError: the stage's own server does not start.
         """
@@ -126,12 +126,13 @@ class AskModel(Stage):
         name = f"{self._name}: {params.server}"
         render = partial(render_command, fetch_weights(params.serve, name), params.model)
         own = EngineTerms(name, params.serve.ready_within)
-        # The loop's thread references the server, and must not keep the stage alive through it.
+        # Hold the stage weakly: the loop's thread references the server, which must not keep the
+        # stage alive.
         report = partial(_report_to, weakref.WeakMethod(self._notify))
         return OwnServer(render, connect, own, clock, report)
 
     def open_asker(self, poster: Poster, clock: Clock) -> None:
-        """Make ready all but the connection: templates, schema, tokenizer, pace and account."""
+        """Prepare templates, schema, tokenizer, pace, and account, but not the connection."""
         params = self.params
         self._schema = params.read_schema()
         self._requests = None if params.prompt is None else RequestBuilder(params, self._schema)
@@ -152,7 +153,7 @@ class AskModel(Stage):
 
     @classmethod
     def fans_out(cls) -> bool:
-        """Return False: a list holds one task, and the rows that failed."""
+        """Return False: a returned list holds one task and the failed rows, not a task per item."""
         return False
 
     def process(self, task: Task) -> Task | list[Slot] | None:
@@ -196,7 +197,8 @@ class AskModel(Stage):
         store = ConversationStore(self._session.book)
         digest = partial(digest_request, params.endpoint, rules=find_rules(params, None))
         build = partial(build_messages_body, params.model, params.parameters)
-        # All conversations of a task share the store and the empty dict of locks.
+        # All conversations of a task share the store and the dictionary of locks, which is empty at
+        # first.
         ask = partial(Conversation, self._ask_body, build, digest, store, {})
         check = None if self._schema is None else self._schema.find_fault
         columns = {name: task.table[name] for name in task.table.column_names}
@@ -217,7 +219,7 @@ class AskModel(Stage):
         try:
             with self.waiting():
                 yield
-        # These errors contain no text of the server, and so no key.
+        # These errors never contain text from the server, so they cannot contain the key.
         except (BudgetSpentError, StageInterruptedError):
             raise
         except StageStoppedError as error:
@@ -237,7 +239,7 @@ class AskModel(Stage):
         return AnswerBook(FolderLog(Path(folder), writer), _KEEPING, now, time.time)
 
     def _find_shared(self) -> str | None:
-        """Return the folder of the account, never in a store: the account is updated in place."""
+        """Return the account's folder. A store is unsuitable: the account is updated in place."""
         folder = self._locate(self.params.requests)
         return self._locate(None) if folder is None or is_url(folder) else folder
 

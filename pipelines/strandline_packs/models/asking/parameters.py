@@ -1,6 +1,6 @@
 """Parameters of `ask-model`: the server and model, the prompt, and the form of the answers.
 
-The pipeline is validated at planning time, so impossible requests are rejected there.
+Validation takes place at planning time, so impossible requests are rejected there.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ class KeyParams(_Part):
     def _check(self) -> Self:
         if not _VARIABLE.fullmatch(self.env):
             msg = "`env` is the name of an environment variable, and never the key itself"
-            raise ValueError(msg)  # without the value, which may be a key
+            raise ValueError(msg)  # omits the value, which may be a key
         return self
 
 
 class SchemaFormat(StrEnum):
-    """How a schema is sent."""
+    """Notation of a schema in a request."""
 
     JSON_SCHEMA = "json_schema"
     JSON_OBJECT = "json_object"
@@ -331,7 +331,7 @@ class AskParams(Stage.Params):
 
     @property
     def server(self) -> str:
-        """The server in messages."""
+        """Name of the server in messages."""
         return f"the server {self.url}" if self.serve is None else f"its own {self.serve.engine}"
 
     @property
@@ -399,7 +399,7 @@ class AskParams(Stage.Params):
         return key
 
     def list_places(self) -> Iterable[tuple[str, str]]:
-        """Return the tokenizer, and a URL of the log."""
+        """Return the location of the tokenizer, and the URL of the log if the log is in a store."""
         if self.tokenizer is not None:
             yield "tokenizer", self.tokenizer
         if self.requests is not None and is_url(self.requests):

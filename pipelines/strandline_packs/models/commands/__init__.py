@@ -1,1 +1,1 @@
-"""Commands about kept answers of models."""
+"""Commands about the logged answers of models."""

@@ -1,1 +1,1 @@
-"""File formats of other programs. Pure: rows in, bytes out, without files."""
+"""File formats of other programs. Pure: takes rows and returns bytes, without files."""

@@ -1,4 +1,4 @@
-"""Columns for Hugging Face's `datasets`: declares pictures, sounds, and labels in the schema.
+"""Declares pictures, sounds, and labels in a schema, for Hugging Face's `datasets`.
 
 Arrow stores bytes and numbers; `datasets` reads their meaning from the schema's metadata. The
 module must not know files, and does not need that library.
@@ -71,7 +71,7 @@ def _describe(feature: Feature) -> dict[str, Any]:
 
 
 def _wrap_media(name: str, column: pa.Array) -> pa.Array:
-    """Return bytes in the form of `datasets`, with a null path."""
+    """Return media bytes as the struct that `datasets` expects, with a null path."""
     kind = column.type
     if kind == _MEDIA:
         return column

@@ -1,7 +1,7 @@
-"""Shards and the index of MosaicML streaming data sets, version 2 of MDS.
+"""Encodes shards and the index of MosaicML streaming data sets, version 2 of MDS.
 
-Their library needs PyTorch, even for writing, and the format is small. Rows in, bytes out. The
-module must not know files.
+The format is small, and MosaicML's own library needs PyTorch even for writing. Pure: takes rows and
+returns bytes. The module must not know files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strandline.data.tables.columns import check_names
 from strandline_packs.sinks.json_values import list_cells
 
 _WORD = np.dtype("<u4")
-_MOST = (1 << 32) - 1  # limit of the offsets
+_MOST = (1 << 32) - 1  # maximum value of an offset
 _SIZE_LIMIT = 1 << 26  # required in the index; readers ignore it
 
 _NUMBERS = {
@@ -37,7 +37,7 @@ _NUMBERS = {
 
 
 class ShardError(ValueError):
-    """Rows that the format can't hold."""
+    """The format can't store some rows."""
 
 
 class MdsColumn(NamedTuple):
@@ -74,7 +74,8 @@ class MdsShard(NamedTuple):
             ShardError: the shard exceeds the range of its offsets.
         """
         count = len(self.samples)
-        # The head has the count, and the offsets of all samples and of the end.
+        # The header has the number of samples, the offset of each sample, and the offset of the
+        # end.
         begin = _WORD.itemsize * (count + 2) + len(self.config)
         ends = np.cumsum([begin, *map(len, self.samples)], dtype=np.int64)
         if ends[-1] > _MOST:
@@ -87,20 +88,20 @@ class MdsShard(NamedTuple):
 
 
 def encode_table(table: pa.Table) -> MdsShard:
-    """Return the rows of a table as a shard.
+    """Encode the rows of a table as a shard.
 
     Raises:
-        ShardError: a number is null, for which there is no room.
-        ValueError: two columns have one name.
+        ShardError: a number is null, which MDS can't store.
+        ValueError: two columns share a name.
     """
     check_names(table.schema)
-    # In the order of names, as MosaicML's writer stores columns.
+    # Sort by name, because MosaicML's writer stores columns in this order.
     columns = [choose_column(field) for field in sorted(table.schema, key=lambda each: each.name)]
     values = [column.encode(table) for column in columns]
     is_free = [column.size is None for column in columns]
     samples = []
     for row in zip(*values, strict=True) if columns else ():
-        # The sizes of values without a fixed size precede all values.
+        # A sample starts with the sizes of all values of variable size.
         sizes = [len(part) for part, free in zip(row, is_free, strict=True) if free]
         samples.append(b"".join((np.array(sizes, _WORD).tobytes(), *row)))
     return MdsShard(_format_config(columns), samples)
@@ -201,7 +202,7 @@ def _list_arrays(table: pa.Table, name: str, number: str) -> Iterator[bytes]:
     """Yield the length and the values of each list. A null becomes an empty list."""
     for value in table[name]:
         items = pa.array([], value.type.value_type) if value.values is None else value.values
-        # MDS integers cannot be null; a null among fractions becomes NaN.
+        # MDS integers cannot be null. A null among floats becomes NaN.
         if items.null_count and not pa.types.is_floating(items.type):
             msg = f"the column {name!r} has nulls in its lists, which MDS can't store"
             raise ShardError(msg)

@@ -1,7 +1,7 @@
-"""TFRecord files: `tf.train.Example` records, each with CRC-32C checksums.
+"""Encodes TFRecord files: `tf.train.Example` records with CRC-32C checksums.
 
-The only maintained writer is TensorFlow, which is a hundred times as large as this format needs.
-Rows in, bytes out. The module must not know files.
+TensorFlow has the only maintained writer, and is a hundred times as large as this format requires.
+Pure: takes rows and returns bytes. The module must not know files.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Checksum = Callable[[bytes], int]
 _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")
 _MASK, _WORD = 0xA282EAD8, 0xFFFFFFFF  # TFRecord's mask for checksums; 32 bits
-_SEPTET, _MORE = 0x7F, 0x80  # protobuf numbers: 7 bits per byte, and a flag for more
+_SEPTET, _MORE = 0x7F, 0x80  # protobuf varints: 7 bits per byte, and a continuation bit
 _SEPTETS = np.arange(10, dtype=np.uint64)  # a number takes ten bytes at most
-# Tags of protobuf fields; length and bytes follow.
+# Tags of the first and second protobuf field of a message; a length and bytes follow.
 _FIRST, _SECOND = b"\x0a", b"\x12"
 _BYTES, _FLOATS, _INTEGERS = b"\x0a", b"\x12", b"\x1a"
 
 
 class ListNullError(ValueError):
-    """A list with a null, for which a feature has no room."""
+    """A list contains a null, which a feature can't store."""
 
 
 class Feature(NamedTuple):
@@ -65,7 +65,7 @@ def encode_records(table: pa.Table, checksum: Checksum) -> Iterator[bytes]:
 
 
 def find_records(content: bytes) -> list[int]:
-    """Return where each record of a file begins, and the end of the last one."""
+    """Return the start of each record in a file, and the end of the last record."""
     starts = [0]
     while starts[-1] < len(content):
         (length,) = struct.unpack_from("<Q", content, starts[-1])
@@ -81,7 +81,7 @@ def _frame(record: bytes, checksum: Checksum) -> Iterator[bytes]:
 
 
 def _mask(crc: int) -> int:
-    """Return a masked checksum, as TFRecord requires: records may contain records."""
+    """Mask a checksum as TFRecord requires, because a record may itself contain records."""
     return ((crc >> 15 | crc << 17) + _MASK) & _WORD
 
 
@@ -118,7 +118,7 @@ def _unwrap(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _list_values(chunk: pa.Array, name: str, *, is_list: bool) -> Iterator[pa.Array]:
-    """Yield the values of each row; an empty array for null."""
+    """Yield an array of values for each row, which is empty for a null."""
     if not is_list:
         for row in range(len(chunk)):
             yield chunk.slice(row, 1).drop_null()
@@ -163,8 +163,8 @@ def _pack(content: bytes) -> bytes:
 
 
 def _pack_integers(numbers: npt.NDArray[np.int64]) -> bytes:
-    """Return numbers one after another, each in septets, the lowest first."""
-    # Protobuf treats a negative number as unsigned, so the number takes ten bytes.
+    """Encode integers as consecutive protobuf varints."""
+    # Protobuf encodes negative integers as unsigned 64-bit integers, which take ten bytes.
     rest = numbers.astype(np.int64).view(np.uint64)[:, None] >> (_SEPTETS * np.uint64(7))
     is_more = (rest >> np.uint64(7) > 0) & (_SEPTETS[-1] > _SEPTETS)
     is_there = np.column_stack([np.ones(len(numbers), bool), is_more[:, :-1]])

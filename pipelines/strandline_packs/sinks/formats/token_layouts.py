@@ -1,7 +1,7 @@
-"""Layouts of token shards: their indexes, in the formats of several readers.
+"""Layouts of token shards: encodes and decodes the index files of several readers.
 
-Pure: lengths in, bytes out, and back. The module must not know the origin of tokens, or the shard
-files.
+Pure: converts lengths to bytes, and back. The module must not know the origin of tokens, or the
+shard files.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import ClassVar
 import pyarrow as pa
 
 _MAGIC = b"MMIDIDX\x00\x00"
-_HEAD = struct.Struct("<QBQQ")  # version, type of tokens, sequences, documents and one
+_HEAD = struct.Struct("<QBQQ")  # version, token type, sequence count, document count plus one
 _VERSION = 1
 
 
 class TokenBytes(IntEnum):
-    """How many bytes a token takes."""
+    """The size of a token, in bytes."""
 
     TWO = 2
     FOUR = 4
@@ -44,7 +44,7 @@ class TokenLayout(ABC):
 
     @abstractmethod
     def format_index(self, sizes: Sequence[int], width: TokenBytes) -> bytes:
-        """Return the index of documents, given their numbers of tokens."""
+        """Return the index for documents with these numbers of tokens."""
 
     @abstractmethod
     def read_sizes(self, index: bytes) -> Sequence[int]:
@@ -52,7 +52,7 @@ class TokenLayout(ABC):
 
 
 class MegatronLayout(TokenLayout):
-    """Megatron's indexed data sets: `.bin`, and `.idx` with where each document begins."""
+    """Megatron's indexed data sets: `.bin`, and `.idx` with the start of each document."""
 
     suffix = ".bin"
     index_suffix = ".idx"
@@ -82,7 +82,7 @@ class MegatronLayout(TokenLayout):
 
 
 class DatatroveLayout(TokenLayout):
-    """datatrove's: `.ds`, `.ds.index` with where each document ends, `.ds.loss` with a mask."""
+    """datatrove's layout: `.ds`, `.ds.index` with document ends, and `.ds.loss` with a mask."""
 
     suffix = ".ds"
     index_suffix = ".ds.index"

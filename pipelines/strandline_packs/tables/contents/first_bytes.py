@@ -1,4 +1,4 @@
-"""Kind of a file by its first bytes, for messages about files of the wrong kind.
+"""Detects the kind of a file by its first bytes, for messages about files of the wrong kind.
 
 The module must not know readers.
 """
@@ -22,7 +22,7 @@ _MOST_BYTES = 4096
 _NAMED_SO = "if it is what you want, give it a name that ends in {}"
 _CONVERT_TEXT = "convert it to UTF-8"
 _LEAVE_OUT = "convert it, or leave it out of the paths"
-# Position of the mark, the mark, the kind of file, and the remedy.
+# Position of the signature, the signature, the kind of file, and the remedy.
 _MARKS = (
     (0, b"\x1f\x8b", "gzip", _NAMED_SO.format(".gz")),
     (0, b"\x28\xb5\x2f\xfd", "zstd", _NAMED_SO.format(".zst")),
@@ -69,7 +69,7 @@ def describe_contents(path: str) -> str:
 
 
 def describe_misnamed(path: str) -> str | None:
-    """Describe a file that is not compressed as its name implies; None for other files.
+    """Describe the mistake if a file is not compressed as its name implies, or return None.
 
     Raises:
         OSError: the file can't be read.
@@ -82,7 +82,7 @@ def describe_misnamed(path: str) -> str | None:
 
 
 def explain_misread(file: FileReference, error: BaseException) -> UnreadableFileError:
-    """Explain an error in a file, with its real kind if its name implies another."""
+    """Describe a read error. Name the file's real kind if the file name is misleading."""
     explained = explain_error(file.key, error)
     try:
         misnamed = describe_misnamed(file.path)

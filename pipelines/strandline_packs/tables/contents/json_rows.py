@@ -1,7 +1,8 @@
-"""JSON rows as a table, and the rows that do not fit.
+"""Converts JSON rows to a table, and reports the rows that do not fit.
 
-A column has one type. A row with a value of another type, or of no Arrow type, is reported alone,
-so that it does not cost its whole file. The module must not know files, or the treatment of rows.
+A column has one type. A row with a value of another type, or with a value that no Arrow type can
+store, is reported separately instead of failing its whole file. The module must not know files, or
+the treatment of rows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from strandline.data.tables.schemas import NOT_THERE
 Row = Mapping[str, Any]
 
 _LARGEST = 2**63 - 1  # largest signed 64-bit integer
-_LARGEST_EXACT = 2**53  # larger whole numbers lose digits in a fraction's type
+_LARGEST_EXACT = 2**53  # floats represent integers exactly up to this limit
 _ARROW_ERRORS = (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError, TypeError)
 _OTHER_TYPE = "value of another type than its column"
 _NAMES = {
@@ -32,13 +33,13 @@ _NAMES = {
 
 
 class RowMisfit(NamedTuple):
-    """Reason that a row does not fit into a table.
+    """Reason why a row does not fit into a table.
 
     Attributes:
-        column: name of the column; `a.b` is the field `b` in the objects of `a`, `a[]` an item of
-            its lists.
-        reason: equal for all rows of a kind, for counting.
-        details: the value and the usual type, for people.
+        column: name of the column. `a.b` is the field `b` in the objects of `a`, and `a[]` is an
+            item in the lists of `a`.
+        reason: category of the reason, for counters.
+        details: the value and the expected type, for messages.
     """
 
     column: str
@@ -47,9 +48,9 @@ class RowMisfit(NamedTuple):
 
 
 def build_table(rows: Sequence[Row]) -> tuple[pa.Table | None, dict[int, RowMisfit]]:
-    """Return the fitting rows as a table, and the others by position.
+    """Return a table of the fitting rows, and the misfits by position.
 
-    Most rows fit, so rows are examined only after Arrow rejects them.
+    Most rows fit, so rows are only examined after Arrow rejects the whole batch.
     """
     try:
         return _convert(rows), {}
@@ -69,7 +70,7 @@ def build_table(rows: Sequence[Row]) -> tuple[pa.Table | None, dict[int, RowMisf
 def build_conformed(
     rows: Sequence[Row], schema: pa.Schema
 ) -> tuple[pa.Table | None, dict[int, RowMisfit]]:
-    """Return the rows that fit a schema as a table, and the others by position."""
+    """Return a table of the rows that fit a schema, and the misfits by position."""
     misfits: dict[int, RowMisfit] = {}
     names = set(schema.names)
     for at, row in enumerate(rows):
@@ -93,7 +94,7 @@ def _conform(
     try:
         return conform_values(field.name, pa.chunked_array([pa.array(values)]), field.type), {}
     except (*_ARROW_ERRORS, SchemaMisfitError):
-        pass  # values that Arrow refuses together may be right one by one
+        pass  # values may be valid separately even if Arrow rejects the column
     misfits: dict[int, RowMisfit] = {}
     chunks = []
     for at, value in enumerate(values):
@@ -126,7 +127,7 @@ def _convert(rows: Sequence[Row]) -> pa.Table:
 
 def _find_first(rows: Sequence[Row], fitting: Sequence[int]) -> int:
     """Return the first row that does not fit the rows before it."""
-    low, high = 0, len(fitting)  # the first `low` rows fit, the first `high` do not
+    low, high = 0, len(fitting)  # invariant: the first `low` rows fit, and the first `high` do not
     while high - low > 1:
         middle = (low + high) // 2
         try:
@@ -138,9 +139,9 @@ def _find_first(rows: Sequence[Row], fitting: Sequence[int]) -> int:
 
 
 def find_misfits(rows: Sequence[Row]) -> dict[int, RowMisfit]:
-    """Return the rows with an untyped value, or with another type than most of the column.
+    """Return the rows with values that Arrow can't store, or whose type is rare in the column.
 
-    Of equally frequent types, the first one is the type of the column.
+    If two types are equally frequent, the type that occurs first is the column's type.
     """
     misfits: dict[int, RowMisfit] = {}
     kinds: defaultdict[str, dict[int, str]] = defaultdict(dict)
@@ -216,7 +217,7 @@ def _has_surrogate(text: str) -> bool:
 def _find_rare_kinds(
     kinds: Mapping[str, Mapping[int, str]], misfits: Mapping[int, RowMisfit]
 ) -> dict[int, RowMisfit]:
-    """Return rows with another kind of value in a column than most have."""
+    """Return the rows with a value whose type is not the most frequent in its column."""
     found: dict[int, RowMisfit] = {}
     for path, by_row in kinds.items():
         others = {at: kind for at, kind in by_row.items() if at not in misfits and at not in found}
@@ -232,7 +233,7 @@ def _find_inexact(
     large: Mapping[str, set[int]],
     misfits: Mapping[int, RowMisfit],
 ) -> dict[int, RowMisfit]:
-    """Return rows with large whole numbers, or fractions, that would lose digits in a column."""
+    """Return rows whose large integers or floats would lose digits in a shared column."""
     found: dict[int, RowMisfit] = {}
     for path in fractions.keys() & large.keys():
         gone = misfits.keys() | found.keys()
@@ -240,7 +241,7 @@ def _find_inexact(
         if not (broken and whole):
             continue
         details = "a whole number beyond 53 bits and a fraction are in one column"
-        # Give up the smaller of both groups of rows.
+        # Report the smaller of the two groups of rows.
         for at in min((whole, broken), key=len):
             found[at] = RowMisfit(path, "number that would lose digits", details)
     return found

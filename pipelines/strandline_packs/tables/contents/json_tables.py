@@ -1,9 +1,9 @@
-"""JSON lines as a table by Arrow's reader, if the result is sure to equal Python's.
+"""Parses JSON lines with Arrow's reader if the result certainly equals that of Python's parser.
 
-Python reads line by line and defines the result: valid objects, exact numbers, column types. Arrow
-needs a fifth of the time, but converts text to times, rounds large integers, and accepts data after
-an object. So its table is used only if none of that can have happened. The module must not know
-files, or the treatment of invalid lines.
+Python parses line by line and defines the correct result: valid objects, exact numbers, column
+types. Arrow needs a fifth of the time, but converts text to times, rounds large integers, and
+accepts data after an object. Therefore Arrow's table is used only if none of these effects can have
+occurred. The module must not know files, or the treatment of invalid lines.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-_MOST_BYTES = 1 << 30  # a block; Arrow counts in 31 bits
-# Arrow's reader calls itself for each level, and a stack that overflows ends the process.
-_MOST_BRACKETS = 2000  # limit for a line
-_MOST_LEVELS = 64  # limit for a column
-_LARGEST_EXACT = 2.0**53  # larger fractions may be rounded integers
-_NEGATIVE_ZERO = -(2**63)  # bits; `-0` is a whole number
+_MOST_BYTES = 1 << 30  # maximum size of a block, because Arrow's offsets have 31 bits
+# Arrow's reader recurses for each level, and a stack overflow would kill the process.
+_MOST_BRACKETS = 2000  # per line
+_MOST_LEVELS = 64  # maximum nesting of a column
+_LARGEST_EXACT = 2.0**53  # larger floats may be rounded integers
+_NEGATIVE_ZERO = -(2**63)  # bits of -0.0; in JSON, `-0` is an integer
 _LONGEST_PAUSE = 31
 _SAME_TYPES = (pa.types.is_null, pa.types.is_boolean, pa.types.is_int64, pa.types.is_string)
 
 
 class JsonTables:
-    """Reads blocks of similar lines. Its memory of earlier blocks only saves time."""
+    """Parses blocks of similar lines. State from earlier blocks only saves time."""
 
     def __init__(self) -> None:
-        self._texts: set[str] = set()  # names of columns that have text like times
+        self._texts: set[str] = set()  # names of columns with text that looks like times
         self._pause = self._next_pause = 0
 
     def parse(self, lines: Sequence[bytes | None]) -> pa.Table | None:
-        """Return Python's table of the lines, or None if Arrow's result may differ.
+        """Return the lines as a table, or None if Arrow's result may differ from Python's.
 
         After a block that Arrow rejects, Arrow is skipped for a growing number of blocks, so that
         unsuitable files cost little extra time.
@@ -61,7 +61,7 @@ class JsonTables:
             table = self._convert(block, json.loads(whole[0].decode()))
         except (pa.ArrowException, ValueError, RecursionError):
             return None
-        # Arrow makes two rows of `{}{}`.
+        # Arrow parses `{}{}` as two rows.
         return table if table is not None and table.num_rows == len(lines) else None
 
     def _convert(self, block: bytes, first: Mapping[str, Any]) -> pa.Table | None:
@@ -71,10 +71,11 @@ class JsonTables:
         except pa.ArrowException:
             if not texts:
                 raise
-            self._texts.clear()  # columns are something else here
+            self._texts.clear()  # in this block, the columns have other types
             texts = {}
             table = _read_block(block, texts)
-        # Order of appearance; Arrow's table starts with the columns of the given schema.
+        # Restore the order of appearance: Arrow's table starts with the columns of the given
+        # schema.
         names = list(dict.fromkeys([*first, *table.column_names]))
         times = {
             field.name: _read_as_text(field.type)
@@ -88,20 +89,20 @@ class JsonTables:
             return None
         if any(table.column(name).num_chunks != 1 for name in names):
             return None
-        columns = {name: table.column(name).chunk(0) for name in names}  # no copy is made
-        # Python infers null for a column without values, not the type of earlier blocks.
+        columns = {name: table.column(name).chunk(0) for name in names}  # no copy
+        # A column without values has the type null in Python, not the type of earlier blocks.
         for name in texts:
             if columns[name].null_count == len(columns[name]):
                 columns[name] = pa.nulls(len(columns[name]))
         if not all(_is_exact(column) for column in columns.values()):
             return None
         exact = pa.table(columns)
-        exact.validate(full=True)  # Arrow's reader does not look whether text is UTF-8
+        exact.validate(full=True)  # Arrow's reader does not check that text is UTF-8
         return exact
 
 
 def _are_objects(lines: Sequence[bytes]) -> bool:
-    """Return whether each line has whole objects: no end of a line is within one."""
+    """Return whether every line starts and ends an object, with limited nesting."""
     if {line[:1] for line in lines} != {b"{"}:
         return False
     ends = {line[-1:] for line in lines}
@@ -152,7 +153,7 @@ def _is_exact(values: pa.Array, level: int = 0) -> bool:
     if pa.types.is_list(kind):
         return _is_exact(values.values, level + 1)
     if pa.types.is_float64(kind):
-        # Not a number is not less than any, either.
+        # NaN fails the comparison as well.
         is_small = pc.all(pc.less(pc.abs(values), _LARGEST_EXACT)).as_py()
         is_zero = pc.any(pc.equal(values.view(pa.int64()), _NEGATIVE_ZERO)).as_py()
         return is_small is not False and not is_zero

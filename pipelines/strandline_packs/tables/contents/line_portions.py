@@ -1,4 +1,4 @@
-"""Queue of lines from several files, taken by number or by size.
+"""Queues lines from several files. Callers take a limited number of lines or bytes.
 
 The module must not know the content or the origin of lines.
 """

@@ -1,6 +1,7 @@
-"""Columns in folder names, as Hive and Spark write tables.
+"""Reads columns from folder names, as Hive and Spark write tables.
 
-Pure: a key in, columns out. Values stay text, so that all files of a table have the same type.
+Pure: takes a key and returns columns. Values stay text, so that all files of a table have the same
+type.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Partitioning(StrEnum):
 
 
 class PartitionColumnError(ValueError):
-    """A column stands in a folder's name and in the file as well, or in two folders' names."""
+    """A column occurs both in a folder name and in the file, or in two folder names."""
 
 
 def parse_folders(key: str) -> dict[str, str | None]:

@@ -1,9 +1,9 @@
-"""Row groups of a Parquet file, with checks of its layout and values.
+"""Reads row groups of a Parquet file, and checks the file's layout and values.
 
-A Parquet reader follows the offsets of the footer, so missing bytes, or bytes of another file, are
-read as pages. This module rejects a footer that does not end where the pages end, contradicts
-itself, or states a wrong number of rows, and values that Arrow accepts unchecked. It must not know
-tasks.
+A Parquet reader follows the offsets in the footer. If bytes are missing or from another file, the
+reader would parse wrong bytes as pages. Therefore this module rejects a footer that contradicts
+itself, does not end where the pages end, or states a wrong number of rows. It also rejects values
+that Arrow accepts unchecked. The module must not know tasks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _MAGIC = b"PAR1"
-_TAIL = 8  # bytes of the footer's length and of the last mark
+_TAIL = 8  # size of the footer length and the final signature, in bytes
 _END_BYTES = 64 << 10  # size of the first read, which contains most footers
 _ADVICE = "fetch the file again"
 _CHUNK = 1 << 20
@@ -29,11 +29,11 @@ _BUFFER = 8 << 20  # bytes per column, to reduce the requests to stores
 
 
 class ParquetDamageError(ValueError):
-    """The bytes are no complete Parquet file. The message contains the position and a remedy."""
+    """The bytes are not a complete Parquet file. The message contains the position and a remedy."""
 
 
 class NoParquetError(ParquetDamageError):
-    """A file that does not begin as Parquet does."""
+    """The file does not start with Parquet's signature."""
 
 
 class _Layout(NamedTuple):
@@ -49,10 +49,10 @@ class _Layout(NamedTuple):
 
 
 class _Unread(io.RawIOBase):
-    """Fake file that rejects every read by a KeyError without a Python frame.
+    """Fake file that rejects every read with a KeyError, without a Python stack frame.
 
-    Arrow stores this error forever. A frame would keep all callers alive, and one of them has a
-    table.
+    Arrow stores this error forever. A stack frame in the error would keep the caller's tables
+    alive.
     """
 
     read: Any = dict[int, bytes]().__getitem__
@@ -80,9 +80,9 @@ def open_parquet(
     """Open a file after checking that its footer matches its pages. Page checksums are verified.
 
     Args:
-        is_far: each read is a request to a store.
-        group: row group to read. Its 96-bit times are read as microseconds if one of them is
-            outside of the range of nanoseconds, 1677 to 2262.
+        is_far: whether reads are requests to a store.
+        group: row group to read. Its 96-bit times are read as microseconds if any time is outside
+            the range of nanoseconds, 1677 to 2262.
 
     Raises:
         ParquetDamageError: bytes are missing or superfluous, or the file is not Parquet.
@@ -102,7 +102,7 @@ def open_parquet(
     if end > begin:
         what = f"pages end at byte {end:,}, after the footer's begin at byte {begin:,}"
         raise ParquetDamageError(f"{what}: bytes are missing; fetch the file again")
-    # Between pages and footer are indexes at most, no other file's end and begin.
+    # Between pages and footer, only indexes may occur, not the boundary of another file.
     if (joint := _find_joint(stream, end, begin)) is not None:
         what = f"another Parquet file begins at byte {joint:,}"
         raise ParquetDamageError(f"{what}: two in one file; give each a file of its own")
@@ -114,7 +114,8 @@ def open_parquet(
         page_checksum_verification=True,
         # Without a buffer, Arrow reads all compressed data of a group before its first row.
         buffer_size=_BUFFER if is_large else 0,
-        # Columns that lie side by side are one request; a disk is slower with one more copy.
+        # Pre-buffering reads adjacent columns in one request. For a disk, the extra copy costs
+        # time.
         pre_buffer=is_far and not is_large,
     )
     parquet = open_file()
@@ -125,7 +126,7 @@ def open_parquet(
 
 
 def _has_room(parquet: pq.ParquetFile, wide: pq.ParquetFile, group: int) -> bool:
-    """Return whether all 96-bit times fit into nanoseconds; Arrow changes others silently."""
+    """Return whether nanoseconds can represent all 96-bit times; Arrow changes others silently."""
     schema = parquet.metadata.schema
     columns = [schema.column(at) for at in range(len(schema))]
     paths = [column.path for column in columns if column.physical_type == "INT96"]
@@ -145,9 +146,9 @@ def _has_room(parquet: pq.ParquetFile, wide: pq.ParquetFile, group: int) -> bool
 def parse_footer(footer: bytes, size: int) -> tuple[pq.FileMetaData, _Layout]:
     """Return the footer's metadata, and the layout of its file.
 
-    Every row group of a file needs the footer, which describes all groups: a thousand groups would
-    be parsed a thousand times each. So the last footer is cached by its bytes, which also detects a
-    rewritten file.
+    Reading a row group needs the footer, which describes all groups. Without a cache, a file of a
+    thousand groups would have its footer parsed a thousand times. The cache key is the footer's
+    bytes, so a rewritten file is detected.
 
     Args:
         footer: stored bytes.
@@ -155,7 +156,7 @@ def parse_footer(footer: bytes, size: int) -> tuple[pq.FileMetaData, _Layout]:
 
     Raises:
         ParquetDamageError: the footer contradicts itself.
-        pa.ArrowException, OSError, UnicodeDecodeError: the bytes are no footer.
+        pa.ArrowException, OSError, UnicodeDecodeError: the bytes are not a footer.
     """
     # Arrow parses whole files only: present the footer as a file without pages.
     tail = len(footer).to_bytes(4, "little") + _MAGIC
@@ -171,10 +172,10 @@ def read_group(
     most_rows: int,
     most_bytes: int,
 ) -> Iterator[pa.Table]:
-    """Read a row group, or some of its columns, in tables of limited rows and (roughly) bytes.
+    """Read a row group, or some of its columns, in tables with limited rows and bytes.
 
-    A table of one row may be larger. Except for its compressed data, the group is never in memory
-    as a whole.
+    The byte limit is approximate, and a table of one row may exceed the limit. Except for its
+    compressed data, the group is never in memory as a whole.
 
     Raises:
         ParquetDamageError: values are invalid for their column or exceed Arrow's limits, or two
@@ -208,7 +209,7 @@ def read_group(
             if table.num_rows:
                 yield from _cut(table, most_bytes)
             at += table.num_rows
-        if at != facts.num_rows:  # Arrow passes over a page of a damaged kind without a word
+        if at != facts.num_rows:  # Arrow silently skips pages of unknown types
             what = f"row group {group} has {at:,} of {facts.num_rows:,} rows: a page is damaged"
             raise ParquetDamageError(f"{what}; {_ADVICE}")
     except (pa.ArrowException, OSError, OverflowError) as error:
@@ -217,7 +218,7 @@ def read_group(
 
 
 def _cut(table: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
-    """Yield a table in halves of halves, until each has so few bytes or one row."""
+    """Halve a table repeatedly, until each piece is within the limit or has one row."""
     if table.num_rows <= 1 or table.nbytes <= most_bytes:
         yield table
         return
@@ -275,8 +276,9 @@ def _measure(metadata: pq.FileMetaData, size: int) -> _Layout:
 def _check_columns(metadata: pq.FileMetaData, size: int) -> None:
     """Check that Arrow can compute the positions of columns.
 
-    For a column with contradictory metadata Arrow aborts the process, but a read that first
-    examines all columns raises an error instead. Nothing is read from the file here.
+    If a column's metadata is contradictory, a plain read makes Arrow abort the process. With
+    pre-buffering, Arrow first computes the positions of all columns and raises an error instead.
+    The fake file prevents actual reads.
     """
     if not metadata.num_row_groups:
         return
@@ -292,7 +294,7 @@ def _check_columns(metadata: pq.FileMetaData, size: int) -> None:
 
 
 def _find_end(chunk: pq.ColumnChunkMetaData) -> int:
-    """Return where the last page of a column's part ends."""
+    """Return the end of the last page in a column chunk."""
     begin = chunk.data_page_offset
     # As in Arrow, offset 0 means that the dictionary page does not exist.
     if chunk.has_dictionary_page and chunk.dictionary_page_offset:
@@ -301,7 +303,7 @@ def _find_end(chunk: pq.ColumnChunkMetaData) -> int:
 
 
 def _find_joint(stream: BinaryIO, begin: int, end: int) -> int | None:
-    """Return the start of a second file: the start mark after an end mark."""
+    """Return the start of a second file: a signature right after another signature."""
     mark, kept = _MAGIC * 2, b""
     stream.seek(begin)
     while begin < end and (piece := stream.read(min(_CHUNK, end - begin))):

@@ -1,6 +1,6 @@
-"""Samples in a tar: adjacent members with the same name, each kind once.
+"""Groups tar members into samples: adjacent members with the same name.
 
-The module must not know columns or tasks.
+A sample has at most one member per extension. The module must not know columns or tasks.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def find_reason(member: TarMember, sample: str, kind: str) -> str | None:
-    """Return the reason that a member belongs to no sample, or None."""
+    """Return the reason why a member belongs to no sample, or None."""
     if not member.is_file:
         return "no plain file"
     if not sample or sample.endswith("/"):
-        # macOS stores the attributes of a file in a neighbour whose name starts with `._`.
+        # macOS stores the attributes of a file in an adjacent file whose name starts with `._`.
         is_twin = member.name.rpartition("/")[2].startswith("._")
         return "attributes of macOS" if is_twin else "name that begins with a dot"
     return None if kind else "name without extension"
@@ -59,7 +59,7 @@ def collect_samples(files: Iterable[SampleFile]) -> Iterator[ShardSample]:
     Raises:
         SampleError: the files of a sample are not adjacent, or a kind occurs twice.
     """
-    ends: dict[str, TarMember] = {}  # the last file of each sample that is over
+    ends: dict[str, TarMember] = {}  # the last file of each completed sample
     last: SampleFile | None = None
     parts: dict[str, TarMember] = {}
     for file in files:

@@ -1,4 +1,4 @@
-"""Lines that start in a byte range of a stream, with a size limit.
+"""Reads the lines that start in a byte range of a stream, with a size limit.
 
 Larger lines are skipped without loading them, and reported by their offset. The module must not
 know the content of lines.
@@ -17,12 +17,12 @@ _END = b"\n"
 
 
 class StreamLine(NamedTuple):
-    """A line with its end.
+    """A line of a stream.
 
     Attributes:
         at: byte offset in the stream.
-        size: size in bytes.
-        content: None for a line above the size limit.
+        size: size in bytes, including the line end.
+        content: the bytes; None for a line above the size limit.
     """
 
     at: int
@@ -114,7 +114,7 @@ def list_blocks(
 
 
 def _skip(lines: BinaryIO) -> int:
-    """Read on behind the end of the line, or to the end; how many bytes that were."""
+    """Skip the rest of a line, and return the number of skipped bytes."""
     size = 0
     while piece := lines.readline(_PIECE):
         size += len(piece)
@@ -124,6 +124,6 @@ def _skip(lines: BinaryIO) -> int:
 
 
 def _buffer(stream: BinaryIO) -> io.IOBase:
-    """Return a stream with a `readline` that takes a bound; a store's stream may have another."""
+    """Return a stream whose `readline` accepts a limit, which a store's stream may not support."""
     known = (io.BufferedIOBase, io.BytesIO)
     return stream if isinstance(stream, known) else io.BufferedReader(stream, _PIECE)  # type: ignore[type-var]

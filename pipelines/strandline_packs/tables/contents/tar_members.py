@@ -1,8 +1,9 @@
-"""Members of a tar, with every byte of the archive accounted for.
+"""Reads the members of a tar, and accounts for every byte of the archive.
 
-Python's tarfile stops silently at the first unreadable block, so it takes damage for the end. Here
-a block is a header with a valid checksum, content of a member, or the final zeros; anything else is
-an error with its position. The module must not know the use of members.
+Python's tarfile stops silently at the first unreadable block, so it mistakes damage for the end.
+This module accepts only three kinds of blocks: headers with a valid checksum, content of members,
+and the final zeros. Any other block raises an error with its position. The module must not know the
+use of members.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _BLOCK = 512
 _CHUNK = 1 << 20
 # Final zeros: two blocks, and padding to the usual record of 20 blocks.
 _MOST_ZEROS = 2 * _BLOCK + 20 * _BLOCK
-_MOST_HEADER_BYTES = 1 << 20  # most of an extended header; a path has some thousand
+_MOST_HEADER_BYTES = 1 << 20  # maximum size of an extended header; paths have a few thousand bytes
 _CHECKSUM = slice(148, 156)
 _BASE_256 = 0x80
 _NEGATIVE = 0x40
@@ -29,11 +30,11 @@ _EXTENDED, _GLOBAL = b"xX", b"g"
 
 
 class TarDamageError(ValueError):
-    """The bytes are no complete tar. The message contains the position and a remedy."""
+    """The bytes are not a complete tar. The message contains the position and a remedy."""
 
 
 class NoTarError(TarDamageError):
-    """A file that does not begin as a tar does."""
+    """The file does not start with a tar header."""
 
 
 class TarMember(NamedTuple):
@@ -68,7 +69,7 @@ class _TarStream:
     last: str = field(default="", init=False)
 
     def read(self, size: int) -> bytes:
-        """Read as many bytes, fewer at the end of the file alone."""
+        """Read `size` bytes, or fewer at the end of the file."""
         pieces = []
         while size and (piece := self.file.read(min(size, _CHUNK))):
             pieces.append(piece)
@@ -122,7 +123,7 @@ def list_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Iterator[T
         name = extended.name or defaults.name or _parse_name(head)
         size = next(each for each in (extended.size, defaults.size, size) if each is not None)
         is_file, is_folder = _classify_kind(stream, offset, kind, name)
-        # Heads of links and folders may have a size that no content follows.
+        # Headers of links and folders may state a size although no content follows.
         content = stream.read_content(name, size, is_wanted=is_wanted(name)) if is_file else b""
         yield TarMember(name, offset, is_file, is_folder, content)
         extended, stream.last = _ExtendedFields(), name
@@ -145,7 +146,7 @@ def _read_head(stream: _TarStream) -> bytes:
     """Read the next header, or the first block of the final zeros.
 
     Raises:
-        TarDamageError: the block is neither.
+        TarDamageError: the block is neither a header nor zeros.
     """
     offset = stream.offset
     block = stream.read(_BLOCK)
@@ -170,10 +171,10 @@ def _has_checksum(block: bytes) -> bool:
 
 
 def _parse_number(text: bytes) -> int | None:
-    if text[:1] and text[0] & _BASE_256:  # large numbers are binary
+    if text[:1] and text[0] & _BASE_256:  # numbers too large for octal digits are binary
         first = text[0] & (_NEGATIVE - 1)
         value = int.from_bytes(bytes([first]) + text[1:])
-        # Callers reject any negative number.
+        # The exact value does not matter, because callers reject negative numbers.
         return value if not text[0] & _NEGATIVE else -1
     digits = text.partition(b"\0")[0].strip()
     try:
@@ -184,7 +185,7 @@ def _parse_number(text: bytes) -> int | None:
 
 def _parse_name(head: bytes) -> str:
     name = _decode(head[:100].partition(b"\0")[0])
-    # GNU's own format has times where the standard has the begin of a long name.
+    # The GNU format stores times at the position where ustar stores the start of a long name.
     prefix = head[345:500].partition(b"\0")[0] if head[257:263] == b"ustar\0" else b""
     return f"{_decode(prefix)}/{name}" if prefix else name
 
@@ -216,7 +217,7 @@ def _read_extended(
 
 
 def _parse_records(stream: _TarStream, offset: int, content: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the records of an extended header, `LENGTH NAME=VALUE` with a line's end each."""
+    """Yield the records of an extended header. A record is `LENGTH NAME=VALUE` and a line end."""
     while content.strip(b"\0"):
         length, space, _ = content.partition(b" ")
         end = int(length) if length.isdigit() and len(length) < 9 else 0  # noqa: PLR2004 - digits
@@ -229,10 +230,10 @@ def _parse_records(stream: _TarStream, offset: int, content: bytes) -> Iterator[
 
 
 def _check_end(stream: _TarStream) -> None:
-    """Read to the end of the file.
+    """Read the rest of the file, which must consist of zeros.
 
     Raises:
-        TarDamageError: more follows than the zeros of an archive's end.
+        TarDamageError: other bytes or too many zeros follow.
     """
     begin = stream.offset - _BLOCK
     while piece := stream.read(_BLOCK):

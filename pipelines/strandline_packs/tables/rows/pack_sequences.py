@@ -1,4 +1,4 @@
-"""The stage `pack-sequences`: rows of tokens as sequences of the length that a trainer takes."""
+"""The stage `pack-sequences`: packs rows of tokens into sequences of the trainer's length."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _join(
     filler: int,
 ) -> pa.Array:
     """Return the values of each sequence, in the type of the rows' values."""
-    # A null has no tokens here, even if the buffer below the null has values.
+    # `flatten` omits nulls, even if the buffer has values at the position of a null.
     tokens, kind = column.flatten().to_numpy(zero_copy_only=False), column.type.value_type
     begins = np.concatenate([[0], np.cumsum(lengths)])
     parts = []

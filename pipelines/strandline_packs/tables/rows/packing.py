@@ -1,6 +1,7 @@
-"""Packing of documents into sequences with a maximum number of tokens.
+"""Packs documents into sequences with a maximum number of tokens.
 
-Pure: lengths in, pieces out. The module must not know tokens, or how sequences are written.
+Pure: takes lengths and returns pieces. The module must not know tokens, or how sequences are
+written.
 """
 
 from __future__ import annotations
@@ -54,10 +55,11 @@ def fit_sequences(lengths: Sequence[int], size: int) -> list[list[SequencePiece]
     """
     pieces = sorted(_cut(lengths, size), key=lambda piece: (piece.begin - piece.end, piece))
     sequences: list[list[SequencePiece]] = []
-    rooms: list[tuple[int, int]] = []  # free tokens and the sequence's number, in ascending order
+    rooms: list[tuple[int, int]] = []  # free tokens and index of each sequence, in ascending order
     for piece in pieces:
         length = piece.end - piece.begin
-        # Find the smallest room that fits; of equal rooms, the earliest sequence.
+        # Find the sequence with the least free tokens that suffice. On a tie, take the earliest
+        # sequence.
         at = bisect_left(rooms, (length, 0))
         if at == len(rooms):
             rooms.append((size, len(sequences)))

@@ -1,4 +1,4 @@
-"""The stage `read-arrow`: the rows of Arrow's own files and streams, also called Feather."""
+"""The stage `read-arrow`: reads the rows of Arrow files and streams, also called Feather."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from strandline_packs.tables.contents.first_bytes import describe_contents
 
 _KEY = "key"
 _FILE, _STREAM, _END = b"ARROW1", b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\0\0\0\0"
-_MARK_BYTES = 8  # the mark of a file, padded
-_TAIL_BYTES = 10  # the footer's length, and the mark again
+_MARK_BYTES = 8  # the signature of a file, with padding
+_TAIL_BYTES = 10  # the footer length and the final signature
 _BLOCK = 1 << 20
 
 
 class ReadArrow(SchemaReader):
-    """Reads the files in `path`; a row without a `key` gets one made of its file and position."""
+    """Reads the files in `path`. A row without a `key` gets a key from its file and position."""
 
     class Params(SchemaReader.Params):
-        """How rows are read."""
+        """The maximum size of a task."""
 
         max_rows: int = Field(default=10_000, ge=1, description="Maximum number of rows of a task.")
 
@@ -40,7 +40,7 @@ class ReadArrow(SchemaReader):
         """Yield tasks of at most `maxRows` rows.
 
         Raises:
-            UnreadableFileError: a file can't be read, was cut, or is no Arrow.
+            UnreadableFileError: a file can't be read, is truncated, or is not an Arrow file.
         """
         for file in list_references(task):
             try:

@@ -1,7 +1,7 @@
-"""The stage `read-csv`: the rows of CSV files, with declared types.
+"""The stage `read-csv`: reads the rows of CSV files, with declared types.
 
 Types are never guessed, because the first rows of a file prove nothing about other rows or files.
-Columns without a declared type are text, so all files of a run have one schema.
+Columns without a declared type are text, so all files of a run have the same schema.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ from strandline_packs.tables.contents.first_bytes import (
 
 _KEY = "key"
 _MOST_CHARACTERS = 1 << 30  # limit for the length of a value; Python's default is 128 KiB
-_SNIFFED = 4096  # bytes at the start of a file
-_ROWS_LOOKED_AT = 20  # enough to count columns
+_SNIFFED = 4096  # bytes to examine at the start of a file
+_ROWS_LOOKED_AT = 20  # number of rows in which columns are counted
 _DELIMITERS = (",", ";", "\t", "|")
 _OPEN_QUOTE = "a quote in this row is open to the end of the file"
-# Only unambiguous kinds: a column name such as `ORCID` begins like an ORC file.
+# Kinds of files that are certainly not CSV. Omits ambiguous kinds: a column name such as `ORCID`
+# starts like an ORC file.
 _SURELY_ELSE = frozenset({"HTML", "a login page", "XML", "JSON Lines", "a pointer of Git LFS"})
 
 
@@ -70,14 +71,14 @@ _CHECKS = {
 
 
 class _Record(NamedTuple):
-    """A row, and the number of its first line."""
+    """A row, and the line number of its start."""
 
     line: int
     values: list[str]
 
 
 class ReadCsv(SchemaReader):
-    """Reads the files in `path`; rows without a `key` get one made of file and line."""
+    """Reads the files in `path`. A row without a `key` gets a key from its file and line."""
 
     class Params(SchemaReader.Params):
         """How rows are read."""
@@ -184,8 +185,8 @@ class ReadCsv(SchemaReader):
     def _check_begin(self, file: FileReference) -> None:
         """Reject input that is not CSV or uses another delimiter.
 
-        Without this check each line would parse as a row of one column. One column is accepted if
-        `header` names one column.
+        Without this check, each line would parse as a row of one column. A single column is
+        accepted only if `header` names a single column.
         """
         with open_decompressed(file.path) as stream:
             first = stream.read(_SNIFFED)
@@ -194,7 +195,7 @@ class ReadCsv(SchemaReader):
             raise UnreadableFileError(f"{file.key}: not CSV; {describe_contents(file.path)}")
         lines = list(io.StringIO(first.decode("utf-8-sig", "replace"), newline=""))
         if len(first) == _SNIFFED:
-            lines.pop()  # may be cut
+            lines.pop()  # the last line may be incomplete
         widths = self._list_widths(lines, self.params.delimiter)
         if len(self.params.header) == 1 or widths[:1] != [1]:
             return
@@ -296,11 +297,11 @@ def _list_records(file: FileReference, reader: Iterator[list[str]]) -> Iterator[
 
 
 def _find_misfits(values: list[str], kind: CsvType) -> list[int]:
-    """Return the positions of values that do not have a type."""
+    """Return the positions of values that can't be converted to a type."""
     try:
         _convert(values, kind)
     except pa.ArrowInvalid:
-        # Rare, so convert value by value to find the misfits.
+        # Misfits are rare, so this slow path converts value by value.
         return [at for at, value in enumerate(values) if not _is_convertible(value, kind)]
     return []
 

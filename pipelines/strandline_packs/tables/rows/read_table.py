@@ -1,4 +1,4 @@
-"""The stage `read-table`: the rows of a table's data files, at a version of the table."""
+"""The stage `read-table`: reads the rows of a table's data files, at a version of the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEY = "key"
 
 
 class ReadTable(Stage):
-    """Reads data files of `table-files` without deleted rows, in the table's schema."""
+    """Reads data files listed by `table-files`, without deleted rows, in the table's schema."""
 
     class Params(Stage.Params):
         """The columns to read, and the size of tasks."""
@@ -69,7 +69,7 @@ class ReadTable(Stage):
             raise UnreadableFileError(msg) from error
 
     def _open(self, table: str, number: int) -> TableSnapshot:
-        """Return a version of a table, and reuse the last one: most files share a version."""
+        """Open a version of a table. Cache the last version, because most files share a version."""
         if self._snapshot is None or self._opened != (table, number):
             self._snapshot, self._opened = open_snapshot(table, number), (table, number)
         return self._snapshot

@@ -1,4 +1,4 @@
-"""Expressions over the columns of a table, in a small subset of Python's syntax.
+"""Computes expressions over the columns of a table, in a small subset of Python's syntax.
 
 Python's parser reads an expression, a list of allowed node types restricts it, and Arrow computes
 the result. No part of an expression is executed as Python. The module must not know stages. Pure.
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from strandline.data.tables.columns import find_field, holds_text
 
-# An array, a chunked array or a scalar of Arrow.
+# An Arrow array, chunked array, or scalar.
 Values = Any
 
 _COMPARISONS: dict[type[ast.cmpop], str] = {
@@ -82,7 +82,7 @@ class RowExpression:
         return tuple(dict.fromkeys(names))
 
     def compute(self, table: pa.Table) -> pa.ChunkedArray | pa.Array:
-        """Return for each row whether the condition holds; null if a null makes that undecidable.
+        """Return whether the condition holds for each row, or null if a null makes it unknown.
 
         Raises:
             ExpressionError: an operation does not fit the types of its columns.
@@ -285,7 +285,7 @@ def _locate(text: str, node: ast.AST | None) -> int | None:
 
 
 def _find_position(text: str, line: int, column: int) -> int:
-    """Convert a line and column of the stripped text into a character of the text, from 1."""
+    """Convert a line and column of the stripped text to a position in the whole text, from 1."""
     indent = len(text) - len(text.lstrip())
     return indent + sum(map(len, _split_lines(text)[: line - 1])) + column + 1
 

@@ -1,4 +1,4 @@
-"""The stage `sample-groups`: a number of rows of each group, chosen by their keys."""
+"""The stage `sample-groups`: keeps a number of rows from each group, selected by their keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline_packs.tables.rows.sample_rows import draw_share
 class SampleGroups(Stage):
     """Keeps some rows of each group of a task, by a digest of their keys.
 
-    A larger sample contains every smaller one.
+    A larger sample contains all smaller samples with the same seed.
     """
 
     class Params(Stage.Params):
@@ -35,7 +35,7 @@ class SampleGroups(Stage):
     scope = "partition"
     params: Params
     keeps_columns = True
-    mixes_rows = True  # other rows of a group decide whether a row stays
+    mixes_rows = True  # whether a row stays depends on the other rows of its group
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.group, self.params.column)
@@ -61,7 +61,7 @@ class SampleGroups(Stage):
 
 
 def rank_keys(groups: Sequence[str], keys: Sequence[str], seed: int) -> list[int]:
-    """Return the rank of each row in its group, from 1, in the order drawn by seed and keys.
+    """Return the rank of each row in its group, from 1, in a random order from seed and keys.
 
     Rows with the same key keep their relative order.
     """

@@ -1,4 +1,4 @@
-"""The stage `sample-rows`: a share of the rows, chosen by their keys."""
+"""The stage `sample-rows`: keeps a share of the rows, selected by their keys."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from strandline.data.tables.columns import list_texts
 from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
 from strandline.data.tables.rules import Rule
 
-_BITS = 53  # bits that a floating point number holds exactly
+_BITS = 53  # number of bits that a float represents exactly
 
 
 class SampleRows(RowFilter):
     """Keeps a share of the rows by a digest of their keys.
 
-    A larger share contains every smaller one.
+    A larger sample contains all smaller samples with the same seed.
     """
 
     class Params(RowFilter.Params):
-        """The share, and the column that determines the draw."""
+        """The share, and the column that determines which rows are kept."""
 
         rate: float = Field(
             ge=0, le=1, description="Share of the rows to keep, and the chance of each row."
@@ -42,7 +42,7 @@ class SampleRows(RowFilter):
         return (self.params.column,)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Drop and count the rows that are not drawn.
+        """Drop and count the rows that are not selected.
 
         Raises:
             MissingColumnError: the column is missing.
@@ -61,9 +61,10 @@ class SampleRows(RowFilter):
 
 def draw_share(key: str, seed: int) -> float:
     """Return a number above 0 and up to 1, determined only by a key and a seed."""
-    # The line end separates seed and key: (1, "2a") and (12, "a") must not draw alike.
+    # Separate seed and key with a line end: otherwise (1, "2a") and (12, "a") would give the same
+    # number.
     state = blake2b(f"{seed}\n".encode(), digest_size=8)
     state.update(key.encode("utf-8", "surrogatepass"))
     number = int.from_bytes(state.digest(), "big") >> (64 - _BITS)
-    # Above 0, so that a rate of 0 keeps no row.
+    # Add 1, so that the result is above 0 and a rate of 0 keeps no row.
     return (number + 1) / (1 << _BITS)

@@ -1,1 +1,1 @@
-"""Shuffling of rows by two pipelines: one partitions the rows, the next reads each partition."""
+"""Shuffles rows with two pipelines: one partitions the rows, the next reads each partition."""

@@ -1,6 +1,6 @@
-"""Shares of a mixture: the exact amount from each data set, and the partitions that supply it.
+"""Computes how much of each data set a mixture takes, and from which partitions.
 
-Pure: weights and sums in, shares out. The module must not know tables or files.
+Pure: takes weights and sums, and returns shares. The module must not know tables or files.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Draw(NamedTuple):
     """The amount that a partition of the mixture takes from a partition of a data set.
 
     Attributes:
-        epoch: number of earlier appearances of the rows.
-        partition: number of the data set's partition.
+        epoch: how often these rows occur earlier in the mixture.
+        partition: index of the data set's partition.
         take: amount in the unit of the budget; None for all rows.
     """
 
@@ -32,7 +32,7 @@ class Draw(NamedTuple):
 
 
 def divide(total: int, weights: Mapping[str, float]) -> dict[str, int]:
-    """Divide a whole number by weights: parts add up, and each is off by less than one."""
+    """Divide an integer by weights. The parts add up; rounding changes a part by less than 1."""
     # Fractions are exact; sums of floats could differ from the total.
     whole = sum(map(Fraction, weights.values()))
     exact = {name: total * Fraction(weight) / whole for name, weight in weights.items()}
@@ -45,13 +45,14 @@ def divide(total: int, weights: Mapping[str, float]) -> dict[str, int]:
 
 
 def draw_shares(supply: Sequence[int], wanted: int) -> list[list[Draw]]:
-    """Return the draws from a data set for each partition of a mixture; they add up to `wanted`.
+    """Return the draws from a data set for each partition of a mixture, which add up to `wanted`.
 
-    Each partition first takes whole epochs. Later epochs come from other partitions, so that copies
-    of a row are far apart.
+    A partition of the mixture first takes whole epochs. For each further epoch, it uses another
+    partition of the data set, so that copies of a row are far apart.
 
     Args:
-        supply: amount in each partition; the total must be above 0.
+        supply: amount in each partition of the data set; the total must be above 0.
+        wanted: total amount to take.
     """
     count, whole = len(supply), sum(supply)
     epochs, rest = divmod(wanted, whole)
@@ -71,8 +72,9 @@ def count_taken(weights: Weights, wanted: int, chance: float) -> int:
     """Return the number of leading rows with a total weight of `wanted`, off by at most one row.
 
     Args:
-        chance: from 0 to below 1. The last row is taken if the wanted part of its weight exceeds
-            this share, so sums over many calls with random chances are correct on average.
+        chance: number from 0 to below 1. If the total falls within the last row, the row is taken
+            if more than this share of its weight is wanted. With random chances, sums over many
+            calls are correct on average.
     """
     before = np.cumsum(weights) - weights
     return int(np.count_nonzero(before + chance * weights < wanted))
@@ -91,7 +93,7 @@ def find_largest(
     """
     wanted = divide_budget(budget)
     shares = [Fraction(limits[key] + 1, amount) for key, amount in wanted.items() if amount]
-    # Rounding moves a share by less than 1, which the number of shares covers.
+    # Start slightly too high: rounding changes a share by less than 1, so add 1 for each share.
     most = min(budget, int(budget * min(shares)) + len(wanted))
     while any(amount > limits[key] for key, amount in divide_budget(most).items()):
         most -= 1

@@ -1,4 +1,4 @@
-"""The source `mix`: partitions of a mixture of data sets that the sink `shuffle` has parted."""
+"""The source `mix`: lists partitions of a mixture of data sets that the sink `shuffle` wrote."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from strandline_packs.tables.shuffle.mix_shares import (
 from strandline_packs.tables.shuffle.partition_files import PartitionRules, read_facts
 from strandline_packs.tables.shuffle.row_weights import MixUnit
 
-ALL = ""  # the only stratum of a data set without configured strata
+ALL = ""  # stratum of all rows if no strata are configured
 
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -49,12 +49,12 @@ class Budget(Params):
 
     @property
     def unit(self) -> MixUnit:
-        """The unit that is counted."""
+        """The unit of the budget."""
         return next(unit for unit, amount in self._list_amounts().items() if amount is not None)
 
     @property
     def amount(self) -> int:
-        """The number of units."""
+        """The size of the mixture in this unit."""
         return next(amount for amount in self._list_amounts().values() if amount is not None)
 
     def _list_amounts(self) -> dict[MixUnit, int | None]:
@@ -94,12 +94,12 @@ class Label(NamedTuple):
 
 
 class Stock(NamedTuple):
-    """Files and contents of a data set.
+    """Files of a data set, and the amounts in them.
 
     Attributes:
         entries: files of the data set.
         partitions: number of partitions.
-        supply: by stratum, the amount in each partition.
+        supply: amount in each partition, by stratum.
     """
 
     entries: list[ListedFile]
@@ -223,7 +223,7 @@ class Mix(FileSource):
     def _build(
         self, name: str, entries: Iterable[ListedFile], draws: Mapping[str, list[Draw]]
     ) -> pa.Table:
-        """Return a row for each file of a data set, with the draws from these files."""
+        """Return a row for each file of a data set, with the draws from that data set."""
         table = build_file_table(entries).select(["key", "path"])
         described = {"unit": self.params.budget.unit, "strata": draws}
         values = (name, json.dumps(described), self.params.seed)

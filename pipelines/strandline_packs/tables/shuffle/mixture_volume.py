@@ -1,4 +1,4 @@
-"""Amounts of each data set in a mixture, wanted and actual. Pure; sums only."""
+"""Wanted and actual amounts of each data set in a mixture. Pure."""
 
 from __future__ import annotations
 

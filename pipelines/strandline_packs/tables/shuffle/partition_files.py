@@ -46,9 +46,10 @@ class PartitionRules(NamedTuple):
     Attributes:
         partitions: number of partitions.
         by: column of digests, or of keys if a seed is set.
-        seed: seed of the row order; None to only bring equal digests together, in any order.
-        block: consecutive rows of a task that stay together; 1 to draw each row alone.
-        scales: columns with weights of rows that are drawn alone.
+        seed: seed of the row order. None keeps the file order: rows with equal digests share a
+            partition.
+        block: number of consecutive rows of a task that stay together; 1 shuffles rows separately.
+        scales: columns with the weights of rows; used only if rows are shuffled separately.
     """
 
     partitions: int
@@ -78,7 +79,7 @@ class FileFacts(NamedTuple):
 
 
 def write_partitions(table: pa.Table, parting: PartitionRules, file: BinaryIO) -> None:
-    """Write a table front to back, as one row group for each partition, with rows in their order.
+    """Write a table as one row group per partition, keeping the order of rows.
 
     Raises:
         MissingColumnError: the column is missing.
@@ -171,7 +172,7 @@ def read_parts(
             _check_parting(file, facts.parting, first)
             groups = [at for at, each in enumerate(facts.groups) if each in numbers]
             parts.append(parquet.read_row_groups(groups).replace_schema_metadata())
-    assert first is not None  # every source has a file
+    assert first is not None  # a source has at least one file
     return pa.concat_tables(parts), first
 
 

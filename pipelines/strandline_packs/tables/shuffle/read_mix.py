@@ -1,4 +1,4 @@
-"""The stage `read-mix`: the rows of a mixture's partition, in shuffled order."""
+"""The stage `read-mix`: reads the rows of a mixture's partition, in shuffled order."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class MixPortion(NamedTuple):
         part: name of the data set.
         seed: seed of the mixture.
         unit: unit of the budget.
-        epoch: number of earlier appearances of the rows.
-        partition: number of the data set's partition; None to read no rows.
+        epoch: how often these rows occur earlier in the mixture.
+        partition: index of the data set's partition; None to read no rows.
         takes: amount by stratum; None for all rows.
     """
 
@@ -121,9 +121,9 @@ class ReadMix(StatefulFilter):
     def _choose(
         self, rows: pa.Table, parting: PartitionRules, portion: MixPortion, stratum: str
     ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Return the positions of the rows to take: the first in the order of their digests."""
+        """Return the positions of the rows to take: the first rows in digest order."""
         weights = weigh_rows(rows, parting.scales, portion.unit)
-        assert weights is not None  # checked when sources are listed
+        assert weights is not None  # `mix` checks the weights when it lists sources
         at = np.arange(rows.num_rows)
         if stratum:
             at = at[np.array([each == stratum for each in list_strata(rows, parting.scales)], bool)]
@@ -163,4 +163,4 @@ def _list_portions(
         for draw in draws:
             epoch, partition, take = Draw(*draw)
             found.setdefault((epoch, partition), {})[stratum] = take
-    return found or {(0, None): {}}  # columns without rows
+    return found or {(0, None): {}}  # without draws, read only the columns

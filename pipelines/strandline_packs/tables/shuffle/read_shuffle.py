@@ -1,4 +1,4 @@
-"""The stage `read-shuffle`: all rows of a partition that another pipeline has shuffled."""
+"""The stage `read-shuffle`: reads all rows of a partition that another pipeline has shuffled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline_packs.tables.shuffle.partition_files import read_partitions
 
 
 class ReadShuffle(Stage):
-    """Reads one partition of all files as one task; an empty partition is an empty table."""
+    """Reads a partition from all files as one task; an empty partition gives an empty table."""
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return ("key", "path", "partition", "last_partition", "partitions")
@@ -21,7 +21,7 @@ class ReadShuffle(Stage):
         return Columns(is_open=True)  # a file's columns are unknown until it is opened
 
     def process(self, task: Task) -> Task:
-        """Return the rows in the order drawn by the sink's `seed`, or in file order without a seed.
+        """Return the rows in the order of the sink's `seed`, or in file order without a seed.
 
         Raises:
             MissingColumnError: a column is missing.

@@ -1,6 +1,7 @@
-"""Order of shuffled rows, determined only by a seed and the rows' keys.
+"""Orders shuffled rows. The order depends only on a seed and the keys of the rows.
 
-Pure: keys in, numbers out. The module must not know where rows are stored, or their contents.
+Pure: takes keys and returns numbers. The module must not know where rows are stored, or their
+contents.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ _BYTES = 8
 # The partition and the sort key of a row must be independent, so the two use separate digests.
 _PARTS, _ORDERS = b"part", b"order"
 _HEAD_BITS = 32
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # SplitMix64's
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # increment of SplitMix64
 
 
 def part_keys(keys: Iterable[str], seed: int, count: int) -> npt.NDArray[np.int64]:
-    """Return the partition of each key, of `count`, determined only by seed and key."""
+    """Return the partition of each key, from 0 to `count - 1`. Depends only on seed and key."""
     return find_partitions(_digest_keys(keys, seed, _PARTS) >> np.uint64(_HEAD_BITS), count)
 
 
 def find_partitions(heads: npt.NDArray[np.unsignedinteger], count: int) -> npt.NDArray[np.int64]:
-    """Return the partition, of `count`, of digests by the first 32 bits of each."""
+    """Return the partition of each digest, from 0 to `count - 1`, by the digest's first 32 bits."""
     # Multiply and shift: maps 32 bits evenly to the partitions.
     return heads.astype(np.int64) * count >> _HEAD_BITS
 
@@ -34,7 +35,8 @@ def order_keys(keys: Iterable[str], seed: int, of: str = "") -> Numbers:
     """Return a sort key for each row.
 
     Args:
-        of: name of the set of rows, such as a data set and its epoch; each set has its own order.
+        of: name of the set of rows, such as a data set and its epoch. Every set has a different
+            order.
     """
     return _digest_keys(keys, seed, _ORDERS + of.encode())
 
@@ -46,7 +48,7 @@ def draw_chance(seed: int, of: str) -> float:
 
 
 def order_positions(count: int, seed: int, partition: int) -> Numbers:
-    """Return sort keys for the rows of a partition without keys, from their positions."""
+    """Return sort keys for a partition whose rows have no keys, derived from row positions."""
     start = np.uint64(int.from_bytes(_seed(seed, _ORDERS + b"%d" % partition), "big"))
     with np.errstate(over="ignore"):  # sums and products are modulo 2**64
         return _mix(

@@ -1,4 +1,4 @@
-"""Weights of rows in a mixture, by rows, bytes or tokens, and the strata of rows.
+"""Computes the weights of rows in a mixture (in rows, bytes, or tokens), and their strata.
 
 The module handles tables. It must not know their location, or the amounts taken from them.
 """
@@ -28,12 +28,12 @@ class MixUnit(StrEnum):
 
 
 class Scales(NamedTuple):
-    """Columns that determine the weights of rows; None for unweighed rows.
+    """Columns that determine the weights and strata of rows; None for an unused column.
 
     Attributes:
         stratum: column of strata, such as `language`.
         bytes: column with text or bytes; the length is the weight.
-        tokens: column with numbers of tokens, or with lists of tokens.
+        tokens: column with token counts, or with lists of tokens.
     """
 
     stratum: str | None = None

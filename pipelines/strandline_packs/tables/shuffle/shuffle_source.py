@@ -1,4 +1,4 @@
-"""The source `shuffle-partitions`: partitions shuffled by another pipeline."""
+"""The source `shuffle-partitions`: lists the partitions that another pipeline wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline_packs.tables.shuffle.partition_files import measure_partition, r
 
 
 class ShufflePartitions(FileSource):
-    """Lists the partitions in files of the sink `shuffle`, each a source for `read-shuffle`."""
+    """Lists the partitions in files of the sink `shuffle`. Each is a source for `read-shuffle`."""
 
     class Params(FileListParams):
         """The files, and the number of partitions in a source."""
@@ -88,10 +88,11 @@ def _build_table(entries: Sequence[ListedFile]) -> pa.Table:
 def _part_files(
     entries: Sequence[ListedFile], groups: Sequence[Sequence[int]], joined: int
 ) -> defaultdict[int, list[ListedFile]]:
-    """Return the files with rows of each source, by source, in order.
+    """Return the files of each source that contain rows of the source.
 
     Args:
-        groups: for each file, the partitions with rows.
+        entries: all files.
+        groups: for each file, the partitions that have rows.
         joined: number of consecutive partitions in a source.
     """
     parts = defaultdict[int, list[ListedFile]](list)

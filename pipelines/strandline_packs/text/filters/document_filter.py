@@ -1,4 +1,4 @@
-"""Base of document filters: the column, its splitting, and reasons for dropping.
+"""Base classes of document filters: the text column, its splitting, and reasons for dropping.
 
 Subclasses name their reasons as datatrove does.
 """
@@ -30,8 +30,8 @@ class FilterAnswer(NamedTuple):
     """Decision of a filter about a text.
 
     Attributes:
-        reason: reason for dropping, or None.
-        text: possibly changed text.
+        reason: reason for dropping the text, or None to keep the text.
+        text: the text, which the filter may have changed.
         measures: measures that become columns.
     """
 
@@ -41,7 +41,7 @@ class FilterAnswer(NamedTuple):
 
 
 class DocumentFilter(RowFilter):
-    """Drops documents, each with the first reason that is found."""
+    """Drops documents. The first reason found for a document counts."""
 
     class Params(RowFilter.Params):
         """Parameters of all document filters."""
@@ -86,7 +86,7 @@ class DocumentFilter(RowFilter):
         return JudgedRows(table, reasons, spread_measures(verdicts))
 
     def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:
-        """Return the judge for the text of each row. The default is `judge` for all rows."""
+        """Return a function for each row that judges the text. The default is `judge`."""
         return repeat(self.judge, table.num_rows)
 
 
@@ -119,10 +119,10 @@ class PresetParams(BaseModel):
 
 
 class SplittingFilter(DocumentFilter):
-    """A filter that looks at words or sentences."""
+    """Base class of filters that examine words or sentences."""
 
     class Params(DocumentFilter.Params):
-        """How texts are split, beside the rest."""
+        """The splitting rules, in addition to the parameters of all document filters."""
 
         splitting: Splitting = Field(
             default=Splitting.RULES,
@@ -145,7 +145,7 @@ class SplittingFilter(DocumentFilter):
 
     @property
     def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides
-        """The package that splits."""
+        """The package that splits texts."""
         return PACKAGES[self.params.splitting]
 
     def setup(self) -> None:
@@ -153,17 +153,17 @@ class SplittingFilter(DocumentFilter):
         self._splitter: Splitter = load_splitter(self.params.splitting, self.params.language)
 
     def _prepare(self, text: str) -> str:
-        """Return the text to count; datatrove counts combining accents as characters."""
+        """Return the text to count. Only datatrove counts combining accents as characters."""
         return text if self.params.compatible else compose(text)
 
     def _find_script(self, text: str) -> str:
-        """Return the script that selects the rules; in datatrove all rules apply to all scripts."""
+        """Return the script that selects the rules. For datatrove, all scripts count as Latin."""
         return LATIN if self.params.compatible else find_script(text)
 
     def _read_limit(self, limit: float | None) -> float | None:
         """Return the limit of a rule, or None if the rule is off.
 
-        In datatrove 0 disables a rule, so a limit of 0 is impossible.
+        In datatrove, a limit of 0 disables the rule.
         """
         return (limit or None) if self.params.compatible else limit
 
@@ -176,6 +176,6 @@ class SplittingFilter(DocumentFilter):
         is_least: bool = False,
         is_count: bool = False,
     ) -> Rule:
-        """Return the rule whose limit is the parameter with this Python name."""
+        """Return the rule with the limit from the parameter `field`."""
         limit = self._read_limit(getattr(self.params, field))
         return Rule(reason, measure, to_camel(field), limit, is_least, is_count)

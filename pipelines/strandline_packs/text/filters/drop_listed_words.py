@@ -1,7 +1,7 @@
 """The stage `drop-listed-words`: drops texts with words of the user's lists, as C4 does.
 
-A fraction of such texts can be kept. The text selects them, not chance, so a repeated source gives
-the same rows.
+A share of such texts can be kept. The selection depends only on the text, so a repeated source
+gives the same rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DIGEST_BYTES = 8
 
 
 class WordList(ItemList):
-    """Words that stand in the pipeline, or in files of one word a line."""
+    """Words in the pipeline, or in files with a word per line."""
 
     items: tuple[str, ...] = Field(default=(), description="Words or phrases, in any case.")
     paths: tuple[str, ...] = Field(
@@ -41,7 +41,7 @@ class WordList(ItemList):
 
 
 class DropListedWords(DocumentFilter):
-    """Drops texts with a word of a list. The fingerprint covers the contents of the lists."""
+    """Drops texts with listed words. The fingerprint covers the contents of the lists."""
 
     class Params(DocumentFilter.Params, ListedParams):
         """The lists. Strandline ships none: curators decide which words are unwanted."""
@@ -96,7 +96,7 @@ class DropListedWords(DocumentFilter):
 
         Raises:
             UnreadableFileError: a file can't be read.
-            ChangedListError: a list is another than the run was planned with.
+            ChangedListError: a list has changed since planning.
         """
         lists = self.params.read_again()
         params = self.params
@@ -107,7 +107,7 @@ class DropListedWords(DocumentFilter):
         }
 
     def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:
-        """Return for each text the judge with the lists of its language.
+        """Return a function for each text that judges the text by the lists of its language.
 
         Raises:
             MissingColumnError: the language column is missing.
@@ -126,7 +126,7 @@ class DropListedWords(DocumentFilter):
         return self.judge(text)
 
     def judge(self, text: str) -> FilterAnswer:
-        """Judge a text by the words of all languages."""
+        """Judge a text by the lists of all languages."""
         return self._answer(text) if self._words.is_found(text) else FilterAnswer(None, text)
 
     def _answer(self, text: str) -> FilterAnswer:
@@ -141,7 +141,7 @@ def _is_anywhere(language: str, listed: WordList) -> bool:
 
 
 def _draw(text: str, seed: int) -> int:
-    """Return a number of `_DIGEST_BYTES` bytes that follows from a text alone."""
+    """Return a pseudorandom integer of `_DIGEST_BYTES` bytes that depends only on the text."""
     state = blake2b(f"{seed}\n".encode(), digest_size=_DIGEST_BYTES)
     state.update(text.encode())
     return int.from_bytes(state.digest(), "big")

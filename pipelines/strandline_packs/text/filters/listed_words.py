@@ -1,4 +1,4 @@
-"""Search for listed words, in time proportional to the length of the text.
+"""Searches for listed words, in time proportional to the length of the text.
 
 Pure. The module must not know the origin of lists, or the effect of a match.
 """

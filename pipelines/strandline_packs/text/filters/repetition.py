@@ -1,6 +1,6 @@
-"""Repetition in a text: shares of repeated lines, paragraphs, and n-grams.
+"""Measures repetition in a text: the shares of repeated lines, paragraphs, and n-grams.
 
-The measures are those of the Gopher corpus. Pure: strings in, numbers out.
+The measures are those of the Gopher corpus. Pure: takes strings and returns numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Codes = npt.NDArray[np.int64]
 
 
 class Repeats(NamedTuple):
-    """How many items equal an earlier one, and how many characters these have."""
+    """Number of items that equal an earlier item, and their number of characters."""
 
     items: int
     characters: int
@@ -31,12 +31,12 @@ def count_repeats(items: Sequence[str]) -> Repeats:
 
 
 def name_top(n: int) -> str:
-    """Return the name of the share of the most frequent n-gram, counting every occurrence."""
+    """Return the measure name for the most frequent n-gram, counting every occurrence."""
     return f"top_{n}_gram"
 
 
 def name_repeated(n: int) -> str:
-    """Return the name of the share of n-grams that occurred before."""
+    """Return the measure name for n-grams that occurred before."""
     return f"duplicated_{n}_n_grams"
 
 
@@ -53,10 +53,10 @@ def measure_ngrams(
     Args:
         words: words of the text, in order.
         size: length of the text in characters.
-        top: n of the n-grams whose most frequent one is measured.
-        repeated: n of the n-grams whose repetitions are measured.
-        compatible: count as datatrove: the most frequent n-gram may occur once, which drops short
-            texts, and n-grams are compared after joining, so that `ab c` equals `a bc`.
+        top: values of n for which the most frequent n-gram is measured.
+        repeated: values of n for which repeated n-grams are measured.
+        compatible: count as datatrove does. The most frequent n-gram may occur only once, which
+            drops short texts. N-grams are compared after joining, so `ab c` equals `a bc`.
     """
     ngrams = Ngrams(words)
     for n in top:
@@ -71,7 +71,7 @@ class Ngrams:
     """N-grams of words that occur more than once.
 
     An n-gram can repeat only if its first n-1 words repeat, so each larger n has fewer candidates.
-    Codes are ranks among the candidates, and therefore exact.
+    The code of an n-gram is its rank among the candidates, so different n-grams never share a code.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -83,10 +83,10 @@ class Ngrams:
         self._known = len(numbers)
 
     def measure_top(self, n: int) -> int:
-        """Return the characters of all occurrences of the most frequent n-gram.
+        """Return the total characters of all occurrences of the most frequent n-gram.
 
-        Words are joined by blanks. Return 0 if no n-gram repeats. The first of equally frequent
-        ones counts.
+        The words of an n-gram are joined by blanks. On a tie, the first n-gram counts. Return 0 if
+        no n-gram repeats.
         """
         positions, codes = self._find(n)
         if not positions.size:
@@ -115,7 +115,7 @@ class Ngrams:
         return size
 
     def _find(self, n: int) -> tuple[_Codes, _Codes]:
-        """Find where n-grams that occur twice begin, in order, and a code for each."""
+        """Return the positions of n-grams that occur at least twice, in order, and their codes."""
         if n not in self._found:
             self._found[n] = self._narrow(n)
         return self._found[n]
@@ -127,7 +127,8 @@ class Ngrams:
             positions, codes = self._find(n - 1)
             fits = positions + n <= len(self._ids)
             positions, codes = positions[fits], codes[fits]
-            # Unique for a code and a word, because ids are below `_known`.
+            # The new code identifies the pair of old code and next word, because ids are below
+            # `_known`.
             codes = codes * self._known + self._ids[positions + n - 1]
         if not positions.size:
             return positions, codes

@@ -1,6 +1,6 @@
-"""Splitting of texts into words and sentences, by our rules or by a library.
+"""Splits texts into words and sentences, by built-in rules or with a library.
 
-Only rules of spaCy and NLTK are used, which their packages contain: no model is loaded and nothing
+From spaCy and NLTK, only the rules inside their packages are used: no model is loaded and nothing
 is downloaded. The module must not know measures.
 """
 
@@ -29,7 +29,7 @@ PACKAGES = {Splitting.RULES: (), Splitting.SPACY: ("spacy",), Splitting.NLTK: ("
 
 
 class UnknownLanguageError(ValueError):
-    """A language that a library has no rules for."""
+    """The library has no rules for the language."""
 
 
 class Splitter(Protocol):
@@ -41,11 +41,11 @@ class Splitter(Protocol):
 
     @abstractmethod
     def find_sentences(self, text: str) -> Iterable[tuple[int, int]]:
-        """Return where each sentence begins and ends."""
+        """Return the start and end of each sentence."""
 
 
 class RuleSplitter(Splitter):
-    """Splits by our own rules in every language."""
+    """Splits by built-in rules for all languages."""
 
     def split_words(self, text: str) -> list[str]:
         return split_words(text)
@@ -89,7 +89,7 @@ class SpacySplitter(Splitter):
         codes, known = tokens.to_array("ORTH").tolist(), self._words
         try:
             words = [known[code] for code in codes]
-        # Read the text of a word only once: reading the text of every token is slow.
+        # Cache the text of each word, because reading the text of every token from spaCy is slow.
         except KeyError:
             known.update((token.orth, token.text.strip()) for token in tokens)
             words = [known[code] for code in codes]
@@ -109,7 +109,7 @@ class SpacySplitter(Splitter):
 
 
 class NltkSplitter(Splitter):
-    """Splits as NLTK does by rules: Punkt without training, then the Treebank's words.
+    """Splits by NLTK's rules: Punkt without training for sentences, and Treebank for words.
 
     Raises:
         ImportError: NLTK is not installed.
@@ -142,6 +142,6 @@ def load_splitter(splitting: Splitting, language: str = "en") -> Splitter:
 
 
 def cut_sentences(splitter: Splitter, text: str) -> list[str]:
-    """Return the sentences of a text with their trailing blanks; joined they equal the text."""
+    """Return the sentences of a text with their trailing blanks. Joined, they equal the text."""
     starts = [start for start, _ in splitter.find_sentences(text)][1:]
     return [text[at:end] for at, end in zip([0, *starts], [*starts, len(text)], strict=True)]

@@ -1,6 +1,6 @@
-"""Personal addresses in text: patterns and checks for each kind.
+"""Finds personal addresses and numbers in text: a pattern and a check for each kind.
 
-Pure. Matches are replaced by the name of their kind, which no pattern matches.
+Pure. Matches are replaced with the name of their kind. No pattern matches such a name.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import re
 
 from strandline_api.texts import RedactionRule
 
-_ACCOUNT_MODULUS = 97  # an IBAN as a number leaves the rest 1 (ISO 7064)
+_ACCOUNT_MODULUS = 97  # an IBAN as a number modulo 97 is 1 (ISO 7064)
 _PHONE_DIGITS = range(8, 16)  # E.164 allows up to 15 digits
 
 
 def is_public_ip(text: str) -> bool:
-    """Return True for an address that is reachable from anywhere, not a private or reserved one."""
+    """Return True for an address on the public internet, not a private or reserved address."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -24,7 +24,7 @@ def is_public_ip(text: str) -> bool:
 
 
 def is_ip(text: str) -> bool:
-    """Return True for any address, also one of a private network."""
+    """Return True for any address, including addresses of private networks."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -41,9 +41,9 @@ def is_card_number(text: str) -> bool:
 
 
 def is_account_number(text: str) -> bool:
-    """Return True for an IBAN with right check digits."""
+    """Return True for an IBAN with valid check digits."""
     letters = text.replace(" ", "")
-    # Country and check digits move to the end, and letters count from A = 10.
+    # Move country and check digits to the end, and convert letters to numbers starting with A = 10.
     numbers = "".join(str(int(letter, 36)) for letter in letters[4:] + letters[:4])
     return int(numbers) % _ACCOUNT_MODULUS == 1
 
@@ -64,8 +64,8 @@ EMAIL = RedactionRule(
 )
 IPV4 = RedactionRule(
     "ip",
-    # The look-behind follows the first digit, so that the search can skip to digits. No match in
-    # longer chains such as `v1.2.3.4` and `1.2.3.4.5`.
+    # The look-behind comes after the first digit, so that the search can jump from digit to digit.
+    # Longer chains such as `v1.2.3.4` and `1.2.3.4.5` do not match.
     re.compile(r"[0-9](?<![\w.][0-9])[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?!\.?\w)"),
     "<IP>",
     is_public_ip,

@@ -46,7 +46,7 @@ _KINDS: dict[Personal, tuple[RedactionRule, ...]] = {
 
 
 class RedactPii(RedactingStage):
-    """Replaces e-mail addresses, phone, card and account numbers and public IPs by their kind."""
+    """Replaces e-mail addresses, phone, card, account numbers, and public IPs with their kind."""
 
     class Params(Stage.Params):
         """The columns to search, and the kinds to replace."""
@@ -110,5 +110,5 @@ def create_rules(params: RedactPii.Params) -> list[RedactionRule]:
 
 
 def _except(holds: Callable[[str], bool], written: frozenset[str]) -> Callable[[str], bool]:
-    """Return the mask without the replacement values."""
+    """Extend a check to reject the replacement values."""
     return lambda value: value not in written and holds(value)

@@ -1,4 +1,4 @@
-"""Base of redacting stages: kinds of values that are searched in text columns."""
+"""Base class of stages that search text columns for kinds of values and replace them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RedactingStage(Stage):
 
     @abstractmethod
     def list_columns(self) -> Iterable[str]:
-        """Return columns of text, or of lists of text, to look into."""
+        """Return the columns to search, with text or lists of text."""
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return tuple(self.list_columns())

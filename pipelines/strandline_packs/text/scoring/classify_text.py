@@ -53,14 +53,14 @@ class Classification(NamedTuple):
 
 
 class ClassifyText(ScoringFilter):
-    """Adds a label and its probability, by a fastText or ONNX model; keeps the wanted ones."""
+    """Adds a label and its probability from a fastText or ONNX model, and keeps the wanted rows."""
 
     class Params(NetworkParams):
         """The classifier, the labels to consider, and the limits.
 
-        With a `tokenizer` the model is a token network. Otherwise an `.onnx` file takes text as a
-        tensor of strings and returns probabilities by label, as skl2onnx exports scikit-learn
-        pipelines; other files are fastText models.
+        With a `tokenizer`, the model is a token network. Otherwise, an `.onnx` file must take text
+        as a tensor of strings and return probabilities by label, as exported by skl2onnx. Other
+        files are fastText models.
         """
 
         model_labels: tuple[str, ...] = Field(
@@ -183,7 +183,7 @@ class ClassifyText(ScoringFilter):
         return super().digest_inputs() | (own if self.params.tokenizer else {})
 
     def setup_on_node(self) -> None:
-        """Download the files of URLs to the node's disk."""
+        """Download the files to the node's disk if the parameters name URLs."""
         if self.params.tokenizer is None:
             super().setup_on_node()
         else:
@@ -195,7 +195,7 @@ class ClassifyText(ScoringFilter):
         Raises:
             ImportError: the library of the model is not installed.
             ModelError: the model is missing, or lacks a named label.
-            ValueError: the file is no fastText model, or the tokenizer is unreadable.
+            ValueError: the file is not a fastText model, or the tokenizer is unreadable.
         """
         params = self.params
         self._classify_all = self._load_model()

@@ -1,4 +1,4 @@
-"""Supervised fastText models. They need the extra `text`.
+"""Runs supervised fastText models, which need the extra `text`.
 
 The module must not know the meaning of labels.
 """
@@ -18,24 +18,24 @@ _NO_THRESHOLD = -1.0
 
 
 class FastTextModel:
-    """A model that is loaded, and labels lines. Labels are without `__label__`.
+    """A loaded model that labels lines. Labels lose the prefix `__label__`.
 
     Raises:
         ImportError: fastText is not installed.
-        ValueError: the file is no model.
+        ValueError: the file is not a model.
     """
 
     def __init__(self, path: Path) -> None:
         self._model: Any = load_module("fasttext").load_model(str(path))
 
     def find_best(self, line: str) -> tuple[str, float]:
-        """Return the most probable label and its probability; empty and 0 without evidence."""
+        """Return the most probable label and its probability, or empty and 0 without a result."""
         labels, shares = self._model.predict(line, k=1)
         return next(_pair(labels, shares), ("", 0.0))
 
     def list_probabilities(self, text: str) -> dict[str, float]:
         """Return the probability of every label, the most probable first."""
-        line = text.replace("\n", " ")  # fastText reads one line, and refuses more
+        line = text.replace("\n", " ")  # fastText reads a single line
         return dict(_pair(*self._model.predict(line, k=_ALL, threshold=_NO_THRESHOLD)))
 
 
@@ -45,6 +45,6 @@ def strip_prefix(label: str) -> str:
 
 
 def _pair(labels: Sequence[str], shares: Sequence[float]) -> Iterator[tuple[str, float]]:
-    # fastText's sums are rounded: a share may be a little above 1.
+    # Limit shares to 1, which fastText's rounding may slightly exceed.
     for label, share in zip(labels, shares, strict=True):
         yield strip_prefix(label), min(float(share), 1.0)

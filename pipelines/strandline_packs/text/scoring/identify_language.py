@@ -26,7 +26,7 @@ _CODE = re.compile("[a-z]{2}")
 
 
 class IdentifyLanguage(RowFilter):
-    """Adds `language` (ISO 639-1) and `language_probability`; keeps the wanted and certain."""
+    """Adds `language` (ISO 639-1) and `language_probability`, and drops unwanted rows."""
 
     class Params(RowFilter.Params):
         """The languages and the limits."""
@@ -59,7 +59,7 @@ class IdentifyLanguage(RowFilter):
         _digest: str = PrivateAttr(default="")
 
         def list_places(self) -> Iterable[tuple[str, str]]:
-            """Return the model, where one is given."""
+            """Return the location of the model, if the parameters name one."""
             return () if self.model is None else [("model", self.model)]
 
         @model_validator(mode="after")
@@ -78,7 +78,7 @@ class IdentifyLanguage(RowFilter):
 
         @property
         def digest(self) -> str:
-            """Digest of the given model; empty without one."""
+            """Digest of the model that the parameters name, or an empty string."""
             return self._digest
 
     version = "2"
@@ -94,21 +94,21 @@ class IdentifyLanguage(RowFilter):
         return (self.params.column,)
 
     def digest_inputs(self) -> dict[str, str]:
-        """Return the digest of the model, where one is given."""
+        """Return the digest of the model, if the parameters name one."""
         return {"model": self.params.digest} if self.params.digest else {}
 
     def setup_on_node(self) -> None:
-        """Copy a model that a URL names to the node's disk."""
+        """Copy the model to the node's disk if the parameters name a URL."""
         if self.params.model is not None:
             find_model(self.params.model, self.params.digest)
 
     def setup(self) -> None:
-        """Load the model. The built-in one needs about a second and 100 MB.
+        """Load the model. The built-in model takes about a second and 100 MB.
 
         Raises:
             ImportError: a model is given, but fastText is not installed.
             ModelError: the model is not on a disk of the worker.
-            ValueError: the file is no model.
+            ValueError: the file is not a model.
         """
         if self.params.model is not None:
             self._classify = _load_model(self.params.model, self.params.digest)
@@ -152,5 +152,5 @@ class IdentifyLanguage(RowFilter):
 
 def _load_model(path: str, digest: str) -> Callable[[str], tuple[str, float]]:
     model = FastTextModel(find_model(path, digest))
-    # fastText reads one line; more would be cut off without a word.
+    # fastText reads a single line, so join the lines.
     return lambda text: model.find_best(" ".join(text.split()))

@@ -1,6 +1,6 @@
-"""Text classifiers as ONNX files, as skl2onnx exports scikit-learn pipelines.
+"""Runs text classifiers in ONNX files, as exported from scikit-learn pipelines by skl2onnx.
 
-The module knows their input (strings) and output (probabilities by label), and nothing in between.
+The module relies only on their input (strings) and output (probabilities by label).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class OnnxClassifier:
 
     Raises:
         ImportError: ONNX Runtime is not installed.
-        ModelError: the file is no classifier, or has another input or output.
+        ModelError: the file is not a classifier, or has another input or output.
     """
 
     def __init__(self, path: Path) -> None:

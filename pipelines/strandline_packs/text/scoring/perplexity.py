@@ -1,4 +1,4 @@
-"""Perplexity of a text under an n-gram language model, computed as CCNet does.
+"""Computes the perplexity of a text under an n-gram language model, as CCNet does.
 
 Pure: the model and the tokenizer are arguments.
 """
@@ -12,7 +12,7 @@ from typing import Protocol
 
 _DIGIT = re.compile(r"\d")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-# Beyond that a float ends, and no text is.
+# Floats end beyond this exponent, which no real text reaches.
 _MOST_DIGITS = 300.0
 # CCNet trained its models without typographic and non-ASCII punctuation.
 _ASCII = {
@@ -43,17 +43,17 @@ Tokenise = Callable[[str], Iterable[str]]
 
 
 class LineScorer(Protocol):
-    """The part of a language model that is used; KenLM models have this method."""
+    """The part of a language model that this module uses. KenLM models have this method."""
 
     def score(self, sentence: str) -> float:
-        """Return log10 of the probability of tokens between blanks, and of the line's end."""
+        """Return log10 of the probability of blank-separated tokens and the line's end."""
 
 
 def measure_perplexity(text: str, scorer: LineScorer, tokenise: Tokenise) -> float | None:
-    """Return the perplexity of a text, or None without tokens.
+    """Return the perplexity of a text, or None for a text without tokens.
 
-    Each line is scored separately, with the start and the end of a sentence. The tokens of a line
-    are its parts between blanks, plus one for its end; an empty line has one token.
+    Lines are scored separately, as sentences with a start and an end. The end of a line counts as a
+    token, so an empty line has one token.
     """
     lines = [" ".join(tokenise(line)) for line in text.split("\n")]
     if not any(line.strip() for line in lines):
@@ -64,7 +64,7 @@ def measure_perplexity(text: str, scorer: LineScorer, tokenise: Tokenise) -> flo
 
 
 def normalise_as_ccnet(text: str) -> str:
-    """Return a text in the form of CCNet's training data: one line, lower case, without accents.
+    """Normalize a text like CCNet's training data: one line, lower case, without accents.
 
     Digits become 0, punctuation becomes ASCII, and control characters, including line ends, are
     removed.

@@ -31,14 +31,14 @@ from strandline_packs.text.scoring.scoring_filter import (
 
 
 class TextNormalisation(StrEnum):
-    """Normalisation of a text before tokenising."""
+    """Normalization of a text before tokenization."""
 
     NONE = "none"
     CCNET = "ccnet"
 
 
 class ScorePerplexity(ScoringFilter):
-    """Adds the perplexity of a text under a KenLM model, and drops texts outside of limits."""
+    """Adds the perplexity of texts under a KenLM model, and drops texts outside the limits."""
 
     class Params(ScoringFilter.Params):
         """The model (ARPA or KenLM's binary format), the tokenizer, and the limits."""
@@ -74,7 +74,7 @@ class ScorePerplexity(ScoringFilter):
             return self
 
         def list_places(self) -> Iterable[tuple[str, str]]:
-            """Return where the model and the tokenizer are."""
+            """Return the locations of the model and the tokenizer."""
             own = [] if self.tokenizer is None else [("tokenizer", self.tokenizer)]
             return [*super().list_places(), *own]
 

@@ -1,6 +1,6 @@
-"""The stage `score-text`: adds the single number that a network computes for a text.
+"""The stage `score-text`: adds a number that a network computes for each text.
 
-The user provides the network, an ONNX file over tokens, and its tokenizer.
+The user provides the network, which is an ONNX file that takes tokens, and its tokenizer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from strandline_packs.text.scoring.token_networks import (
 
 
 class ScoreText(ScoringFilter):
-    """Adds the number of a token network for a text, and drops texts outside of limits."""
+    """Adds the score of a token network to each text, and drops texts outside the limits."""
 
     class Params(NetworkParams):
         """The network, and the limits."""
@@ -64,7 +64,7 @@ class ScoreText(ScoringFilter):
         return [(self.params.score_column, pa.float64())]
 
     def setup_on_node(self) -> None:
-        """Download the files of URLs to the node's disk."""
+        """Download the files to the node's disk if the parameters name URLs."""
         find_files(self.params, self.params.tokenizer)
 
     def list_rules(self) -> Sequence[Rule]:

@@ -1,4 +1,4 @@
-"""Base of stages that score texts by a model: the model, the columns with scores, and the reasons.
+"""Base class of stages that score texts with a model, add the scores, and drop texts.
 
 Subclasses load the model, name the columns, and judge the scores.
 """
@@ -25,10 +25,10 @@ class ScoringFilter(DocumentFilter):
     """Adds the scores of a model to documents, and drops documents by their scores."""
 
     class Params(ModelFileParams, DocumentFilter.Params):
-        """Which model."""
+        """The model."""
 
     params: Params
-    changes_rows = True  # the score may take the place of a column
+    changes_rows = True  # a score may replace an existing column
 
     @abstractmethod
     def _list_score_columns(self) -> Sequence[tuple[str, pa.DataType]]:
@@ -36,9 +36,9 @@ class ScoringFilter(DocumentFilter):
 
     @abstractmethod
     def _score_all(self, texts: Sequence[str]) -> Iterable[Sequence[Any]]:
-        """Return the scores of each text: one for each added column, then others for judging.
+        """Return the scores of each text: first the added columns, then scores only for judging.
 
-        The method gets all texts of a task, so that a model can process them in batches.
+        The method receives all texts of a task, so that a model can process them in batches.
         """
 
     @abstractmethod
@@ -54,7 +54,7 @@ class ScoringFilter(DocumentFilter):
         return super().change_columns(columns.having(names))
 
     def setup_on_node(self) -> None:
-        """Copy a model that a URL names to the node's disk."""
+        """Copy the model to the node's disk if the parameters name a URL."""
         self._find_model()
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:

@@ -1,4 +1,4 @@
-"""Classifiers that are token networks: maps output numbers to labels and probabilities.
+"""Runs token networks as classifiers: maps their outputs to labels and probabilities.
 
 The module must not know the meaning of labels.
 """
@@ -60,7 +60,7 @@ class TokenClassifier:
 
 
 def compute_softmax(numbers: Sequence[float]) -> list[float]:
-    """Return shares that add up to one."""
+    """Convert numbers to probabilities that add up to 1."""
     np = import_module("numpy")
     # Subtract the largest number, so that no power overflows.
     powers: Any = np.exp(np.array(numbers) - max(numbers))
@@ -69,7 +69,7 @@ def compute_softmax(numbers: Sequence[float]) -> list[float]:
 
 
 def compute_sigmoid(numbers: Sequence[float]) -> list[float]:
-    """Return a share of one for each number."""
+    """Convert numbers to independent probabilities from 0 to 1."""
     np = import_module("numpy")
     # This form of the sigmoid does not overflow for large numbers.
     shares: list[float] = (0.5 + 0.5 * np.tanh(np.array(numbers) / 2)).tolist()

@@ -1,6 +1,6 @@
-"""Token networks as ONNX files, as `optimum-cli export onnx` exports models of transformers.
+"""Runs token networks in ONNX files, as exported from transformers by `optimum-cli export onnx`.
 
-The module knows their input (tokens) and output (numbers), and must not know the meaning.
+The module relies on their input (tokens) and output (numbers), and must not know the meaning.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 PACKAGES = ("numpy", "onnxruntime", "tokenizers")
 # These parameters do not change scores.
 NOT_FINGERPRINTED = frozenset({"batch", "batch_tokens", "device", "threads"})
-# Seven digits of 32-bit floats are stable whatever texts share a batch; four leave room for sums.
+# Number of digits that scores keep. Rounding errors, which depend on the other texts in a batch,
+# only affect later digits.
 DIGITS = 4
 
 _IDS, _MASK, _KINDS = "input_ids", "attention_mask", "token_type_ids"
 _OUTPUT = "logits"
 _FLOATS = frozenset({"tensor(float)", "tensor(float16)"})
-_AXES = 2  # texts, and tokens or numbers
+_AXES = 2  # texts, and their tokens or outputs
 # Usual names of the padding token, for tokenizers that do not declare it.
 _PADDING = ("[PAD]", "<pad>")
 
@@ -74,13 +75,13 @@ class NetworkParams(SessionParams, ScoringFilter.Params):
     )
 
     def list_places(self) -> Iterable[tuple[str, str]]:
-        """Return the places of the model and its tokenizer."""
+        """Return the locations of the model and its tokenizer."""
         own = [] if self.tokenizer is None else [("tokenizer", self.tokenizer)]
         return [*super().list_places(), *own]
 
 
 class TokenisedText(NamedTuple):
-    """The numbers and kinds of a text's tokens."""
+    """Token ids of a text, and their type ids."""
 
     ids: list[int]
     kinds: list[int]
@@ -109,12 +110,12 @@ class TokenNetwork:
         self.width = self._warm_up()
 
     def run(self, texts: Sequence[str]) -> list[list[float] | None]:
-        """Return the numbers of each text, or None for a text without tokens.
+        """Return the outputs for each text, or None for a text without tokens.
 
         Texts of similar length share a batch. Shorter texts are padded on the right and masked.
 
         Raises:
-            ModelError: an output is not a number.
+            ModelError: an output is NaN or infinite.
         """
         tokenised = [self._tokenise(text) for text in texts]
         lengths = [len(text.ids) for text in tokenised]
@@ -209,7 +210,7 @@ def find_files(params: NetworkParams, tokenizer: str) -> tuple[Path, Path]:
 
     Raises:
         ModelError: a file is missing, or has changed since planning.
-        OSError: a file can't be read, or not be written here.
+        OSError: a file can't be read, or the copy can't be written.
     """
     digests = params.digests
     return (
@@ -219,7 +220,7 @@ def find_files(params: NetworkParams, tokenizer: str) -> tuple[Path, Path]:
 
 
 def find_padding(tokenizer: Tokenizer, params: NetworkParams) -> int:
-    """Return the number of the padding token.
+    """Return the id of the padding token.
 
     Raises:
         ModelError: the tokenizer has no padding token.
@@ -242,8 +243,8 @@ def list_batches(lengths: Sequence[int], texts: int, tokens: int) -> Iterator[li
 
     Args:
         lengths: lengths in tokens.
-        texts: limit of texts in a batch.
-        tokens: limit of tokens in a batch of several texts, each counted as long as the longest.
+        texts: maximum number of texts in a batch.
+        tokens: maximum number of tokens in a batch of several texts, including padding.
     """
     batch: list[int] = []
     for at in sorted(range(len(lengths)), key=lambda at: lengths[at]):

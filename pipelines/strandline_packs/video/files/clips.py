@@ -1,4 +1,4 @@
-"""Clips as rows of a table: the packets of a part of a video, in a container.
+"""Decodes clips, which are table rows with packets of a part of a video in a container.
 
 Clips are cut without encoding, so the content starts with the key frame that the first picture
 needs, `lead` seconds before the clip. Decoders skip the lead.
@@ -36,7 +36,8 @@ CLIP_SCHEMA = pa.schema(
 LACKING = "frames that can't be decoded"
 NEEDED = ("clip", "start", "end", "frame_count", "lead", "content")
 
-# Containers round times to milliseconds; twice half of one, and frames are further apart.
+# Containers round times to milliseconds, so the difference of two times may be off by 1 ms. Frames
+# are further apart.
 _ROUNDED = 0.001
 
 
@@ -48,12 +49,12 @@ class ClipFrame(NamedTuple):
 
 
 def decode_clip(row: Mapping[str, Any]) -> Iterator[ClipFrame]:
-    """Yield the frames of a clip in display order, upright.
+    """Yield the frames of a clip in display order, turned upright.
 
-    Damaged packets are skipped, and so are frames of damaged packets with a duplicate display time.
+    Damaged packets are skipped, as are frames of damaged packets with a duplicate display time.
 
     Raises:
-        UnreadableFileError: the content is no video.
+        UnreadableFileError: the content is not a video.
     """
     with open_content(row["content"], row["clip"]) as container:
         stream = find_pictures(container, row["clip"])

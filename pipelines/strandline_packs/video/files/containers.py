@@ -1,4 +1,4 @@
-"""Video files through PyAV: opens files at any place, and writes small ones into memory.
+"""Opens video files through PyAV by path or URL, and writes small files into memory.
 
 PyAV contains ffmpeg's libraries and is imported when the first file is opened. The module must not
 know stages.
@@ -22,7 +22,7 @@ from strandline.plan.packages import load_module
 
 # Omit the time, the writer, and the random identifier from written files, so that bytes are stable.
 EXACT = {"fflags": "+bitexact"}
-CLIP_FORMAT = "matroska"  # Matroska supports nearly every codec without encoding
+CLIP_FORMAT = "matroska"  # can store nearly every codec's packets unchanged
 
 _READ_AHEAD = 1 << 20
 
@@ -38,10 +38,11 @@ def load_av() -> Any:
 
 @contextmanager
 def open_video(path: str) -> Iterator[Any]:
-    """Open the container at a path or URL. Of a URL, only the needed ranges are read.
+    """Open the container at a path or URL. For a URL, only the required ranges are read.
 
     Raises:
-        UnreadableFileError: the file can't be read, or is no video. Also raised for later reads.
+        UnreadableFileError: the file can't be read, or is not a video. Later reads may also raise
+            this error.
     """
     av = load_av()
     with (
@@ -58,7 +59,7 @@ def open_content(content: bytes, name: str) -> Iterator[Any]:
     """Open a container in memory. Error messages use the given name.
 
     Raises:
-        UnreadableFileError: the content is no video. Also raised for later reads.
+        UnreadableFileError: the content is not a video. Later reads may also raise this error.
     """
     av = load_av()
     with (
@@ -119,7 +120,7 @@ def find_sound(container: Any) -> Any | None:
 class FrameScaler:
     """Scales decoded frames by averaging areas. Use one scaler for all frames of a video.
 
-    Preparing a scaler costs more than scaling a frame.
+    Creating a scaler costs more than scaling a frame.
     """
 
     def __init__(self) -> None:
@@ -141,8 +142,9 @@ class PacketCopy:
 
     Attributes:
         time: display time.
-        order: decoding time if the container has one: no later packet is displayed earlier.
-        is_hidden: needed for decoding, but never displayed because of an edit.
+        order: decoding time, before which no later packet is displayed; None if the container has
+            no decoding times.
+        is_hidden: whether an edit list hides the picture, which is still needed for decoding.
     """
 
     data: bytes
@@ -196,15 +198,15 @@ def pack_pieces(
 
     Args:
         pictures, sounds: packets in decoding order.
-        templates: add the streams of the packets; None for a missing stream.
-        begin: time that becomes 0, in seconds; no packet is earlier.
+        templates: tracks that define the streams; None for a missing stream.
+        begin: earliest time of all packets in seconds, which becomes 0.
     """
     av = load_av()
     target = io.BytesIO()
     with av.open(target, "w", format=CLIP_FORMAT, options=EXACT) as container:
         streams = [each and each.add_to(container) for each in templates]
         tracks = [(*each, 0) for each in _order(pictures)] + [(*each, 1) for each in _order(sounds)]
-        # The sort is stable.
+        # The sort is stable, so packets of a track keep their order.
         for order, piece, track in sorted(tracks, key=itemgetter(0)):
             packet = av.Packet(piece.data)
             template = templates[track]
@@ -220,9 +222,10 @@ def pack_pieces(
 
 
 def _order(pieces: Sequence[PacketCopy]) -> list[tuple[Fraction, PacketCopy]]:
-    """Return each packet with a decoding time, in ascending order and at most its display time.
+    """Return packets with decoding times that ascend and never exceed the display times.
 
-    Some containers have no decoding times, or have them only from the third packet on.
+    The container's decoding times are not used: some containers have none, or only from the third
+    packet on.
     """
     earliest = list(accumulate((piece.time for piece in reversed(pieces)), min))
     return list(zip(reversed(earliest), pieces, strict=True))

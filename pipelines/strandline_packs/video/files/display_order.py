@@ -1,4 +1,4 @@
-"""Display times of pictures in containers that store decoding times only.
+"""Computes display times of pictures in containers that store only decoding times.
 
 AVI has no field for display times, so ffmpeg uses the decoding order of H.264 and similar codecs
 for both. A decoder knows the correct order. The module must not know clips.
@@ -16,8 +16,8 @@ from typing import Any
 from strandline_packs.video.files.clips import decode_packet
 from strandline_packs.video.files.containers import PacketCopy
 
-_GUESSED = frozenset({"h264", "hevc"})  # ffmpeg finds the order of all other codecs
-_MOST = 64  # after this many packets, a packet without a picture will not yield one
+_GUESSED = frozenset({"h264", "hevc"})  # for all other codecs, ffmpeg finds the display order
+_MOST = 64  # packets to wait for a packet's picture before giving up
 
 Pair = tuple[Any, PacketCopy]
 
@@ -42,13 +42,13 @@ class DisplayOrder:
         self._decoder = import_module("av").CodecContext.create(context.codec.name, "r")
         self._decoder.extradata = context.extradata
         self._decoder.thread_count = 1
-        self._slots: list[Fraction] = []  # ascending times; each picture takes one
-        self._shown = 0  # how many are taken
+        self._slots: list[Fraction] = []  # the file's times, ascending; pictures take them in order
+        self._shown = 0  # number of assigned times
         self._held: deque[tuple[int, Pair]] = deque()
-        self._times: dict[int, Fraction] = {}  # by the timestamp of the packet
+        self._times: dict[int, Fraction] = {}  # display times by packet timestamp
 
     def arrange(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Yield packets in their order, each as soon as its display time is known."""
+        """Yield packets in their original order, as soon as their display times are known."""
         for packet, piece in pairs:
             self._slots.append(piece.time)
             self._held.append((packet.pts, (packet, piece)))
@@ -67,10 +67,10 @@ class DisplayOrder:
         while self._held and (self._held[0][0] in self._times or len(self._held) > most):
             name, (packet, piece) = self._held.popleft()
             time = self._times.pop(name, None)
-            if time is None:  # the packet is damaged: it gave no picture and is never displayed
+            if time is None:  # damaged packet: it yields no picture, so hide it
                 yield packet, replace(piece, is_hidden=True)
                 continue
-            packet.pts = round(time / packet.time_base)  # the time of the pictures that are decoded
+            packet.pts = round(time / packet.time_base)  # frames take their time from the packet
             later = [self._times[each] for each, _ in self._held if each in self._times]
             coming = self._slots[min(self._shown, len(self._slots) - 1)]
             yield packet, replace(piece, time=time, order=min(time, coming, *later))

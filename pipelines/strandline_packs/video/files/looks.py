@@ -1,7 +1,7 @@
-"""Appearance of pictures besides their pixels: colours, pixel shape, and losses of a copy.
+"""Handles the appearance of pictures besides pixels: color tags, pixel shape, and losses.
 
-The same levels mean other colours in another range or matrix, and pixels may not be square, so an
-encoded copy has to carry both. The module must not know clips.
+The same levels mean other colors in another range or matrix, and pixels may not be square, so an
+encoded copy must carry both. The module must not know clips.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HDR = {
 
 
 def convert_frame(frame: Any, width: int, height: int) -> Any:
-    """Return a frame in another size for encoders, with its colour tags.
+    """Convert a frame to a size and format for encoders, with its color tags.
 
     YUV pictures keep range and matrix. RGB pictures have neither, so they get defaults.
     """
@@ -39,12 +39,12 @@ def convert_frame(frame: Any, width: int, height: int) -> Any:
 
 
 def read_tags(frame: Any) -> tuple[int, ...]:
-    """Return the tags of a frame's colours: range, matrix, primaries, and transfer."""
+    """Return the tags of a frame's colors: range, matrix, primaries, and transfer."""
     return tuple(getattr(frame, name) for name in _COLOUR_TAGS)
 
 
 def copy_tags(frame: Any, encoder: Any) -> None:
-    """Have an encoder write the tags of a converted frame."""
+    """Make an encoder write the color tags of a converted frame."""
     for name, tag in zip(_COLOUR_TAGS, read_tags(frame), strict=True):
         setattr(encoder, name, tag)
 

@@ -1,4 +1,4 @@
-"""Orientation of pictures: cameras store them rotated, with a matrix that describes the rotation.
+"""Turns pictures upright: cameras store them rotated, with a matrix for the rotation.
 
 Quarter turns and mirrored pictures are supported; other matrices are effects of a player and are
 ignored. The module must not know clips.
@@ -12,11 +12,11 @@ from importlib import import_module
 from typing import Any
 
 _MATRIX = struct.Struct("=9i")
-_CLEARLY = 8  # times farther along one axis than along the other
+_CLEARLY = 8  # minimum ratio between both coordinates of a step along an axis
 
 
 class Orientation(Enum):
-    """How pictures are put upright: filters of ffmpeg, and whether sides change places."""
+    """How to turn pictures upright: ffmpeg filters, and whether width and height are swapped."""
 
     UPRIGHT = ((), False)
     HALF = (("hflip", "vflip"), False)
@@ -29,7 +29,7 @@ class Orientation(Enum):
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """Filters in their order."""
+        """Filters of ffmpeg, in the order of application."""
         names: tuple[str, ...] = self.value[0]
         return names
 
@@ -38,7 +38,7 @@ class Orientation(Enum):
         return (height, width) if self.value[1] else (width, height)
 
 
-# Keys are the signs of the matrix's images of a step to the right and a step down, as x and y.
+# Keys: the directions (x, y) to which the matrix maps a step to the right and a step down.
 _BY_SIGNS = {
     ((1, 0), (0, 1)): Orientation.UPRIGHT,
     ((-1, 0), (0, -1)): Orientation.HALF,
@@ -71,7 +71,7 @@ def _find_direction(x: int, y: int) -> tuple[int, int]:
 
 
 class FrameTurner:
-    """Turns frames upright. Use one for all frames of a video."""
+    """Turns frames upright. Use one object for all frames of a video."""
 
     def __init__(self) -> None:
         self._kind: tuple[Any, ...] = ()

@@ -1,4 +1,4 @@
-"""A video during reading: its packets in file order, its orientation, and its end.
+"""Reads a video to its end: yields packets in file order, and finds the orientation.
 
 The module must not know the rules for cuts.
 """
@@ -27,8 +27,8 @@ from strandline_packs.video.files.orientation import Orientation, read_orientati
 from strandline_packs.video.files.sounds import SoundTrack
 from strandline_packs.video.files.windows import PacketWindow
 
-_MISSING = Fraction(2, 100)  # missing share of the stated length; less may be rounding
-_SHORTER = 1  # and missing seconds
+_MISSING = Fraction(2, 100)  # tolerated missing share of the stated length, for rounding
+_SHORTER = 1  # tolerated missing seconds
 _STATED = "DURATION"  # tag of Matroska streams, which have no field for their length
 
 
@@ -114,14 +114,14 @@ class VideoReading:
             self._end = max(self._end, (packet.pts + (packet.duration or 0)) * packet.time_base)
 
     def look_at(self, frames: list[Any]) -> None:
-        """Take note of how the first frames are turned."""
+        """Read the orientation from the first decoded frames."""
         if self.orientation is None and frames:
             self.orientation = read_orientation(frames[0])
 
     def find_begin(self, piece: PacketCopy) -> Fraction:
         """Return the display time of the first picture, given the first displayed packet.
 
-        After an edit, pictures of later packets may be displayed earlier.
+        If an edit list hides pictures, a later packet may be displayed first.
         """
         stream = self.pictures
         if not self._is_edited or stream.start_time is None:
@@ -150,9 +150,9 @@ class VideoReading:
         """
         window, stated = self.window, self._find_stated_end()
         read = window.read
-        if stated is None:  # the only stated length is that of the longest stream
+        if stated is None:  # only the length of the longest stream is stated
             stated = Fraction(self._container.duration or 0, load_av().time_base)
-            # Some count from the first packet, and some from nought.
+            # Some containers count the length from the first packet, others from 0.
             read = max(self._end, self._end - window.first)
         if stated - read > max(Fraction(_SHORTER), stated * _MISSING):
             begun = min(window.first, read)

@@ -1,4 +1,4 @@
-"""Audio of clips: the original packets, or PCM samples if the container does not support the codec.
+"""Copies the audio of clips: original packets, or PCM if the container lacks the codec.
 
 Cameras and old programs write audio codecs that Matroska does not support. Decoding them to PCM
 loses nothing. The module must not know the rules for cuts.
@@ -66,7 +66,7 @@ class SoundTrack:
         try:
             frames = packet.decode()
         except (load_av().error.InvalidDataError, load_av().error.EOFError):
-            return  # a packet that is damaged is left out, as one of pictures is
+            return  # omit damaged packets, as for pictures
         for frame in frames:
             for samples in self._resampler.resample(frame):
                 for each in self._encoder.encode(samples):

@@ -1,4 +1,4 @@
-"""Window of the packets that the next clips of a video may need.
+"""Holds the packets of a video that its next clips may need.
 
 Packets are added in file order and dropped as soon as no clip needs them. The module must not know
 the rules for cuts.
@@ -13,7 +13,7 @@ from typing import Any
 from strandline.data.files.opening import UnreadableFileError
 from strandline_packs.video.files.containers import PacketCopy, Track, pack_pieces
 
-# seconds that audio may lag behind its pictures in the file; ffmpeg's writers allow this
+# maximum seconds by which audio may follow the pictures in the file, as ffmpeg's writers allow
 _APART = 10
 
 
@@ -22,7 +22,7 @@ class PacketWindow:
 
     Args:
         tracks: the video and the audio track.
-        rate: pictures per second, for packets without a length.
+        rate: pictures per second, for packets without a duration.
         path: path for messages.
         max_bytes: size limit of the window.
 
@@ -52,14 +52,14 @@ class PacketWindow:
         self._frame = 1 / rate
 
     def add_picture(self, piece: PacketCopy) -> None:
-        """Take a packet of pictures.
+        """Add a video packet.
 
         Raises:
             UnreadableFileError: the window has become too large.
         """
         self._pictures.append(piece)
         self._hold(piece)
-        if piece.is_hidden:  # a hidden picture has the time of one that is shown elsewhere
+        if piece.is_hidden:  # the time of a hidden picture belongs to another picture
             return
         end = piece.time + (piece.duration or self._frame)
         if not self._is_begun:
@@ -71,7 +71,7 @@ class PacketWindow:
         self.read = max(self.read, end)
 
     def add_sound(self, piece: PacketCopy) -> None:
-        """Take a packet of sound.
+        """Add an audio packet.
 
         Raises:
             UnreadableFileError: the window has become too large.
@@ -91,7 +91,7 @@ class PacketWindow:
             raise UnreadableFileError(msg)
 
     def has_all(self, end: Fraction) -> bool:
-        """Return whether no packet that is shown before `end` is still to come."""
+        """Return whether all packets that are displayed before `end` have been read."""
         if self.order < end:
             return False
         is_late = self.order >= end + _APART
@@ -127,7 +127,7 @@ class PacketWindow:
         return answer
 
     def _find_key(self, at: int, begin: Fraction) -> int:
-        """Return where the key frame stands that the picture at `at`, shown at `begin`, needs."""
+        """Return the index of the key frame needed by the picture at `at`, displayed at `begin`."""
         keys = [
             each
             for each, piece in enumerate(self._pictures[: at + 1])
@@ -148,9 +148,9 @@ class PacketWindow:
 
 
 def _hide(pieces: list[PacketCopy], before: Fraction) -> list[PacketCopy]:
-    """Return the pictures with the never displayed ones moved before the start of the clip.
+    """Move the times of hidden pictures before the start of the clip.
 
-    The container cannot mark hidden pictures, and players skip pictures before the start.
+    The container cannot mark hidden pictures, but players skip pictures before the start.
     """
     return [
         replace(piece, time=min(piece.time, before)) if piece.is_hidden else piece

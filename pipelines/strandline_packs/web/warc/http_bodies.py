@@ -1,4 +1,4 @@
-"""Bodies of HTTP responses, decoded by their bytes rather than by their headers.
+"""Decodes bodies of HTTP responses, by their bytes rather than by their headers.
 
 Some crawlers store bodies as received; others unpack them but keep the old headers, as Common Crawl
 did until August 2018. Browsers and archive readers look at the bytes, and so does this module. The
@@ -19,12 +19,13 @@ TOO_LARGE = "too large"
 
 _GZIP = b"\x1f\x8b\x08"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_ROUNDS = 3  # rounds of gzip within gzip, which servers behind servers send
+_ROUNDS = 3  # maximum levels of nested gzip, which chained servers may send
 _PEEKED = 1024  # bytes to examine
 _PACKING = {"gzip", "x-gzip", "deflate", "x-deflate", "br", "zstd", "x-zstd", "compress"}
 _TEXT = re.compile(r"text/|.*(html|xml|json|javascript)")
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-# Tabs, line ends and the escapes of ISO-2022 are the only control characters of text.
+# Control characters that text does not contain. Text may contain tabs, line ends, and ISO-2022
+# escapes.
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 # Matches `1a2b` and `1a2b;name=value`, with the line end.
 _SIZE = re.compile(rb"([0-9a-fA-F]{1,12})[ \t]*(?:;[^\r\n]*)?(\r?\n)")
@@ -33,22 +34,22 @@ _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _STATUS = re.compile(rb"HTTP/[0-9.]+[ \t]+([0-9]{3})([^\r\n]*)")
 # A header value continues on lines that begin with a blank.
 _FOLD = re.compile(r"\r?\n[ \t]+")
-_OK = 200  # statuses below only announce another
+_OK = 200  # a lower status is interim: another response follows
 
 
 class _DecodingError(Exception):
-    """A body whose encoding is damaged. The message is the reason."""
+    """The encoding of a body is damaged. The message is the reason."""
 
 
 class HttpResponse(NamedTuple):
     """HTTP response of a server.
 
     Attributes:
-        status: status code; 0 without one.
-        content_type: lower case, without parameters; empty without one.
-        charset: charset of the header; empty without one.
-        content: the unpacked body.
-        problem: reason for a missing body; empty on success.
+        status: status code, or 0 if missing.
+        content_type: content type in lower case, without parameters; empty if missing.
+        charset: charset in the header; empty if missing.
+        content: the decompressed body.
+        problem: reason why the body is missing; empty on success.
     """
 
     status: int = 0
@@ -76,7 +77,7 @@ def parse_response(block: bytes, most: int) -> HttpResponse:
 
 
 def parse_fields(head: bytes) -> dict[str, str]:
-    """Return the header fields by lower-case name. Repeated fields are joined."""
+    """Return the header fields by lower-case name. Only repeated encodings are joined."""
     fields: dict[str, str] = {}
     # The first line is the status line.
     for line in _FOLD.sub(" ", head.decode("latin-1")).splitlines()[1:]:
@@ -84,7 +85,8 @@ def parse_fields(head: bytes) -> dict[str, str]:
         key = name.strip().lower()
         if not colon or not key:
             continue
-        # The first of two types or lengths counts, and a body's encoding may come in parts.
+        # A body may have several encodings, so join these fields. For other fields, the first
+        # counts.
         if key in fields and key.endswith("-encoding"):
             fields[key] += f", {value.strip()}"
         else:
@@ -142,7 +144,7 @@ def _list_codings(fields: dict[str, str], name: str) -> list[str]:
 
 
 def _unpack_declared(body: bytes, coding: str, most: int, *, is_text: bool) -> bytes:
-    """Return an uncompressed body. Its first bytes decide, then its header.
+    """Decompress a body by its signature, or else by the declared coding.
 
     Raises:
         _DecodingError: the compressed body is truncated or damaged, or the body is neither
@@ -168,7 +170,7 @@ def _unpack_declared(body: bytes, coding: str, most: int, *, is_text: bool) -> b
 
 
 def _inflate_raw_or_not(body: bytes, most: int) -> bytes:
-    """Decompress zlib data, with the standard header or without it, as some servers send it."""
+    """Decompress zlib data with the standard header, or without a header, as some servers send."""
     try:
         return _inflate(body, zlib.MAX_WBITS, most)
     except _DecodingError as error:
@@ -216,7 +218,7 @@ def _decompress(body: bytes, codec: str, most: int) -> bytes:
 
 
 def _join_chunks(body: bytes, *, is_declared: bool) -> bytes:
-    """Join the chunks of a body. A body without chunks is returned unchanged.
+    """Join the chunks of a body. A body that is not chunked is returned unchanged.
 
     Raises:
         _DecodingError: the chunks are truncated or damaged, and the header declares them.
@@ -229,8 +231,8 @@ def _join_chunks(body: bytes, *, is_declared: bool) -> bytes:
             return b"".join(parts)
         end = size.end() + length
         if end > len(body):
-            # A line of digits may begin plain text too; only what was in chunks before, or
-            # ends its lines as the standard asks, was cut.
+            # Plain text may also start with a line of hex digits. The body counts as truncated only
+            # if complete chunks precede, or the line ends as in the standard.
             if is_declared and (parts or size[2] == b"\r\n"):
                 raise _DecodingError(CUT)
             return body
@@ -239,7 +241,7 @@ def _join_chunks(body: bytes, *, is_declared: bool) -> bytes:
             break
         parts.append(body[size.end() : end])
         position = after.end() if after else end
-    # Without the last, empty chunk only the head tells that there were any.
+    # Without the final empty chunk, only the header shows that the body is chunked.
     if parts and is_declared:
         if position >= len(body):
             return b"".join(parts)
@@ -248,11 +250,11 @@ def _join_chunks(body: bytes, *, is_declared: bool) -> bytes:
 
 
 def _is_plain(body: bytes) -> bool:
-    """Return whether bytes may be text of some encoding: no control characters but its own."""
+    """Return whether bytes may be text: no control characters except those of the encoding."""
     begin = body[:_PEEKED]
     if begin.startswith(_MARKS) or not _CONTROL.search(begin):
         return True
-    # UTF-16 without a mark has its zeros on one side.
+    # UTF-16 without a byte order mark has zeros in all even or all odd bytes.
     return any(
         not any(begin[side::2]) and not _CONTROL.search(begin[1 - side :: 2]) for side in (0, 1)
     )

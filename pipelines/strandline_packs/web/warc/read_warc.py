@@ -1,4 +1,4 @@
-"""The stage `read-warc`: the records of WARC and WET files, in tasks of bounded size."""
+"""The stage `read-warc`: reads the records of WARC and WET files, in tasks of bounded size."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class ReadWarc(Stage):
 
     @property
     def _schema(self) -> pa.Schema:
-        """The columns of the kind of records that is read."""
+        """Columns for the type of records to read."""
         facts = [(name, pa.string()) for name in _FACTS]
         if self.params.records is RecordType.CONVERSION:
             return pa.schema([*facts, ("text", pa.string())])
@@ -123,7 +123,7 @@ class ReadWarc(Stage):
                 key = f"{file.key}#{chunk.offset}"
                 # Records in a gzip member share an offset, so later records get a number.
                 number = numbers[chunk.offset]
-                numbers = Counter({chunk.offset: number + 1})  # offsets never come again
+                numbers = Counter({chunk.offset: number + 1})  # offsets only increase
                 if self._is_kept(record):
                     yield (f"{key}.{number}" if number else key), record
         except READ_ERRORS as error:

@@ -13,21 +13,21 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 _READ = 1 << 18  # bytes of a read
 _PIECE = 1 << 14  # compressed bytes to decompress at a time
-_UNPACKED = 1 << 20  # most bytes that a decompression step returns
-_GZIP = 31  # zlib's word for a gzip header
+_UNPACKED = 1 << 20  # maximum result of a decompression step, in bytes
+_GZIP = 31  # zlib's window size code for the gzip format
 # The magic number of gzip, the method deflate, and flags without reserved bits.
 _MEMBER = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]")
 _MEMBER_HEAD = 4
-# Old writers end lines by a line feed alone.
+# Also matches records of old writers, which end lines with a line feed only.
 _RECORD = re.compile(rb"(?:(?<=\r\n\r\n)|(?<=\n\n))WARC/[0-9.]+\r?\n[A-Za-z-]+:")
 _MARK = b"WARC/"
-_OVERLAP = 64  # bytes that two reads share, so that a mark is not cut
+_OVERLAP = 64  # overlap of two reads in bytes, so that a match is not cut
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _TRAILER = re.compile(rb"[\r\n]{0,8}")
 _TRAILER_LINES = 2
 BORDER = 4  # bytes before a record that identify its start
 _AFTER = 8 + len(_MARK)  # bytes after a record that confirm its end
-_MOST_HEAD = 1 << 16  # bytes; a longer header counts as damage
+_MOST_HEAD = 1 << 16  # maximum header size in bytes; longer ones count as damage
 _LENGTH = re.compile(
     rb"^Content-Length:[ \t]*([0-9]{1,15})[ \t]*\r?$", re.MULTILINE | re.IGNORECASE
 )
@@ -35,11 +35,11 @@ _DAMAGED = "damaged compression"
 
 
 class Chunk(NamedTuple):
-    """Bytes of a record, or the reason that they are missing.
+    """Bytes of a record, or the reason why they are missing.
 
     Attributes:
-        offset: position in the file of the record, or of its gzip member.
-        data: unpacked bytes; empty with a problem.
+        offset: byte offset of the record in the file, or of its gzip member.
+        data: uncompressed bytes; empty if there is a problem.
         problem: short reason; empty on success.
     """
 
@@ -53,7 +53,7 @@ class _Readable(Protocol):
 
 
 class _Piece(NamedTuple):
-    """Data or a problem at the start of the window, and its length in the window."""
+    """Data or a problem at the start of the window, and the number of bytes to drop."""
 
     data: bytes
     problem: str
@@ -97,15 +97,15 @@ class _Window:
 
 
 class _Members:
-    """Unpacked content of the gzip members at the start of a window, up to the next record.
+    """Decompresses the gzip members at the start of a window, up to the next record.
 
-    Most members have one record each, but some writers compress a whole file into one member, and
-    others cut at arbitrary positions. Compressed bytes stay in the window as far as `most` allows:
-    after damage, the next member is located among them.
+    Most members contain one record, but some writers compress a whole file into one member, and
+    others start members at arbitrary positions. Compressed bytes stay in the window, up to `most`
+    bytes, to search them for the next member after damage.
 
     Attributes:
         problem: reason for an early end; empty without one.
-        verified: bytes with a valid checksum.
+        verified: number of uncompressed bytes with a valid checksum.
     """
 
     def __init__(self, window: _Window, most: int) -> None:
@@ -133,7 +133,7 @@ class _Members:
         return b""
 
     def drop(self) -> None:
-        """Move the window behind the read bytes, or into the damaged member."""
+        """Move the window past the bytes that were read, or into the damaged member."""
         self._window.drop(self._begin + 1 if self.problem else self._fed)
 
     def _inflate(self) -> bytes:
@@ -158,7 +158,7 @@ class _Members:
         return piece
 
     def _begin_next(self) -> bool:
-        """Start the next member if it continues the records of this one; return whether it does."""
+        """Start the next member, unless a record begins there. Return whether a member started."""
         begin = _peek(self._window, self._fed)
         if begin is None or begin.startswith(_MARK):
             return False
@@ -180,7 +180,7 @@ def read_members(file: BinaryIO, start: int, stop: int | None, most: int) -> Ite
         OSError: the file can't be read.
     """
     window = _Window(file, start)
-    # A member begins at 0 for sure; elsewhere four bytes may look so by chance.
+    # At offset 0, a member certainly starts. Elsewhere, four bytes may match by chance.
     is_known = start == 0
     while is_known or window.find(_MEMBER, 0):
         if not window.reach(1) or (stop is not None and window.offset >= stop):

@@ -1,4 +1,4 @@
-"""WARC records, parsed from bytes: their metadata, and their decoded content.
+"""Parses WARC records: their metadata, and their decoded content.
 
 The module must not know files or columns.
 """
@@ -18,7 +18,7 @@ _HTTP = b"HTTP/"
 
 
 class RecordType(StrEnum):
-    """Which records are read."""
+    """The type of records to read."""
 
     RESPONSE = "response"
     CONVERSION = "conversion"
@@ -59,7 +59,7 @@ def parse_record(data: bytes, wanted: RecordType, most: int) -> WebRecord:
 
     Args:
         data: header and block.
-        wanted: of records of other types, only the type is read.
+        wanted: type of records to parse. For records of other types, only the type is read.
         most: limit of the content, in bytes.
     """
     end = _HEAD_END.search(data)
@@ -76,7 +76,7 @@ def parse_record(data: bytes, wanted: RecordType, most: int) -> WebRecord:
         date=fields.get("warc-date", ""),
     )
     block = data[end.end() :]
-    # The header field for this is optional, so check the block itself.
+    # The header field that declares HTTP content is optional, so check the block itself.
     if kind == "response" and block.startswith(_HTTP):
         return _read_response(facts, block, most)
     content_type, charset = parse_content_type(fields.get("content-type", ""))

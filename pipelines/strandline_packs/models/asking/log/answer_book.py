@@ -1,6 +1,6 @@
-"""Lookup of answers in a log by the digests of the requests, and new answers for the log.
+"""Finds answers in a log by request digest, and adds new answers.
 
-Memory holds the positions of answers instead of the answers: an embedding needs as much memory as
+Memory holds the positions of answers, not the answers, because an embedding takes as much memory as
 hundreds of positions. The module must not know whether the log is on a disk or in a store.
 """
 
@@ -25,11 +25,11 @@ from strandline_packs.models.asking.log.log_blocks import (
 from strandline_packs.models.asking.log.request_log import LogPart, RequestLog
 from strandline_packs.models.asking.verdicts.messages import find_answer_fault
 
-_START_BITS = 40  # low bits of a position: the start; the high bits are the number of the part
+_START_BITS = 40  # the low bits of a position are the start, the high bits are the part's index
 _STARTS = (1 << _START_BITS) - 1
-_LOOK_SHARE = 20  # pause before the next look, in durations of the last one
-_URGENT_SECONDS = 0.25  # after which answers are durable while the run stops
-_MOST_BYTES = 8 << 20  # answers that wait to be written together
+_LOOK_SHARE = 20  # pause before the next scan, as a multiple of the last scan's duration
+_URGENT_SECONDS = 0.25  # time limit for a sync while the run stops
+_MOST_BYTES = 8 << 20  # maximum size of answers that wait for a write
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
 
@@ -40,7 +40,7 @@ class KeepingTerms(NamedTuple):
     Attributes:
         group: number of answers that triggers a sync.
         seconds: time after which fewer answers are synced too.
-        is_eager: whether answers are written at once, so that they survive the process.
+        is_eager: whether answers are written immediately, so that they survive a process crash.
     """
 
     group: int
@@ -49,7 +49,7 @@ class KeepingTerms(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """Progress in a part: its number and identity, and the bytes that were read."""
+    """Scan progress in a part: index and identity of the part, and the end of the scanned bytes."""
 
     number: int
     identity: int
@@ -94,7 +94,8 @@ class AnswerBook:
         waiting = [self._waiting[each] for each in digests if each in self._waiting]
         found = {packed.digest: unpack(packed).answer for packed in waiting}
         missing = {each: self._index.find(each) for each in digests if each not in found}
-        # Mostly one round: further positions are of damaged answers, or of other digests.
+        # The first position usually suffices. Further positions are tried if an answer is damaged
+        # or belongs to another digest with the same key.
         while missing := {each: rest for each, rest in missing.items() if rest}:
             firsts = sorted((rest.pop(0), digest) for digest, rest in missing.items())
             good = (each for each in self._fetch(firsts) if find_answer_fault(each.answer) is None)
@@ -103,7 +104,7 @@ class AnswerBook:
         return found
 
     def put(self, digest: bytes, answer: ModelAnswer) -> None:
-        """Take an answer to keep."""
+        """Add an answer to the next write."""
         # The time limit counts from the oldest answer that is not durable.
         if not self._waiting and not self._undurable:
             self._began = self._now()
@@ -112,7 +113,7 @@ class AnswerBook:
         self._bytes += len(packed.content)
 
     def remind(self, *, is_urgent: bool = False) -> None:
-        """Write new answers according to the terms, and make them durable when due.
+        """Write new answers according to the terms, and sync if enough answers or time accumulated.
 
         Args:
             is_urgent: the process may end at any moment.
@@ -131,7 +132,7 @@ class AnswerBook:
             self._write()
 
     def sync(self) -> None:
-        """Make all answers durable that were put.
+        """Write and sync all answers.
 
         Raises:
             VolumeError: the log can't be written.
@@ -148,7 +149,7 @@ class AnswerBook:
         (name, identity, end), start = self._log.append(build_block(entries))
         number = self._number(LogPart(name, identity, end))
         scan = self._scans.get(name)
-        if start == (0 if scan is None else scan.end):  # a gap is for the next look
+        if start == (0 if scan is None else scan.end):  # the next scan fills a gap
             self._scans[name] = _Scan(number, identity, end)
         for entry in entries:
             self._index.add(entry.digest, _join_position(number, start))
@@ -156,7 +157,7 @@ class AnswerBook:
         self._waiting, self._bytes = {}, 0
 
     def _look(self) -> None:
-        """Index the blocks that were appended since the last look, by any process."""
+        """Index the blocks that any process appended since the last scan."""
         begun = self._now()
         if begun < self._look_at:
             return
@@ -182,7 +183,7 @@ class AnswerBook:
             return part, list(find_blocks(reader, start, part.size))
 
     def _number(self, part: LogPart) -> int:
-        """Return the number of a part; a part that grows or is replaced keeps its number."""
+        """Return the index of a part, which remains the same if the part grows or is replaced."""
         scan = self._scans.get(part.name)
         if scan is None:
             self._parts.append(part)
@@ -193,11 +194,11 @@ class AnswerBook:
         return scan.number
 
     def _fetch(self, positions: Sequence[tuple[int, bytes]]) -> Iterable[LogEntry]:
-        """Return the log entries at positions, which are sorted.
+        """Return the log entries at sorted positions.
 
         Missing entries, and entries with another digest, are omitted.
         """
-        parts: dict[int, dict[int, set[bytes]]] = {}  # digests by starts, by parts
+        parts: dict[int, dict[int, set[bytes]]] = {}  # digests by start, by part
         for position, digest in positions:
             starts = parts.setdefault(position >> _START_BITS, {})
             starts.setdefault(position & _STARTS, set()).add(digest)
@@ -221,10 +222,10 @@ class AnswerBook:
 
 
 class ConversationStore:
-    """The answers of a book, or those of one task without a book.
+    """The answers that conversations may reuse: from the book, or from the task without a book.
 
     Attributes:
-        hits: answers that were found.
+        hits: how many answers were found.
     """
 
     def __init__(self, book: AnswerBook | None) -> None:
@@ -232,7 +233,7 @@ class ConversationStore:
         self._own: dict[bytes, ModelAnswer] = {}
         self.hits = 0
         if book is not None:
-            book.find(())  # the first look may take long, and must not hold the loop up
+            book.find(())  # run the slow first scan here, because later it would block the loop
 
     def find(self, digest: bytes) -> ModelAnswer | None:
         """Return the answer to a request, or None if the request has no answer yet.
@@ -247,7 +248,7 @@ class ConversationStore:
         return answer
 
     def put(self, digest: bytes, answer: ModelAnswer) -> None:
-        """Take an answer to keep."""
+        """Keep an answer, and add it to the book."""
         self._own[digest] = answer
         if self._book is not None:
             self._book.put(digest, answer)

@@ -1,4 +1,7 @@
-"""Positions of a log's answers by the digests of the requests: 16 bytes for each answer. Pure."""
+"""Index of a log: finds the positions of answers by request digest. Pure.
+
+An answer takes 16 bytes of memory.
+"""
 
 from __future__ import annotations
 
@@ -19,28 +22,28 @@ class _SortedRun(NamedTuple):
 
 
 class AnswerIndex:
-    """Positions by digest.
+    """Maps request digests to positions.
 
-    A key is only the first half of a digest, and a digest may have several positions: the caller
-    compares the full digests in the log.
+    Only the first half of a digest serves as the key, and a key may have several positions. The
+    caller must compare the full digests in the log.
 
     Args:
-        sealed: number of keys after which the recent positions are sorted and packed.
+        sealed: number of recent keys that triggers sorting and packing.
     """
 
     def __init__(self, sealed: int = 1 << 16) -> None:
         self._sealed = sealed
         self._recent: dict[int, list[int]] = {}
-        self._runs: list[_SortedRun] = []  # runs, shorter and shorter
+        self._runs: list[_SortedRun] = []  # in order of decreasing length
 
     def add(self, digest: bytes, position: int) -> None:
-        """Note a position, a number below 2**64."""
+        """Add a position, an integer below 2**64."""
         self._recent.setdefault(_make_key(digest), []).append(position)
         if len(self._recent) >= self._sealed:
             self._seal()
 
     def find(self, digest: bytes) -> list[int]:
-        """Return the possible positions of a digest, the recent ones first."""
+        """Return the possible positions of a digest, recent positions first."""
         key = _make_key(digest)
         found = self._recent.get(key, [])[::-1]
         for keys, positions in reversed(self._runs):
@@ -53,10 +56,11 @@ class AnswerIndex:
     def _seal(self) -> None:
         recent = self._recent.items()
         pairs = ((key, position) for key, positions in recent for position in positions)
-        # Integers of 128 bits sort by key, then by position.
+        # 128-bit integers of key and position sort by key, then by position.
         records = [key << _POSITION_BITS | position for key, position in pairs]
         self._recent = {}
-        # Merge runs of similar length, so that a position moves a logarithmic number of times.
+        # Merge runs of similar length, so that each position is copied a logarithmic number of
+        # times.
         while self._runs and len(self._runs[-1].keys) <= 2 * len(records):
             run = zip(*self._runs.pop(), strict=True)
             records += [key << _POSITION_BITS | position for key, position in run]

@@ -1,8 +1,8 @@
-"""Blocks of the request log: encoding of answers, and recovery from damaged bytes.
+"""Encodes and decodes blocks of the request log, and skips damaged bytes.
 
 A block starts with a directory of digests, so a reader can index a log without reading the answers.
 Each answer has its own checksum. Blocks of the previous layout store the digests inside compressed
-content. Pure: readers of bytes are arguments.
+content. Pure: functions that read bytes are arguments.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _MAGIC, _OLD_MAGIC, _MAGIC_BYTES = b"SRQ2", b"SRQ1", 4
 _MAGICS = (_MAGIC, _OLD_MAGIC)
 _CHECK_BYTES = 8
 _NO_CHECK = bytes(_CHECK_BYTES)
-_HEAD = Struct(">4sII8s")  # magic, answers, bytes of all answers, checksum of the directory
+_HEAD = Struct(">4sII8s")  # magic, number of answers, size of all answers, checksum
 _ROW = Struct(">16sI8s")  # digest of the request, then length and checksum of the answer
 _CHECKED_BYTES = _HEAD.size - _CHECK_BYTES  # bytes of the head before its checksum
 _FRONT_BYTES = _HEAD.size + _ROW.size  # head and directory of a block with one answer
 _OLD_HEAD = Struct(">4sI8s")  # magic, then length and checksum of the content
-_STRIDE = 1 << 16  # bytes to search for a magic at a time
-_LEVEL = 1  # level of compression: answers are short, and compressed one by one
+_STRIDE = 1 << 16  # bytes per read in the search for a magic
+_LEVEL = 1  # low compression level, because answers are short and compressed separately
 PACKED_TOGETHER = 64  # answers of a block that pruning rewrites
 
 
@@ -76,10 +76,10 @@ class _Directory(NamedTuple):
 
 
 class ReadWindow:
-    """Reads ahead, because readers usually visit neighbouring blocks in order.
+    """Buffers reads: reads ahead, because callers usually visit neighboring blocks in order.
 
     Args:
-        reader: returns up to a number of bytes from a position.
+        reader: reads bytes; takes a position and a maximum size.
         ahead: minimum number of bytes to read.
     """
 
@@ -88,7 +88,7 @@ class ReadWindow:
         self._start, self._bytes = 0, b""
 
     def __call__(self, start: int, size: int) -> bytes:
-        """Return the bytes from a position on; fewer if the log ends there."""
+        """Return `size` bytes from a position, or fewer at the end of the log."""
         at = start - self._start
         if at < 0 or at + size > len(self._bytes):
             self._start, self._bytes = start, self._read(start, max(size, self._ahead))
@@ -104,7 +104,7 @@ def pack(entry: LogEntry) -> PackedEntry:
 
 
 def unpack(packed: PackedEntry) -> LogEntry:
-    """Return the entry of packed bytes."""
+    """Decode a packed entry."""
     time, *answer = _read_json(zlib.decompress(packed.content))
     return LogEntry(packed.digest, time, _build_answer(answer))
 
@@ -121,7 +121,7 @@ def build_block(entries: Sequence[PackedEntry]) -> bytes:
 
 
 def build_blocks(entries: Sequence[PackedEntry]) -> Iterator[bytes]:
-    """Yield the bytes of blocks of a moderate size."""
+    """Yield blocks of at most `PACKED_TOGETHER` entries."""
     for first in range(0, len(entries), PACKED_TOGETHER):
         yield build_block(entries[first : first + PACKED_TOGETHER])
 
@@ -150,7 +150,8 @@ def read_entries(
     """Yield the entries of a block, without damaged entries.
 
     Args:
-        start: start of the block; the log may have changed since the position was recorded.
+        start: recorded start of the block. If the log has changed and no block starts there,
+            nothing is yielded.
         size: size of the log in bytes.
         wanted: digests of the entries to read; None for all.
     """

@@ -1,7 +1,7 @@
-"""Locations, contents and pruning of a stage's logs.
+"""Finds, measures, and prunes the logs of a stage.
 
-Only logs in files are read here; a log in a store is only named. The module must not know the
-callers that send requests.
+The module reads only logs in files; for logs in a store, only the location is known. The module
+must not know the callers that send requests.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LogFolder(NamedTuple):
     prices: TokenPrices | None = None
 
     def measure(self) -> LogSize:
-        """Return the size of the log; in a damaged file, only readable blocks count.
+        """Return the size of the log. Requests in damaged blocks do not count.
 
         Raises:
             VolumeError: a file can't be read.
@@ -82,7 +82,7 @@ class LogFolder(NamedTuple):
             yield from FileLog(file).read()
 
     def prune(self, before: float) -> int:
-        """Remove the entries from before a time, and return the number of removed requests.
+        """Remove entries older than a point in time, and return the number of removed requests.
 
         Raises:
             VolumeError: a log can't be read or written.

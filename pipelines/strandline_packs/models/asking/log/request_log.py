@@ -38,7 +38,7 @@ class LogPart(NamedTuple):
 
     Attributes:
         name: name of the part.
-        identity: changes if another part replaces this one under the same name.
+        identity: changes if another part with the same name replaces this part.
         size: size in bytes.
     """
 
@@ -66,7 +66,7 @@ class RequestLog(Protocol):
         """Open a part for reading; a part that is gone has no bytes."""
 
     def append(self, block: bytes) -> AppendResult:
-        """Append a block, which other processes can read from then on."""
+        """Append a block, and make the block visible to other processes."""
 
     def sync(self) -> None:
         """Make appended blocks durable."""
@@ -81,7 +81,7 @@ class FileLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._read = 0  # bytes that were handed out
+        self._read = 0  # end of the bytes that `read` has returned
         self._end = 0  # end of the last complete block, as of the last check
         self._identity = 0
         self._handle: int | None = None
@@ -169,7 +169,7 @@ class FolderLog:
         writer: name of this process' own file, unique among processes.
     """
 
-    threads = 1  # a disk has no round trips to overlap
+    threads = 1  # parallel reads of a disk save no time
 
     def __init__(self, folder: Path, writer: str) -> None:
         self._folder = folder
@@ -227,7 +227,7 @@ def open_reader(path: Path) -> Iterator[tuple[Reader, int]]:
 
 
 def prune_file(path: Path, before: float) -> int:
-    """Remove the entries from before a time from a file, and return their number.
+    """Remove entries older than a point in time from a file, and return their number.
 
     Raises:
         VolumeError: the file can't be read or written.

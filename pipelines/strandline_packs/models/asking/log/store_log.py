@@ -20,7 +20,7 @@ from strandline_packs.models.asking.log.request_log import (
     LogPart,
 )
 
-_AHEAD = 1 << 18  # more than the directory of a group
+_AHEAD = 1 << 18  # first read, larger than the directory of a group
 
 
 class StoreLog:
@@ -31,7 +31,7 @@ class StoreLog:
         writer: prefix of this process' object names, unique among processes.
     """
 
-    threads = 16  # requests to a store at a time
+    threads = 16  # concurrent requests to the store
 
     def __init__(self, url: str, writer: str) -> None:
         self._url = url.rstrip("/")

@@ -14,7 +14,7 @@ from strandline_packs.models.asking.protocols.usage import read_count
 from strandline_packs.models.asking.verdicts.messages import judge_message
 
 _VERSION = "2023-06-01"  # value of a required header
-# The API has no default, and refuses a request without this number.
+# The API requires a limit on answer tokens and has no default.
 _MOST_TOKENS = 4096
 _PROMPT_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
@@ -65,6 +65,6 @@ class AnthropicProtocol:
         usage = body.get("usage")
         if not isinstance(usage, Mapping):
             return Usage()
-        # Tokens that come from the cache or go there are no part of the first number.
+        # The first count excludes tokens that are read from or written to the cache.
         prompt = sum(read_count(usage, name) for name in _PROMPT_COUNTS)
         return Usage(prompt, read_count(usage, "output_tokens"))

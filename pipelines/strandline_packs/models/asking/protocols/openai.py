@@ -90,7 +90,7 @@ class OpenAiProtocol:
 def build_conversation(
     model: str, parameters: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the body of a request with messages of the user's own."""
+    """Return the request body for a conversation in the user's own messages."""
     return {"model": model, **parameters, "messages": list(messages)}
 
 

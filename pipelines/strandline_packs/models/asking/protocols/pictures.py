@@ -1,4 +1,4 @@
-"""Pictures in requests: detection of their format by the first bytes, and base64 encoding. Pure."""
+"""Encodes pictures for requests: detects their format, and converts them to base64. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interface of a server protocol, and the question that a protocol turns into a request."""
+"""Interface of a server protocol, and the question that a protocol encodes as a request."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ModelProtocol(Protocol):
         """Return the body of a request.
 
         Raises:
-            PromptError: a picture has a format that servers do not take.
+            PromptError: servers do not support the format of a picture.
         """
 
     def complain(self, body: Mapping[str, Any], text: str, complaint: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ _MOST_TOKENS = 1 << 40
 
 
 def read_count(usage: Mapping[str, Any], *names: str) -> int:
-    """Return the first number of tokens that is reported under one of some names, or 0."""
+    """Return the token count under the first name that has a valid count, or 0."""
     for name in names:
         number = usage.get(name)
         # Rejects NaN, infinity, and numbers whose sums would exceed 64 bits.

@@ -1,7 +1,7 @@
-"""Conversations about a row: the user's function sends requests and combines the answers.
+"""Runs conversations about a row: the user's function sends requests and combines the answers.
 
-Every request is looked up in the log first, and sent only without an answer there. The module must
-not know tables, or the location of the log.
+Every request is looked up in the log first, and is sent only if the log has no answer. The module
+must not know tables, or the location of the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strandline_packs.models.asking.verdicts.contents import find_unclean
 
 Outcome = ModelAnswer | RowFault | None
 Messages = str | Sequence[Mapping[str, Any]]
-_SHOWN = 300  # characters of an error in a message
+_SHOWN = 300  # maximum length of an error in a message, in characters
 
 
 class AnswerStore(Protocol):
@@ -31,7 +31,7 @@ class AnswerStore(Protocol):
         """Return the answer to a request, or None if the request has no answer yet."""
 
     def put(self, digest: bytes, answer: ModelAnswer) -> None:
-        """Take an answer."""
+        """Store an answer."""
 
 
 class RowFailedError(Exception):
@@ -47,14 +47,14 @@ class RowFailedError(Exception):
 
 
 class Conversation:
-    """The callable with which the user's function sends requests for one row.
+    """Callable that the user's function uses to send requests for a row.
 
     Args:
         ask: sends the body of a request to the server.
-        build: returns the body of a request for messages and parameters.
+        build: builds the body of a request from messages and parameters.
         digest: returns the digest of a request.
         store: earlier answers.
-        locks: locks by digest; if two workers need the same request, only one sends it.
+        locks: locks by digest. If two conversations need the same request, only one sends it.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Conversation:
         return outcome
 
     def stopped_or(self, outcome: Outcome) -> Outcome:
-        """Return an outcome, unless the work has ended and the function continued regardless.
+        """Return the outcome, or raise the error that the function caught and ignored.
 
         Raises:
             StrandlineError: the work has ended.
@@ -121,11 +121,14 @@ async def hold_conversation(
     conversation: Conversation,
     find_fault: Callable[[str], str | None] | None,
 ) -> Outcome:
-    """Return the result of a function for a row as one answer, or None if the row is dropped.
+    """Run the user's function on a row. Return its result as an answer, or None to drop the row.
 
     Args:
-        find_fault: returns the fault of the result's text, or None; `find_fault` is None without a
-            schema.
+        rollout: the user's function.
+        row: the row, or the error that makes the row unusable.
+        conversation: sends the function's requests.
+        find_fault: returns the fault of the result's text, or None if the text is valid. The
+            argument is None without a schema.
 
     Raises:
         StrandlineError: the work has ended, even if the function caught the error.
@@ -140,7 +143,7 @@ async def hold_conversation(
         return conversation.stopped_or(error.fault)
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything
         what = " ".join(f"{type(error).__name__}: {error}".split())[:_SHOWN]
-        # The function may have failed to read the last answer.
+        # Show the last answer in the fault, because the function may have failed to parse it.
         last = conversation.answers[-1].text if conversation.answers else ""
         return conversation.stopped_or(RowFault("raised", f"the conversation raised {what}", last))
     return conversation.stopped_or(_sum_up(result, conversation.answers, find_fault))
@@ -173,7 +176,7 @@ def _sum_up(
 def build_messages_body(
     model: str, parameters: Mapping[str, Any], messages: Messages, more: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the body of a request of a conversation."""
+    """Return the request body for a message list or a prompt."""
     whole = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
     return build_conversation(model, {**parameters, **more}, whole)
 

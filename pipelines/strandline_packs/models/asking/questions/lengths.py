@@ -1,4 +1,4 @@
-"""Prompt lengths by the model's tokenizer, and the treatment of prompts that are too long.
+"""Measures prompts with the model's tokenizer, and treats prompts that are too long.
 
 The module must not know servers.
 """

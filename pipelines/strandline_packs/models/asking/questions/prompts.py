@@ -49,7 +49,7 @@ class Template:
         """Return the text for a row.
 
         Raises:
-            PromptError: a field is not there, or the sandbox lets something not be done.
+            PromptError: a field is missing, or the sandbox forbids an operation.
         """
         try:
             given = {name: row[column] for name, column in self._given.items()}
@@ -84,7 +84,7 @@ def _list_values(column: Any, name: str) -> list[Any]:  # noqa: ANN401 - a colum
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:
-        # Slow path: finds the rows with invalid bytes, and keeps the other rows.
+        # Slow path: replaces the rows with invalid bytes by errors, and keeps the other rows.
         return [_read_value(value, name) for value in column]
 
 

@@ -1,4 +1,4 @@
-"""Schemas of JSON answers: validation of an answer, and the columns made from its properties.
+"""Validates JSON answers against a schema, and converts their properties to columns.
 
 The module must not know servers or prompts.
 """
@@ -61,7 +61,7 @@ class AnswerSchema:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that properties become."""
+        """Columns for the properties."""
         return tuple(f"{self._into}_{name}" for name in self._kinds)
 
     def find_fault(self, text: str) -> str | None:

@@ -1,1 +1,1 @@
-"""Rows of a table: their requests, and their results after the answers."""
+"""Converts rows of a table to requests, and answers to columns."""

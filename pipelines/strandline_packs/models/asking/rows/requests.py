@@ -1,4 +1,4 @@
-"""The requests for the rows of a table; rows with the same prompt share one request.
+"""Builds the requests for the rows of a table. Rows with the same prompt share a request.
 
 The module must not know whether a request was answered before.
 """
@@ -36,9 +36,9 @@ class TableRequests:
 
     Attributes:
         requests: requests by digest.
-        faults: rows without a request, by row number.
-        dropped: rows with a prompt that is too long.
-        truncated: number of shortened prompts.
+        faults: faults of rows without a request, by row index.
+        dropped: indices of rows whose prompt is too long.
+        truncated: how many prompts were shortened.
     """
 
     requests: dict[bytes, RowsRequest] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class RequestBuilder:
         """Return the requests for the rows of a table.
 
         Raises:
-            MissingColumnError: a column of the prompt is not there.
+            MissingColumnError: a column of the prompt is missing.
         """
         result = TableRequests()
         for row, question in self._render(table, result.faults):

@@ -1,4 +1,4 @@
-"""Conversion of answers into columns, and of missing answers into failed rows."""
+"""Converts answers into columns, and missing answers into failed rows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _VECTOR = pa.list_(pa.float32())
 
 @dataclass(slots=True)
 class RowOutcomes:
-    """Outcomes of a task's rows: each row is answered, failed, or dropped.
+    """Outcomes of a task's rows. A row is answered, failed, or dropped.
 
     Attributes:
-        answers, faults: outcomes by row number.
-        dropped: numbers of the dropped rows.
+        answers, faults: outcomes by row index.
+        dropped: indices of the dropped rows.
     """
 
     answers: dict[int, ModelAnswer] = field(default_factory=dict)
@@ -52,10 +52,12 @@ class RowOutcomes:
 
 
 class ResultBuilder:
-    """Builds the tasks that the stage hands on.
+    """Builds the output tasks of the stage.
 
     Args:
-        hide: returns a text without secrets.
+        params: parameters of the stage.
+        schema: schema of answers; None if any text is valid.
+        hide: removes secrets from a text.
     """
 
     def __init__(

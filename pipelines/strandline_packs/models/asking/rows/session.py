@@ -1,4 +1,4 @@
-"""A session with a server: sends requests on the session's loop, and always stores the answers."""
+"""Sends requests to a server on a background loop, and stores all answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AskSession:
         asker: sends and retries requests.
         book: stores answers; None without a log.
         tally: counts requests.
-        working: keeps the account open during requests.
+        working: context that marks this worker as busy in the account.
         most: maximum number of concurrent requests.
         total: timeout of a request in seconds.
     """
@@ -38,7 +38,7 @@ class AskSession:
     total: float
 
     def find_kept(self, requests: Mapping[bytes, RowsRequest]) -> dict[bytes, ModelAnswer]:
-        """Return the answers that were kept, by request."""
+        """Return the stored answers by request digest."""
         return {} if self.book is None else dict(self.book.find(requests))
 
     def ask(

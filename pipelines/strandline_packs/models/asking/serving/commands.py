@@ -1,4 +1,4 @@
-"""The command line that starts the server of an engine, from parameters. Pure."""
+"""Renders the command line that starts a model server. Pure."""
 
 from __future__ import annotations
 

@@ -42,9 +42,9 @@ threading.Thread(target=end, daemon=True).start()
 code = server.wait()
 os._exit(code if code >= 0 else 128 - code)
 """
-_LOOK_SECONDS = 0.2  # between two checks of a starting server
-_WATCH_SECONDS = 1.0  # between two checks whether the server still runs
-_GUARD_SECONDS, _END_SECONDS = 1.0, 10.0  # for the guard to end, and for the end of the server
+_LOOK_SECONDS = 0.2  # pause between readiness checks of a starting server
+_WATCH_SECONDS = 1.0  # pause between checks that the server still runs
+_GUARD_SECONDS, _END_SECONDS = 1.0, 10.0  # time limits for the end of guard and server
 _MOST_DEATHS = 3  # consecutive crashes without a ready server in between
 _SHOWN = 600  # characters from the end of the log
 
@@ -66,7 +66,7 @@ class EngineTerms(NamedTuple):
     """Time limits of a server.
 
     Attributes:
-        name: names of stage and engine, for messages.
+        name: names of stage and server, for messages.
         ready_within: seconds from the start until the server must answer.
         answers_within: seconds in which a busy server must answer a health check.
     """
@@ -80,10 +80,10 @@ Running = tuple[subprocess.Popen[bytes], EngineWire]
 
 
 class OwnServer:
-    """Posts to its own server, and starts the server for the first request.
+    """Sends requests to its own server, which the first request starts.
 
     Args:
-        render: returns the command line of a server for a port.
+        render: returns the command line of a server that listens on a port.
         connect: opens a connection to a URL.
         report: receives lines for users.
     """
@@ -112,10 +112,10 @@ class OwnServer:
         """
         async with self._starting:
             while await self._find_running() is None:
-                pass  # failed starts are counted
+                pass  # `_find_running` counts failed starts and raises an error
 
     async def post(self, path: str, body: bytes) -> Reply | UnansweredRequest:
-        """Send a POST request, after restarting a crashed server.
+        """Send a POST request. Restart the server first if it has crashed.
 
         Raises:
             StageStoppedError: the server crashes repeatedly.
@@ -130,7 +130,7 @@ class OwnServer:
         return reply
 
     async def close(self) -> None:
-        """End the server."""
+        """Stop the server."""
         if self._running is not None:
             await self._end(self._running)
         self._release_port()
@@ -147,7 +147,7 @@ class OwnServer:
         while self._running[0].poll() is None:
             reply = await self._running[1].get("models", self._terms.answers_within)
             if isinstance(reply, Reply) and reply.status == HTTPStatus.OK:
-                self._deaths = 0  # deaths by a request are for the asker to judge
+                self._deaths = 0  # `Asker` handles crashes by requests
                 seconds = self._clock.now() - begun
                 self._report(f"{self._terms.name}: its server is ready, after {seconds:.0f} s")
                 return self._running

@@ -1,4 +1,4 @@
-"""Weights named by a URL: copied once to each node, and verified by their digest."""
+"""Fetches weights from a URL: copies them once to each node, and verifies their digest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from strandline_packs.models.model_files import ModelError, copy_weights
 
 
 def fetch_weights(serve: ServeParams, name: str) -> ServeParams:
-    """Return the parameters with a URL of weights replaced by the path of this node's copy.
+    """Return the parameters, with the URL of the weights replaced by the path of this node's copy.
 
     Args:
         name: name of the server in messages.

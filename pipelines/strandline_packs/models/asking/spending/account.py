@@ -1,7 +1,7 @@
-"""The account of a stage: a small file that the workers of a pipeline share, under a lock.
+"""The account of a stage: a small file that the workers of a pipeline share under a lock.
 
-A missing or damaged account starts with the usage in the stage's logs. The module must not know the
-content of requests.
+If the account is missing or damaged, the usage in the stage's logs is the initial state. The module
+must not know the content of requests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from strandline_packs.models.asking.spending.terms import NextTimes, SpendingTer
 
 FILE_NAME = "spent.account"
 _CONTENT = Struct(">QQQQddd")  # `SpentTotals`, then `NextTimes`
-_OLD_CONTENT = Struct(">QQQdd")  # without estimates, and the time of the clock
+_OLD_CONTENT = Struct(">QQQdd")  # lacks the estimates and the clock time
 _CHECK_BYTES = 8
 
 
@@ -41,14 +41,14 @@ class Grant(NamedTuple):
 
 
 class Account:
-    """Spending of a stage, and the limits of further requests.
+    """The shared spending of a stage, which permits or delays further requests.
 
     Args:
         path: path of the file, in a folder that all workers share.
         terms: spending limits.
         name: name of the stage in messages.
         time: clock in seconds since the epoch.
-        count_before: returns the spending from before the file existed.
+        count_before: returns the usage to start with if the file is missing or damaged.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Account:
             yield
 
     def is_at_rest(self) -> bool:
-        """Return whether no worker has anything under way.
+        """Return whether no worker is busy: see `working`.
 
         Raises:
             VolumeError: the file can't be opened.
@@ -168,9 +168,10 @@ def unpack_account(data: bytes) -> tuple[SpentTotals, NextTimes] | None:
 
 
 def _write(file: BinaryIO, spent: SpentTotals, times: NextTimes) -> None:
-    """Write an account in one step; the next process with the lock reads it, on any node.
+    """Write an account in a single step. The next lock holder, on any node, reads the new state.
 
-    The write is not synced: usage lost in a node crash can be spent a second time.
+    The write is not synced. If the node crashes, usage may be lost, and the same amount can be
+    spent again.
     """
     content = _CONTENT.pack(*spent, *times)
     file.seek(0)

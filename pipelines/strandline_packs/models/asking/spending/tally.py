@@ -1,4 +1,4 @@
-"""Counters of a worker's requests: their number, tokens, and durations.
+"""Counts a worker's requests, with their tokens and durations.
 
 Counters are sums, so counters of workers and attempts can be added. Pure.
 """
@@ -24,7 +24,7 @@ __all__ = ["FROM_LOG", "RequestTally"]
 
 
 class RequestTally:
-    """Counts requests until the counters are taken.
+    """Counts requests, tokens, and durations until `take` returns the counters.
 
     Args:
         prices: prices of tokens; without prices, no costs are counted.
@@ -34,7 +34,7 @@ class RequestTally:
         self._prices = prices
         self._counts: Counter[str] = Counter()
         self._spent = SpentTotals()
-        self._cost = 0  # sum that was handed out
+        self._cost = 0  # cost that `take` has returned so far
 
     @property
     def requests(self) -> int:
@@ -47,7 +47,7 @@ class RequestTally:
         self._spent = self._spent._replace(requests=self._spent.requests + 1)
 
     def note_usage(self, usage: Usage) -> None:
-        """Count the tokens of a request, whatever its outcome."""
+        """Count the tokens of a request, regardless of its outcome."""
         self._spent = self._spent._replace(
             prompt_tokens=self._spent.prompt_tokens + usage.prompt,
             completion_tokens=self._spent.completion_tokens + usage.completion,

@@ -1,7 +1,7 @@
-"""Limits of requests per minute and in total: pure, with the time as an argument.
+"""Limits on requests per minute and in total. Pure: times are arguments.
 
-A rate is stored as the earliest time of the next request; every request moves that time by its
-share of a minute. The module must not know where the times are stored.
+A rate limit is stored as the earliest time of the next request. Every request moves that time
+forward by the request's share of a minute. The module must not know where the times are stored.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from strandline.data.statistics.request_figures import format_cost
 from strandline_packs.models.asking.answers import Usage
 
 _MINUTE = 60.0
-_PER_PRICE = 1_000_000  # tokens that a price is for
-_LONGEST = 3600.0  # seconds of one wait
-# A clock further behind than this was set back; clocks of nodes differ by less.
+_PER_PRICE = 1_000_000  # prices are per million tokens
+_LONGEST = 3600.0  # maximum length of one wait, in seconds
+# The clocks of nodes differ by less than this. A clock that is further behind was set back.
 _SKEW = 60.0
 
 
 class TokenPrices(NamedTuple):
-    """Prices of a million tokens, in any currency."""
+    """Prices per million tokens, in any currency."""
 
     prompt: float = 0.0
     completion: float = 0.0
@@ -97,10 +97,11 @@ class SpendingTerms(NamedTuple):
 
 
 class NextTimes(NamedTuple):
-    """Earliest times of the next request under either rate, in seconds since the epoch.
+    """Earliest times of the next request under both rates, in seconds since the epoch.
 
     Attributes:
-        seen: time of the clock at the last request.
+        requests, tokens: earliest time under the rate of requests, and of tokens.
+        seen: clock time of the last request.
     """
 
     requests: float = 0.0
@@ -115,7 +116,7 @@ class NextTimes(NamedTuple):
         return NextTimes(self.requests - behind, self.tokens - behind, now)
 
     def find_wait(self, terms: SpendingTerms, now: float) -> float:
-        """Return the seconds until there is room for a request."""
+        """Return the seconds until both rates permit a request."""
         bounds = (terms.requests_per_minute, self.requests), (terms.tokens_per_minute, self.tokens)
         times = [time for rate, time in bounds if rate is not None]
         return max([0.0, *(min(time - now, _LONGEST) for time in times)])
@@ -138,5 +139,5 @@ class NextTimes(NamedTuple):
 def _move(time: float, rate: float | None, number: int, now: float) -> float:
     if rate is None:
         return time
-    # Start at `now` at least: unused time is no credit for a burst.
+    # Start at `now` or later: unused time must not permit a burst.
     return max(time, now) + number * _MINUTE / rate

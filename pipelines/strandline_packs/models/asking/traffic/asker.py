@@ -34,10 +34,10 @@ from strandline_packs.models.asking.traffic.judging import find_usage, judge
 from strandline_packs.models.asking.traffic.pace import RequestPace, choose_wait
 from strandline_packs.models.asking.verdicts.blame import RowTries, ServerTraffic
 
-TICK_SECONDS = 1.0  # seconds between two reminders to keep answers
+TICK_SECONDS = 1.0  # pause between two calls of `remind`
 Outcome = TypeVar("Outcome")
-_LOOK_SECONDS = 0.1  # seconds between two checks of other workers
-_FAILED = "failed"  # kind of fault of a row that the server does not answer
+_LOOK_SECONDS = 0.1  # pause between two checks while the run stops
+_FAILED = "failed"  # fault kind of a row that the server never answered
 
 
 class Poster(Protocol):
@@ -48,7 +48,7 @@ class Poster(Protocol):
 
 
 class Spending(NamedTuple):
-    """Counters of requests, and the account that permits requests; None for no limits."""
+    """Counters of requests, and the account that permits requests; None if nothing is limited."""
 
     tally: RequestTally
     account: Account | None = None
@@ -109,18 +109,20 @@ class Asker:
         remind: Callable[[], None],
         is_stopping: Callable[[], bool] = bool,
     ) -> None:
-        """Run coroutines that send requests, and pass on each outcome as it arrives.
+        """Run coroutines that send requests, and pass outcomes to `keep` as they arrive.
 
         Args:
             most: maximum number of concurrent coroutines.
-            keep: takes the position of a coroutine, and its outcome.
+            keep: receives the index of a coroutine, and its outcome.
             remind: called after each outcome, and every second.
-            is_stopping: returns whether the run stops; a stopping run sends no more requests.
+            is_stopping: returns whether the run is stopping; then no more requests are sent.
 
         Raises:
             StageStoppedError: the server refuses all requests, or was down for too long.
-            BudgetSpentError: the budget is spent; outcomes of requests in flight were passed on.
-            StageInterruptedError: the run stops; outcomes of requests in flight were passed on.
+            BudgetSpentError: the budget is spent. Outcomes of requests in flight were passed to
+                `keep`.
+            StageInterruptedError: the run stops. Outcomes of requests in flight were passed to
+                `keep`.
         """
         self._is_stopping = is_stopping
         waiting, spent = iter(enumerate(works)), list[StageStoppedError]()
@@ -158,7 +160,7 @@ class Asker:
             raise spent[0]
 
     async def ask(self, question: ModelQuestion) -> ModelAnswer | RowFault:
-        """Ask until an answer passes the check, or until no valid answer can be expected."""
+        """Repeat a question until an answer is valid, or no valid answer can be expected."""
         body, used, text = question.body, (0, 0), ""
         for round_ in range(self._terms.repairs + 1):
             found = await self._insist(body)
@@ -192,7 +194,7 @@ class Asker:
     async def _try_on(
         self, body: Mapping[str, Any], tries: RowTries
     ) -> ModelAnswer | RowFault | None:
-        """Try once, and wait after a failure; return None if another try is due."""
+        """Send a request once, and wait after a failure. Return None if the caller must retry."""
         content = json.dumps(body).encode()
         verdict, sent = await self._try(content, is_alone=tries.is_alone)
         if isinstance(verdict, ModelAnswer | RowFault):
@@ -218,13 +220,14 @@ class Asker:
     async def _try(
         self, content: bytes, *, is_alone: bool = False, is_probe: bool = False
     ) -> tuple[Verdict, float]:
-        """Send a request once, within the pace; return the verdict and the time of sending.
+        """Send a request once, within the pace. Return the verdict, and the time of sending.
 
         Args:
-            is_probe: whether the request is a probe, which other requests wait for and so skips the
-                limit of concurrent requests.
-            is_alone: whether the server pushes back this row and answers others, which is no
-                evidence of overload.
+            content: body of the request.
+            is_probe: whether the request is a probe. Probes skip the limit of concurrent requests,
+                because other requests wait for them.
+            is_alone: whether the server answers other rows and pushes back only this row. Then a
+                push-back does not indicate an overload.
 
         Raises:
             StageStoppedError, BudgetSpentError: see `work_all`.
@@ -273,7 +276,7 @@ class Asker:
         """
         if self._account is None:
             return Grant(0.0)
-        async with self._taking:  # so that of a worker's many requests one looks again
+        async with self._taking:  # a single request polls on behalf of all
             while (grant := self._account.take(size)).wait > 0:
                 await self._clock.sleep(grant.wait)
         return grant
@@ -317,13 +320,15 @@ class Asker:
                 await self._freed.wait()
 
     async def _takes_others(self, body: Mapping[str, Any]) -> bool:
-        """Return whether the server accepts a request with the same parameters; False if unclear.
+        """Return whether the server accepts other requests with the same parameters.
+
+        Return False if a probe gives no clear result.
 
         Raises:
-            StageStoppedError: the server rejects all of these requests.
+            StageStoppedError: the server rejects the probe too, so it rejects all requests.
         """
         async with self._probing:
-            if self._bar_to_all is not None:  # the answer to another row
+            if self._bar_to_all is not None:  # another row found out
                 raise self._bar_to_all
             if self._health.has_answered:
                 return True
@@ -344,7 +349,7 @@ class Asker:
         """
         # The lock makes rows that fail at the same time share a probe.
         async with self._probing:
-            if self._bar_to_all is not None:  # the answer to another row
+            if self._bar_to_all is not None:  # another row found out
                 raise self._bar_to_all
             if self._traffic.answered_at > since:
                 return True
@@ -352,8 +357,8 @@ class Asker:
             if probed_at >= since:  # another row has sent a probe
                 return is_up
             verdict, probed_at = await self._try(json.dumps(probe).encode(), is_probe=True)
-            # Once the server has answered, a refusal in another form may come from a proxy and
-            # pass.
+            # After the server has answered once, an uncertain refusal may be a proxy's transient
+            # error.
             if isinstance(verdict, ServerRefusal) and (
                 verdict.is_sure or not self._health.has_answered
             ):
@@ -369,7 +374,7 @@ class Asker:
 
 async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
     for task in tasks:
-        # Cancel all tasks before awaiting any, so that no task goes on meanwhile.
+        # Cancel all tasks before awaiting any, so that no task continues in between.
         task.cancel()
     for task in tasks:
         with suppress(asyncio.CancelledError, Exception):

@@ -1,4 +1,4 @@
-"""Recent availability of a server, and the terms on which a stage waits for the server."""
+"""Tracks the availability of a server, and how long a stage waits for the server."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _REPORTED_SETBACKS = 3  # consecutive failures before a report
 
 
 class Clock(NamedTuple):
-    """Time and chance.
+    """Time and randomness.
 
     Attributes:
-        now: seconds from any fixed point.
-        sleep: waits for seconds.
-        draw: a number from 0 to 1.
-        wall: seconds since the epoch, which all workers share.
+        now: returns seconds since an arbitrary fixed point.
+        sleep: waits for a number of seconds.
+        draw: returns a random number from 0 to 1.
+        wall: returns seconds since the epoch, from a clock that all workers share.
     """
 
     now: Callable[[], float]
@@ -34,9 +34,9 @@ class Terms(NamedTuple):
 
     Attributes:
         name: name of the server in messages.
-        tries: tries of one question, while the server answers others.
-        outage_limit: seconds without any answer until the attempt ends.
-        repairs: requests to correct an invalid answer.
+        tries: maximum number of tries per question, while the server answers other questions.
+        outage_limit: seconds without any answer after which the attempt ends.
+        repairs: maximum number of requests to correct an invalid answer.
     """
 
     name: str
@@ -46,14 +46,14 @@ class Terms(NamedTuple):
 
 
 class ServerHealth:
-    """Time since the last answer of a server, and the reports about outages.
+    """Measures the time since the last answer of a server, and reports outages.
 
     Args:
         report: receives lines for users.
         traffic: outcomes of all rows at the server.
 
     Attributes:
-        has_answered: whether the server has given a good answer.
+        has_answered: whether the server has given a valid answer.
     """
 
     def __init__(
@@ -107,6 +107,6 @@ class ServerHealth:
             )
 
     def _format(self, moment: float) -> str:
-        """Return a time to the minute, on which workers with the same outage agree."""
+        """Format a time to the minute, so that workers report an outage with the same text."""
         seconds = self._clock.wall() + moment - self._clock.now()
         return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M UTC")

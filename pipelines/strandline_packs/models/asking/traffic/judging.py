@@ -1,7 +1,7 @@
-"""Verdicts on answers of servers, each in its own protocol.
+"""Judges the answers of servers, according to their protocols.
 
-Pure: bytes in, verdicts out. The module must not know how requests travel, or the consequences of a
-verdict.
+Pure: takes bytes and returns verdicts. The module must not know how requests travel, or the
+consequences of a verdict.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from strandline_packs.models.asking.verdicts.refusal_words import (
     read_text,
 )
 
-# Codes of an exhausted quota, which come with status 429 like a passing rate limit.
+# Codes of an exhausted quota. Servers send them with status 429, like a temporary rate limit.
 _QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _FILTERS = ("content_filter", "content_policy", "responsibleai", "moderation", "data_inspection")
 # 529 is Anthropic's status for an overloaded server.
 _BUSY = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, 529})
-# Statuses that may pass, and are no fault of the request.
+# Statuses that are usually transient and not the fault of the request.
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY})
 _FIRST_OF_SERVERS = 500
-_PICTURE = re.compile(rb'"data:[^"]*"')  # which has fewer tokens than bytes
+_PICTURE = re.compile(rb'"data:[^"]*"')  # a picture has fewer tokens than `BYTES_OF_TOKEN` suggests
 
 
 def judge(reply: Reply | UnansweredRequest, endpoint: Endpoint) -> Verdict:
-    """Return the meaning of an HTTP response for its row, and for later rows."""
+    """Return the verdict on an HTTP response, which concerns the row or all requests."""
     if isinstance(reply, UnansweredRequest):
         return Setback(reply.what, is_late=reply.is_late)
     if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
@@ -67,7 +67,8 @@ def find_usage(
 ) -> Usage:
     """Return the tokens used by a request, estimated if the server does not report them.
 
-    An error costs nothing. A lost connection may have cost a complete answer.
+    An error costs nothing. If the connection was lost, the server may have charged for a complete
+    answer, so the result is an estimate.
 
     Args:
         content: body of the request.
@@ -91,7 +92,7 @@ def find_usage(
         usage, items = protocol.read_usage(found), protocol.find_items(found, endpoint)
         if usage != Usage() or _find_error(found, items) is not None:
             return usage
-        if items and endpoint is Endpoint.EMBEDDINGS:  # an embedding has no tokens
+        if items and endpoint is Endpoint.EMBEDDINGS:  # the answer is a vector, which has no tokens
             return Usage(prompt, 0, is_known=False)
     return Usage(prompt, len(reply.body) // BYTES_OF_TOKEN, is_known=False)
 
@@ -128,7 +129,7 @@ def _find_bar(reply: Reply, status: int, error: ServerError, what: str) -> Serve
 
 
 def _judge_success(reply: Reply, endpoint: Endpoint) -> Verdict:
-    """Return the verdict on a body that came with a good status, which may hold an error."""
+    """Return the verdict on a body with a success status. The body may still contain an error."""
     protocol = find_protocol(endpoint)
     try:
         found = read_json(reply.body)

@@ -1,4 +1,4 @@
-"""Limit of concurrent requests to a server, and the waits between tries.
+"""Limits the concurrent requests to a server, and computes the waits between tries.
 
 The limit grows while answers are as fast as usual, and halves when the server pushes back. Pure:
 times are arguments. The module must not know the requests or the server.
@@ -40,7 +40,7 @@ class RequestPace:
         self._halved_at = -math.inf
         self._is_growing_fast = True
         self._in_a_row = 0  # push-backs since the last answer
-        self._usual: float | None = None  # seconds of an answer
+        self._usual: float | None = None  # average duration of an answer, in seconds
         self._recent = 0.0
 
     def note_answer(self, seconds: float, in_flight: int) -> None:
@@ -61,7 +61,9 @@ class RequestPace:
         """Record that the server is overloaded, or did not answer in time.
 
         Args:
-            begun: start of the request; requests from before the last halving add no evidence.
+            begun: start of the request. Requests that began before the last halving do not count,
+                because the limit was higher then.
+            now: current time.
             hold: pause that the server requests, in seconds, or None.
         """
         if hold is not None:
@@ -90,7 +92,11 @@ def choose_wait(tries: int, hold: float | None, drawn: float) -> float:
 
 
 def find_backoff(tries: int) -> float:
-    """Return the usual wait after consecutive failures, at least one; it doubles with each."""
+    """Return the usual wait in seconds, which doubles with every consecutive failure.
+
+    Args:
+        tries: number of consecutive failures, at least one.
+    """
     # Bound the exponent: a large power would overflow.
     return min(_MOST_SECONDS, _BASE_SECONDS * 2.0 ** min(tries - 1, 10))
 

@@ -1,4 +1,4 @@
-"""HTTP requests through aiohttp, which only workers load, on a thread with its own loop.
+"""Sends HTTP requests through aiohttp, which only workers load, on a thread with its own loop.
 
 Connections stay open between tasks. The module must not know the meaning of answers.
 """
@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 
 
 class WireLimits(NamedTuple):
-    """Seconds to connect, between two bytes, and of a whole request; connections that are kept."""
+    """Timeouts in seconds, and the maximum number of open connections."""
 
     connect: float
     read: float
@@ -62,14 +62,15 @@ class Wire:
             total=limit, sock_connect=limits.connect, sock_read=limits.read
         )
         try:
-            # A redirect could turn POST into GET, and send the key to another address.
+            # Do not follow redirects: a redirect could turn POST into GET, and send the key to
+            # another address.
             async with self._session.request(
                 method, f"{self._url}/{path}", data=body, timeout=timeout, allow_redirects=False
             ) as found:
                 content = await found.read()
                 headers = {name.lower(): value for name, value in found.headers.items()}
                 return Reply(found.status, headers, content)
-        # The next two errors are subclasses of TimeoutError, so the order matters.
+        # Catch the two subclasses of TimeoutError before TimeoutError itself.
         except aiohttp.ConnectionTimeoutError:
             return UnansweredRequest(f"no connection within {limits.connect:g} s", was_sent=False)
         except aiohttp.SocketTimeoutError:
@@ -98,7 +99,7 @@ class Wire:
 
 
 def _trust() -> ssl.SSLContext:
-    """Return the trusted certificate authorities: the machine's, or certifi's as a fallback."""
+    """Return a TLS context that trusts the machine's authorities, or certifi's as a fallback."""
     paths = ssl.get_default_verify_paths()
     if paths.cafile or paths.capath:
         return ssl.create_default_context()
@@ -121,7 +122,7 @@ def _find_proxy(url: str) -> str | None:
 
 
 class Closable(Protocol):
-    """An object with connections of one loop."""
+    """An object that holds connections, which belong to a loop."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -153,7 +154,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Close the connections, and wait for that."""
+        """Close the connections, and wait until they are closed."""
         self._finish()
         self._thread.join(_END_SECONDS)
 

@@ -1,32 +1,32 @@
-"""Blame for a refused request, the row or the server, judged by the results of other rows.
+"""Decides whether a row or the server is to blame for failures, by the results of other rows.
 
-An overloaded server pushes back requests at random, some rows several times in a row. A row is to
-blame once such a streak is improbable. Pure: times are arguments.
+An overloaded server pushes back requests at random, and some rows several times in a row. A row is
+to blame once its series of push-backs is improbable. Pure: times are arguments.
 """
 
 from __future__ import annotations
 
 from strandline_packs.models.asking.answers import Setback
 
-_CHANCE = 1e-4  # chance of a good row to be pushed back so often
-# A probe is smaller than any row, so its answer is weaker evidence, and at most `_MOST_PROBES`
-# answered probes count. While more than `_FEW` rows are stuck, the same number of tries without an
-# answered row in between counts.
+_CHANCE = 1e-4  # if the chance of such a series is lower, the row is to blame
+# A probe is smaller than any row, so an answered probe is weak evidence against a row: at most
+# `_MOST_PROBES` answered probes count. While more than `_FEW` other rows are stuck, at most
+# `_MOST_PROBES` push-backs without an answered row in between count.
 _MOST_PROBES = 3
 _FEW = 2
 
 
 class ServerTraffic:
-    """Outcomes of all rows at a server.
+    """Counts the outcomes of all rows at a server.
 
     Attributes:
-        answered: rows that got an answer.
+        answered: number of answered rows.
         row_answered_at: time of the last answer to a row.
         answered_at: time of the last answer, including answers to probes.
-        pushed: push-backs of rows that got an answer in the end.
-        stuck: rows that were pushed back and have no answer yet.
-        blamed: rows that were pushed back and given up.
-        probed: probes that got an answer.
+        pushed: number of push-backs of rows that were answered in the end.
+        stuck: number of rows that were pushed back and are not yet answered.
+        blamed: number of rows that were pushed back and given up.
+        probed: number of answered probes.
     """
 
     def __init__(self) -> None:
@@ -39,12 +39,13 @@ class RowTries:
 
     Args:
         traffic: outcomes of all rows at the server.
-        tries: tries after which the row may be to blame.
-        limit: seconds without an answer to any row after which all rows are to blame.
+        tries: number of tries after which the row may be to blame.
+        limit: seconds without an answer to any row, after which the row is to blame regardless of
+            chance.
         begun: time of the first try.
 
     Attributes:
-        setbacks: failed tries.
+        setbacks: number of failed tries.
     """
 
     def __init__(self, traffic: ServerTraffic, tries: int, limit: float, begun: float) -> None:
@@ -60,7 +61,8 @@ class RowTries:
         self.setbacks += 1
         if not setback.is_busy:
             return
-        # earlier answers are no evidence: a rate limit may be exhausted since then
+        # Count outcomes from the first push-back on. Earlier answers are no evidence, because a
+        # rate limit may have been exhausted since.
         if not self._busy:
             self._traffic.stuck += 1
             self._before = self._count()
@@ -81,7 +83,7 @@ class RowTries:
 
     @property
     def is_alone(self) -> bool:
-        """Return whether the server has answered other requests since it pushed back this row."""
+        """Return whether the server answered other requests since this row's last push-back."""
         return self._traffic.answered_at > self._busy_at
 
     @property
@@ -98,7 +100,7 @@ class RowTries:
         return now - max(self._begun, self._traffic.row_answered_at) >= self._limit
 
     def _find_chance(self) -> float:
-        """Return the chance of any row to be pushed back as often as this one was."""
+        """Return the chance that a row without fault is pushed back as often as this row."""
         pairs = zip(self._count(), self._before, strict=True)
         answered, pushed, probed = (now - before for now, before in pairs)
         stuck = self._traffic.stuck - 1

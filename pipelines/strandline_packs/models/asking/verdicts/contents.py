@@ -1,4 +1,4 @@
-"""The text of an answer: a string, a list of parts, or missing next to a model's reasoning.
+"""Reads the text of an answer, which is a string or a list of parts, or missing beside reasoning.
 
 Pure.
 """
@@ -70,7 +70,7 @@ def find_unclean(text: str) -> str | None:
 
 
 def _join_parts(parts: list[Any]) -> TextContent:
-    """Return the texts of the parts of a content, in a row."""
+    """Concatenate the text parts of a content."""
     texts = []
     for part in parts:
         kind = _read_kind(part)

@@ -1,4 +1,4 @@
-"""Finish reasons in the spellings of several vendors. Unknown reasons count as faults."""
+"""Recognizes the finish reasons of several vendors. Unknown reasons count as faults."""
 
 from __future__ import annotations
 

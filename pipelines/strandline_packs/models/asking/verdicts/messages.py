@@ -1,4 +1,4 @@
-"""The verdict on a model's message, for all protocols. Pure."""
+"""Judges a model's message, in any protocol. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def judge_message(
     # Without a finish reason the answer may be incomplete, so the request is retried.
     if not isinstance(finish, str):
         return Setback("an answer without a finish reason")
-    # The finish reason comes first: an answer that was cut may lack text for that reason.
+    # Check the finish reason first: a truncated answer may lack text because of the truncation.
     fault = find_ending_fault(cut(finish)) or content.fault or find_text_fault(content.text)
     if fault is not None:
         return fault._replace(answer=content.text or json.dumps(message, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""Error descriptions of servers: codes, messages, and the implied HTTP status. Pure."""
+"""Reads servers' error descriptions: codes, messages, and the implied HTTP status. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CODES = ("code", "type", "status", "status_code", "error_code")
 _MESSAGES = ("message", "msg", "detail", "error_msg", "status_msg", "error_description", "title")
 _NESTED = ("error", "innererror", "metadata", "base_resp")
 _FIRST_STATUS, _LAST_STATUS = 400, 599
-# The statuses of codes that are words, by a part of the word.
+# HTTP statuses that textual error codes imply, by a substring of the code.
 _STATUS_WORDS = (
     ("quota", 402),
     ("billing", 402),
@@ -43,10 +43,10 @@ _STATUS_WORDS = (
 
 
 class ServerError(NamedTuple):
-    """An error as a server describes it.
+    """An error as described by a server.
 
     Attributes:
-        codes: error codes that are words, in lower case.
+        codes: textual error codes, in lower case.
         status: HTTP status implied by the codes, or None.
         message: the server's message; empty without a message.
     """
@@ -105,13 +105,13 @@ def read_text(body: bytes) -> str:
 
 
 def cut(text: object) -> str:
-    """Return the beginning of a server's words in one line of valid Unicode."""
+    """Shorten a server's message to one line of valid Unicode."""
     shown = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
     return clean(" ".join(shown.split())[:_SHOWN])
 
 
 def clean(text: str) -> str:
-    """Return a text with question marks for characters that no file can hold."""
+    """Replace the characters that files cannot hold with question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -131,7 +131,7 @@ def _list_parts(value: object) -> Iterator[Mapping[str, Any]]:
 
 def _read_status(code: object) -> int | None:
     """Return the HTTP status implied by a code, or None."""
-    # A boolean is an int to Python.
+    # `bool` is a subclass of `int`.
     if isinstance(code, bool) or not isinstance(code, int | str):
         return None
     text = str(code)
@@ -144,7 +144,7 @@ def _read_status(code: object) -> int | None:
 
 
 def name_status(status: int) -> str:
-    """Return HTTP's own words for a status."""
+    """Return the standard phrase of an HTTP status."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:

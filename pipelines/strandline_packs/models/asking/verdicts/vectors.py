@@ -1,4 +1,4 @@
-"""Embeddings in answers: numbers that a column can hold, or a fault. Pure."""
+"""Judges embeddings in answers: checks that the column can hold their numbers. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Parameters of another library's step, under its own names, next to those of the stage.
+"""Parameters that a stage passes to another library's step, under the step's own names.
 
-The module knows signatures, and must not know libraries.
+The module handles signatures, and must not know libraries.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 class BroughtParams(Stage.Params):
-    """Accepts the step's own parameters too, by their names or in camelCase."""
+    """Also accepts the step's own parameters, by their names or in camelCase."""
 
     model_config = ConfigDict(extra="allow")
 
     @property
     def values(self) -> dict[str, Any]:
-        """Parameters that the step is made with."""
+        """Parameters to create the step with."""
         extra = self.model_extra or {}
         return {_CAPITAL.sub(r"_\1", name).lower(): value for name, value in extra.items()}
 

@@ -1,7 +1,7 @@
 """`use: data_juicer:words_num_filter`: runs a filter or mapper of Data-Juicer as a stage.
 
-The operator comes from the installed package. The module knows the interface of operators, and must
-not know any operator.
+The operator comes from the installed package. The module relies on the common interface of
+operators, and must not know any particular operator.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _REFUSED = {
     "skip_op_error": "would silently drop rows that fail; leave it out",
     "stats_export_path": "writes its own files, which the ledger does not record; leave it out",
 }
-# Data-Juicer installs missing packages at run time, in the version of that day. Prevent it.
+# Prevents Data-Juicer from installing missing packages in their current versions at run time.
 _INSTALL_NOTHING = {"UV_OFFLINE": "1", "UV_NO_CACHE": "1", "PIP_NO_INDEX": "1"}
 
 Samples = dict[str, list[Any]]
 
 
 class DataJuicerOp(Stage):
-    """Runs an operator of Data-Juicer on samples: the rows with all their columns.
+    """Runs an operator of Data-Juicer on samples, which are rows with all their columns.
 
-    Changed and added values become columns of the answer. A mapper may return more or fewer
+    Changed and added values become columns of the output. A mapper may return more or fewer
     samples.
     """
 
     class Params(BroughtParams):
-        """Accepts the operator's own parameters too, by their names or in camelCase."""
+        """Also accepts the operator's own parameters, by their names or in camelCase."""
 
         column: str | None = Field(
             default="text",
@@ -63,7 +63,7 @@ class DataJuicerOp(Stage):
 
         @property
         def op_values(self) -> dict[str, Any]:
-            """Parameters that the operator is made with."""
+            """Parameters to create the operator with."""
             named = {} if self.column is None else {"text_key": self.column}
             return self.values | named
 
@@ -103,7 +103,7 @@ class DataJuicerOp(Stage):
         if not task.table.num_rows:
             return task
         samples = self._list_samples(task.table)
-        # Operators expect a dictionary for measures and one for notes in each sample.
+        # Operators expect two dictionaries in each sample: for measures, and for notes.
         for name in self._own_names:
             samples.setdefault(name, [{} for _ in range(task.table.num_rows)])
         with _installing_nothing():
@@ -139,8 +139,8 @@ class DataJuicerOp(Stage):
         count = len(next(iter(answer.values()), []))
         self._count_dropped(task.table.num_rows - count)
         before = self._list_samples(task.table)
-        # Data-Juicer keeps columns that the answer lacks, as long as the number of samples is the
-        # same.
+        # If the number of samples is unchanged, keep the columns that the answer lacks, as
+        # Data-Juicer does.
         after = before | answer if count == task.table.num_rows else answer
         table = _write_back(task.table, before, after)
         return task.replace(_add_notes(table, notes)) if count else None
@@ -200,8 +200,8 @@ def _add_notes(table: pa.Table, notes: Iterable[dict[str, Any]]) -> pa.Table:
 def adapt_op(name: str) -> type[Stage]:
     """Create a stage class for an operator.
 
-    If Data-Juicer is not installed, the name is not checked; the check for packages reports it
-    later.
+    If Data-Juicer is not installed, the name is not checked here. The check for packages reports
+    the missing package later.
 
     Raises:
         UnknownStageError: Data-Juicer has no such filter or mapper, or can't be imported.
@@ -226,7 +226,7 @@ def adapt_op(name: str) -> type[Stage]:
 
 
 def find_op(name: str) -> Any:  # noqa: ANN401 - a class of Data-Juicer's
-    """Return a filter or mapper by its name in recipes, or by its class name.
+    """Return a filter or mapper by its registered name, or by its class name.
 
     Raises:
         UnknownStageError: the operator is unknown, or Data-Juicer can't be imported.
@@ -235,7 +235,7 @@ def find_op(name: str) -> Any:  # noqa: ANN401 - a class of Data-Juicer's
     known = {
         key: op_class
         for key, op_class in base.OPERATORS.modules.items()
-        # Some deduplicators are filters with shared state, which cannot be resumed.
+        # Exclude deduplicators that are filters: they share state and cannot be resumed.
         if issubclass(op_class, base.Filter | base.Mapper) and not key.endswith("deduplicator")
     }
     classes = {op_class.__name__: op_class for op_class in known.values()}

@@ -1,7 +1,7 @@
 """`use: datatrove:GopherQualityFilter`: runs a filter or formatter of datatrove as a stage.
 
-The step comes from the installed package. The module knows the interface of steps, and must not
-know any step.
+The step comes from the installed package. The module relies on the common interface of steps, and
+must not know any particular step.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _REFUSED = {
 
 
 class DatatroveStep(Stage):
-    """Runs a step of datatrove, which works on one document after the other.
+    """Runs a step of datatrove, which processes documents one at a time.
 
-    Every column but the text is given as metadata; metadata that the step adds become columns.
+    All columns except the text are passed as metadata. Metadata that the step adds becomes columns.
     """
 
     class Params(BroughtParams):
-        """Accepts the step's own parameters too, by their names or in camelCase."""
+        """Also accepts the step's own parameters, by their names or in camelCase."""
 
         column: str = Field(default="text", description="Column with the text.")
         key_column: str | None = Field(
@@ -90,7 +90,7 @@ class DatatroveStep(Stage):
         texts = list_strings(table, column)
         keys = [""] * len(texts) if key is None else list_texts(table, key)
         others = table.drop_columns([column]).to_pylist()
-        # A table without further columns gives an empty list.
+        # If the table has no other columns, the result is an empty list.
         if not others:
             others = [{} for _ in texts]
         for text, name, metadata in zip(texts, keys, others, strict=True):
@@ -125,7 +125,8 @@ class DatatroveStep(Stage):
 def adapt_step(name: str) -> type[Stage]:
     """Create a stage class for a step.
 
-    If datatrove is not installed, the name is not checked; the check for packages reports it later.
+    If datatrove is not installed, the name is not checked here. The check for packages reports the
+    missing package later.
 
     Raises:
         UnknownStageError: datatrove has no such filter or formatter.

@@ -1,6 +1,6 @@
-"""The stage `c4-quality`: drops lines that are no sentences, and texts with too few sentences.
+"""The stage `c4-quality`: drops lines that are not sentences, and texts with too few sentences.
 
-The rules have the order of C4's published reference.
+The rules run in the order of C4's published reference.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Unit(StrEnum):
 
 
 class DroppedText(Exception):  # noqa: N818 - an answer, not an error
-    """A line drops the whole text."""
+    """A line is a reason to drop the whole text."""
 
 
 class C4Quality(SplittingFilter):
-    """Keeps of each text the lines that C4's rules leave; drops texts with too few sentences."""
+    """Keeps the lines of a text that pass C4's rules, and drops texts with too few sentences."""
 
     class Params(SplittingFilter.Params):
-        """Which rules."""
+        """The rules, and their limits."""
 
         unit: Unit = Field(
             default=Unit.LINES,
@@ -140,13 +140,13 @@ class C4Quality(SplittingFilter):
         line = part.strip()
         words = line.split()
         most = params.max_word_length
-        # A line within the limit has no longer word, which skips most lines.
+        # Check the length of the line first: a short line cannot contain a longer word.
         if most is not None and len(line) > most and self._measure_longest(words) > most:
             return self._drop_line("too_long_word")
         if params.remove_citations and "[" in line:
             line = _CITATION.sub("", line)
-            # Without stripping, "It was built in 1823. [1]" would end in a blank, as it does in
-            # datatrove.
+            # Unlike datatrove, strip the line: otherwise "It was built in 1823. [1]" would end in a
+            # blank.
             line = line if params.compatible else line.rstrip()
         if params.filter_no_terminal_punct and self._has_stops and not self._is_ended(line):
             return self._drop_line("no_terminal_punc")

@@ -18,7 +18,7 @@ _TOP, _REPEATED = (2, 3, 4), (5, 6, 7, 8, 9, 10)
 
 
 class UnknownPresetError(ValueError):
-    """A name that is no preset's."""
+    """The preset is unknown."""
 
 
 def list_presets() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The stage `fineweb-quality`: lists, menus and pages that repeat lines."""
+"""The stage `fineweb-quality`: drops lists, menus, and pages with repeated lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FinewebQuality(SplittingFilter):
     """Drops texts by FineWeb's rules on lines: punctuation, length, repeats, words per line."""
 
     class Params(PresetParams, SplittingFilter.Params):
-        """Bounds, by the names that datatrove has."""
+        """Limits, with the same names as in datatrove."""
 
         line_punct_thr: float = Field(
             default=0.12, ge=0, le=1, description="Minimum share of lines that end in a stop."
@@ -89,14 +89,14 @@ class FinewebQuality(SplittingFilter):
         yield "short_line_ratio", short / total if is_asked else None
         ends = text.count("\n")
         yield "char_dup_ratio", count_repeats(lines).characters / (len(text) - ends)
-        # Every splitter returns at least as many words as there are between blanks.
+        # Every splitter returns at least as many words as `text.split()`.
         least = ends / len(text.split())
         if least > params.new_line_ratio or params.mark:
             words = len(self._splitter.split_words(text))
             yield "list_ratio", ends / words if words else least
 
     def _count_ended(self, lines: list[str]) -> int:
-        """Count the lines that end in a mark; in datatrove a trailing blank hides the mark."""
+        """Count the lines that end in a mark. In datatrove, a trailing blank hides the mark."""
         ended = lines if self.params.compatible else [line.rstrip() for line in lines]
         # A set look-up is faster than `endswith` with many marks.
         if self._are_single:

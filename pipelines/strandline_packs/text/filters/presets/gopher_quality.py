@@ -29,10 +29,10 @@ class WordMeasures(NamedTuple):
     """Counts of a text's words.
 
     Attributes:
-        total: words and punctuation marks.
-        words: words only.
+        total: number of words and punctuation marks.
+        words: number of words.
         mean_length: mean length of the words in characters; 0 without words.
-        lettered: words and marks with a letter.
+        lettered: number of words and marks with a letter.
     """
 
     total: int
@@ -45,7 +45,7 @@ class GopherQuality(SplittingFilter):
     """Drops texts by Gopher's rules of quality: length, words, symbols, bullets, stop words."""
 
     class Params(PresetParams, SplittingFilter.Params):
-        """Bounds; without one the rule is off."""
+        """Limits. A rule without a limit is off."""
 
         min_doc_words: int | None = Field(default=50, ge=0, description="Minimum number of words.")
         max_doc_words: int | None = Field(
@@ -141,7 +141,7 @@ class GopherQuality(SplittingFilter):
             return None
         if self.params.compatible or script in self._scripts:
             return len(stop_words & words.keys())
-        # Stop words of another script cannot occur: English ones are not in a Russian text.
+        # Skip the rule: English stop words, for example, cannot occur in a Russian text.
         self.count(name_skipped(ProseMeasure.STOP_WORDS, script))
         return None
 

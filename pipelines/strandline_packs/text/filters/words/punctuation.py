@@ -15,8 +15,8 @@ FF61 10A56-10A57 10F55-10F59 10F86-10F89 11047-11048 110BE-110C1 11141-11143 111
 11641-11642 1173C-1173E 11944 11946 11A42-11A43 11A9B-11A9C 11C41-11C42 11EF7-11EF8
 11F43-11F44 16A6E-16A6F 16AF5 16B37-16B38 16B44 16E98 1BC9F 1DA88
 """
-# Further punctuation of datatrove. It lacks bullets, arrows, and most marks of other scripts, but
-# includes the full-width digit one.
+# Further punctuation marks in datatrove's list. That list lacks bullets, arrows, and most marks of
+# other scripts, but includes the full-width digit one.
 _LISTED = """
 0-8 B-1F 21-2F 3A-40 5B-60 7B-9F AB B4 BB 2013-2014 2019 201C-201E 2026 2236 2501 25BA
 3001-3002 3008-300D 3010-3011 FF01 FF05 FF08-FF09 FF0C FF0E FF11 FF1A-FF1B FF1F FF5E

@@ -1,4 +1,4 @@
-"""Scripts, and the measures of prose that are meaningless in them.
+"""Finds the script of a text, and the measures of prose that are meaningless for a script.
 
 Filter rules come from English pages. If letters are syllables, or no mark ends a sentence, some
 rules would drop every text. Pure. The module must not know filters or limits.
@@ -14,7 +14,7 @@ from functools import cache
 import regex
 
 LATIN = "Latin"
-# Chinese and Japanese are written with several, which are one here.
+# Chinese and Japanese mix several scripts, which count as one script here.
 _HAN = "Han"
 _NAMES = {
     name: name
@@ -27,11 +27,11 @@ _NAMES = {
     )
 } | {"Han": _HAN, "Hiragana": _HAN, "Katakana": _HAN, "Bopomofo": _HAN}  # fmt: skip
 _PATTERNS = {name: regex.compile(rf"\p{{Script={name}}}") for name in _NAMES}
-_LOOKED_AT = 4000  # characters, which are enough to find the script
+_LOOKED_AT = 4000  # number of characters to examine
 
 
 class ProseMeasure(StrEnum):
-    """The subject of a rule."""
+    """The property of a text that a rule measures."""
 
     WORD_LENGTH = "mean word length"
     WORDS_OF_A_LINE = "words of a line"
@@ -54,7 +54,7 @@ _MEANINGLESS = {
     ProseMeasure.WORDS_OF_A_LINE: _UNSPACED | {"Tibetan"},
     # In these scripts thirty characters are a sentence.
     ProseMeasure.LINE_LENGTH: frozenset({"Han", "Hangul", "Yi"}),
-    # A blank or a line ends a sentence, or a mark that ends clauses too.
+    # In these scripts, sentences end in a blank, a line end, or a mark that also ends clauses.
     ProseMeasure.STOPS: frozenset(
         {"Thai", "Lao", "Tibetan", "Tai_Tham", "New_Tai_Lue", "Tai_Viet"}
     ),
@@ -62,13 +62,13 @@ _MEANINGLESS = {
 
 
 def find_script(text: str) -> str:
-    """Return the script of most letters at the start of a text; empty without letters."""
+    """Return the most frequent script of letters at the start of a text; empty without letters."""
     if text.isascii():
         return LATIN
     totals: Counter[str] = Counter()
     for letter, count in Counter(text[:_LOOKED_AT]).items():
         totals[_find_script_of(letter)] += count
-    del totals[""]  # signs, and letters of other scripts
+    del totals[""]  # drop signs, and letters of unlisted scripts
     # Break ties by name, so that every process gives the same answer.
     return min(totals, key=lambda name: (-totals[name], name), default="")
 

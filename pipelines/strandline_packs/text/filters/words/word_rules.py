@@ -1,13 +1,13 @@
-"""Words and sentences by our own rules: fast, for all scripts, and without models.
+"""Splits texts into words and sentences by built-in rules: fast, for all scripts, without models.
 
 Only this module defines letters and their signs. Counts, filters, signatures, and language
 detection use it, so all of them see the same words. The classes are Unicode's, through the library
-`regex`: Python's own word class lacks vowel signs and combining accents. Pure: text in, strings
-out.
+`regex`: Python's own word class lacks vowel signs and combining accents. Pure: takes text and
+returns strings.
 
-There are two ways to split. `split_words` approximates linguistic tokenizers: punctuation marks are
-words, `it's` is two words, and a number or a URL is one. `list_words` counts as a person would:
-without marks, and with `it's` and `well-known` as one word each.
+Two functions split words. `split_words` approximates linguistic tokenizers: punctuation marks are
+words, `it's` is two words, and a number or a URL is one word. `list_words` follows everyday
+counting: no punctuation marks, and `it's` and `well-known` are one word each.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from collections.abc import Iterator
 
 import regex
 
-# Scripts without blanks: a letter with its signs counts as a word. Line breaks by dictionary (SA)
-# cover Thai, Lao, Khmer, Burmese, and similar scripts. Tibetan marks syllables, which count as
-# words here.
+# Scripts without blanks between words. A letter with its signs counts as a word. The line break
+# class SA covers Thai, Lao, Khmer, Burmese, and similar scripts. Tibetan marks the ends of
+# syllables, which count as words here.
 UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Line_Break=SA}\u30fc\uff70\uff9e\uff9f"
-# Python's blanks include four separators that Unicode's do not.
+# Python's white space includes four separators that Unicode's does not.
 _BLANK = r"\s\x1c-\x1f"
 LETTER = r"[\w\p{N}]"
 _SPACED = rf"[[\w\p{{N}}]--[{UNSPACED}]]"
@@ -34,7 +34,8 @@ _WORD = (
 )
 _COUNTED = r"{letter}+(?:['’-]{letter}+)*"  # as in `it's` and `well-known`
 
-# Most texts have neither such letters nor numbers like ½ and ², and are faster to split.
+# Most texts contain neither unspaced scripts nor numbers like ½ and ², and can use a faster
+# pattern.
 _FIND_OTHERS = regex.compile(rf"[{UNSPACED}\p{{No}}]")
 _SPLIT = regex.compile(_WORD.format(letter=r"\w", blank=_BLANK, signs=_SIGNS))
 _SPLIT_ALL = regex.compile(
@@ -49,8 +50,8 @@ _COUNT_ALL = regex.compile(
 _RUN = regex.compile(rf"{LETTER}+")
 _HAS_LETTER = regex.compile(r"\p{Alphabetic}")
 _HAS_LETTER_OR_NUMBER = regex.compile(r"[\p{Alphabetic}\p{N}]")
-# Soft hyphens, direction marks, word joiners, and byte order marks. Joiners of letters are kept:
-# they distinguish words of Persian and Hindi.
+# Soft hyphens, direction marks, word joiners, and byte order marks. Zero-width joiners are kept,
+# because they distinguish words of Persian and Hindi.
 _INVISIBLE = regex.compile(r"[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _BREAK = "\u200b"
 
@@ -60,12 +61,12 @@ _END = regex.compile(
     rf"([\p{{Sentence_Terminal}}…؟۔।॥--[。！？｡．]]+)[{_CLOSING}]*\s+|[。！？｡．]+[{_CLOSING}]*\s*",
     regex.VERSION1,
 )
-_LAST_WORD = regex.compile(r"(?:\w\.)*\w+\Z")  # finds `e.g` before a stop
+_LAST_WORD = regex.compile(r"(?:\w\.)*\w+\Z")  # matches `e.g` before a full stop
 _ABBREVIATIONS = frozenset(
     {"approx", "bzw", "ca", "cf", "co", "dr", "e.g", "fig", "i.e", "inc", "jr", "ltd", "mr", "mrs",
      "ms", "nr", "pp", "prof", "sr", "st", "u.a", "vgl", "vol", "vs", "z.b"}
 )  # fmt: skip
-_LOOK_BACK = 12  # characters that the longest abbreviation can have
+_LOOK_BACK = 12  # maximum length of an abbreviation, in characters
 
 
 def compose(text: str) -> str:
@@ -93,7 +94,7 @@ def split_words(text: str) -> list[str]:
 
 def list_words(text: str) -> list[str]:
     """Return the words of a text, in order; letters of scripts without blanks are words."""
-    if text.isascii():  # Python's own is three times as fast
+    if text.isascii():  # Python's own word class is three times as fast
         return _COUNT_ASCII.findall(text)
     return (_COUNT_ALL if _FIND_OTHERS.search(text) else _COUNT).findall(text)
 
