@@ -106,11 +106,11 @@ class Piece(NamedTuple):
 
 
 Left = Output | Piece
-"""What a settled task leaves behind; it counts when its source is finished, and only then."""
+"""Result of a settled task. It counts only if its source is finished."""
 
 
 Reasons = tuple[tuple[str, int], ...]
-"""Rows by the reason for which a stage dropped them."""
+"""Numbers of dropped rows by reason."""
 
 # Prefix of the names of counters that count dropped rows by reason.
 DROPPED = "dropped: "

@@ -171,10 +171,10 @@ class DeadLetters(NamedTuple):
 
 
 Slot = Task | NoneTask | FailedTask | FailedRow | None
-"""What one slot of a stage's answer may hold; None means the same as `NoneTask()`."""
+"""Content of a slot in a stage's answer. None means the same as `NoneTask()`."""
 
 Answer = Task | list[Slot] | list[Task] | list[Task | FailedRow] | Iterator[Slot] | None
-"""What a stage may make of one task."""
+"""Answer of a stage to one task."""
 
 
 def returns_many(function: Callable[..., object]) -> bool:

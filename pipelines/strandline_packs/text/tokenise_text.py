@@ -142,7 +142,7 @@ class TokeniseText(Stage):
         ]
 
     def _is_written(self, number: int, text: str) -> bool:
-        """Return whether a token is special and is spelled out in the text, unlike most `<unk>`."""
+        """Return whether a token is special and the text contains its name, unlike most `<unk>`."""
         written = text.strip()
         name = str(self._tokenizer.id_to_token(number)).strip("▁ ")
         return number in self._special and len(written) > 1 and written == name
