@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -220,8 +221,9 @@ def test_signatures_keep_their_values() -> None:
     assert "7277640806c5e819" == quick[:8].hex()
 
 
-def test_gathered_signatures_cover_all_texts(tmp_path: Path) -> None:
-    gathering = Gathering(tmp_path, "sketch-texts", words=2)
+@pytest.mark.parametrize("hash_runs", ["words", "sha1"])
+def test_gathered_signatures_cover_all_texts(tmp_path: Path, hash_runs: str) -> None:
+    gathering = Gathering(tmp_path, "sketch-texts", words=2, hash=hash_runs)
     rows = [{"key": key, "text": " ".join(text)} for key, text in TEXTS.items()]
     rows.append({"key": "empty", "text": ""})
     tables = [pa.Table.from_pylist(rows[at : at + 5]) for at in range(0, len(rows), 5)]
@@ -229,10 +231,30 @@ def test_gathered_signatures_cover_all_texts(tmp_path: Path) -> None:
     (whole,) = gathering.artifacts(gathering.merge(pieces))
     steps = gathering.merge([gathering.merge(pieces[:1]), gathering.merge(pieces[1:])])
     assert whole.read_bytes() == gathering.artifacts(steps)[0].read_bytes()
-    assert SIGNED == dict(read_signatures(str(whole)))
-    assert list(SIGNED) == [key for key, _ in read_signatures(str(whole))]
+    signer = SIGNER if hash_runs == "sha1" else Signer(2, hash_runs=RunHasher())
+    signed = {key: signer.sign(" ".join(text)) for key, text in TEXTS.items()}
+    assert signed == dict(read_signatures(str(whole)))
+    assert list(signed) == [key for key, _ in read_signatures(str(whole))]
     (nothing,) = gathering.artifacts(gathering.merge([]))
     assert [] == list(read_signatures(str(nothing)))
+
+
+def test_signatures_of_earlier_releases_are_read(tmp_path: Path) -> None:
+    path = str(tmp_path / "signatures.parquet")
+    keys, signatures = zip(*SIGNED.items(), strict=True)
+    pq.write_table(pa.table({"key": keys, "signature": signatures}), path)
+    assert list(read_signatures(path)) == list(SIGNED.items())
+
+
+def test_signatures_of_two_hash_functions_are_not_compared(tmp_path: Path) -> None:
+    table = pa.table({"key": ["b"], "text": ["a tide"]})
+    gathering = Gathering(tmp_path, "sketch-texts", words=2)
+    old = gathering.write(msgpack.packb(["a", SIGNER.sign("a tide")]))  # of an earlier release
+    (mixed,) = gathering.artifacts(gathering.merge([old, *gathering.pieces([table])]))
+    with pytest.raises(UnreadableFileError, match="the hash functions sha1 and words can't be"):
+        list(read_signatures(str(mixed)))
+    (whole,) = gathering.artifacts(gathering.merge([old]))
+    assert list(read_signatures(str(whole))) == [("a", SIGNER.sign("a tide"))]
 
 
 def test_files_without_signatures_are_reported(tmp_path: Path) -> None:
