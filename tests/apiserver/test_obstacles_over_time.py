@@ -39,11 +39,10 @@ STILL_SECONDS, MOST_LOOKS = 5.0, 12
 SAME = "″"  # ditto mark
 HEAD = (
     "# What an obstacle looks like\n\n"
-    "Recognize why a pipeline does not run: this page shows each obstacle after 1, 5, and 30 "
-    "minutes. STATE is a column of `kubectl get cpipe`; the last column names the alert. See "
+    "Recognize why a pipeline does not run: each table shows an obstacle after 1, 5, and 30 "
+    "minutes. PHASE and STATE are columns of `kubectl get cpipe`. See "
     "[Reasons](failures.md#reasons) for remedies.\n\n"
-    f"A cell with {SAME} repeats the cell above. TIME and N stand for values that vary. To write "
-    "this page, run `pytest --update-golden tests/apiserver/test_obstacles_over_time.py`.\n"
+    f"A cell with {SAME} repeats the cell above. TIME and N stand for values that vary.\n"
 )
 _MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),

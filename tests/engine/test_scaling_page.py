@@ -76,12 +76,12 @@ def test_the_page_quotes_the_planners_sentence_about_a_floor() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (ScalingParams().gain, "the pace must rise by 10 % or more"),
-        (ScalingParams().limit, "that must have been so for 3 seconds"),
+        (ScalingParams().gain, "a pace that is at least 10 % higher"),
+        (ScalingParams().limit, "only if, for 3 seconds, the exchange"),
         (ScalingParams().settle, "grew in the last 5 seconds"),
-        (ScalingParams().headroom - 1, "goes up to a quarter beyond the pace"),
-        (ScalingParams().memory_seconds, "ten seconds of work"),
-        (ScalingParams().memory_tasks, "fewer than fifty tasks"),
+        (ScalingParams().headroom - 1, "grows to up to a quarter more workers"),
+        (ScalingParams().memory_seconds, "during ten working seconds"),
+        (ScalingParams().memory_tasks, "during fifty tasks if those"),
     ],
 )
 def test_the_page_names_the_defaults(value: float, words: str) -> None:

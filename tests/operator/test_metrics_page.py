@@ -20,7 +20,7 @@ DRIVERS = "## Of a driver"  # tests of the driver's server cover the rest of the
 
 def render_table() -> str:
     registry = Numbers().registry
-    rows = ["| metric | type | labels | what it tells |", "| --- | --- | --- | --- |"]
+    rows = ["| metric | type | labels | meaning |", "| --- | --- | --- | --- |"]
     for metric in sorted(registry.collect(), key=lambda one: one.name):
         collector: Any = registry._names_to_collectors[metric.name]
         labels = ", ".join(f"`{name}`" for name in collector._labelnames)

@@ -115,10 +115,10 @@ def test_each_type_is_judged_once() -> None:
 
 def format_judgements() -> str:
     """Return all judgements as a Markdown table."""
-    lines = ["| file system | types | a ledger | why |", "|---|---|---|---|"]
+    lines = ["| file system | types | ledger | reason |", "|---|---|---|---|"]
     for name, kinds, is_safe, reason in (*JUDGEMENTS, UNKNOWN):
         types = ", ".join(f"`{kind}*`" if kind.endswith(".") else f"`{kind}`" for kind in kinds)
-        verdict = "may live there" if is_safe else "is refused"
+        verdict = "accepted" if is_safe else "rejected"
         lines.append(f"| {name} | {types or '–'} | {verdict} | {reason} |")
     return "\n".join(lines) + "\n"
 
