@@ -1,4 +1,4 @@
-"""`datasets`: load, filter with processes, write."""
+"""Runs jobs with `datasets`: load, filter with processes, write."""
 
 from __future__ import annotations
 

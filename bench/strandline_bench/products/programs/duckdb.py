@@ -1,4 +1,4 @@
-"""DuckDB: one query, with a Python function if the job has one."""
+"""Runs jobs with DuckDB: one query, with a Python function if the job has one."""
 
 from __future__ import annotations
 
