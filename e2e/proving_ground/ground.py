@@ -134,7 +134,7 @@ class Ground:
 
     @property
     def opened(self) -> Counter[tuple[int, str]]:
-        """How often each attempt opened each source, by attempt and key."""
+        """Number of times that each attempt opened each source, by attempt and key."""
         lines = (line.split("\t") for line in self._read_log().splitlines())
         return Counter((int(attempt), key) for attempt, key in lines)
 
