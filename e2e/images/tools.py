@@ -62,7 +62,7 @@ class Tool(Protocol):
         """Build an image."""
 
     def take_in(self, rootfs: Path, name: str, log: Path) -> None:
-        """Import a root file system, a tar archive, as an image with one layer."""
+        """Import a tar archive of a root file system as an image with one layer."""
 
     def save(self, name: str, reference: str, archive: Path, log: Path) -> None:
         """Write an image to an archive under a reference."""
@@ -101,7 +101,7 @@ class Buildah:
         self._run(command, log, f"the image {recipe.target} could not be built")
 
     def take_in(self, rootfs: Path, name: str, log: Path) -> None:
-        """Import a root file system, a tar archive, as an image with one layer."""
+        """Import a tar archive of a root file system as an image with one layer."""
         failure = "the base image could not be made"
         container = "strandline-base"
         self._run(["from", "--name", container, "scratch"], log, failure)
@@ -148,7 +148,7 @@ class Docker:
         run_logged(command, log, failure=failure, environment=environment)
 
     def take_in(self, rootfs: Path, name: str, log: Path) -> None:
-        """Import a root file system, a tar archive, as an image with one layer."""
+        """Import a tar archive of a root file system as an image with one layer."""
         command = ["docker", "import", str(rootfs), name]
         run_logged(command, log, failure="the base image could not be made")
 

@@ -1,4 +1,4 @@
-"""The command line: parses arguments and runs the loop until a signal ends it."""
+"""Parses the command line, and runs the loop until a signal ends it."""
 
 from __future__ import annotations
 

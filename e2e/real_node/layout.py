@@ -1,6 +1,6 @@
-"""Names and addresses inside a node's namespaces; the same for every node.
+"""Names and addresses inside a node's namespaces, which are the same for every node.
 
-Nodes have separate networks and `/run` folders, so two of them do not conflict. The state folder is
+Nodes have separate networks and `/run` folders, so two nodes do not conflict. The state folder is
 mounted at a short fixed path, because socket paths have a length limit. This module must not depend
 on the folder's path outside.
 """

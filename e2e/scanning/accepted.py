@@ -32,9 +32,7 @@ def read_accepted(text: str, today: date) -> tuple[AcceptedVulnerability, ...]:
     """Return the entries of a file.
 
     Raises:
-        ScanError: if the file is not TOML, or if entries are expired or incomplete. The message
-            names
-            all such entries.
+        ScanError: if the file is not TOML, or if entries are expired or incomplete.
     """
     try:
         entries = tomllib.loads(text).get("accepted", [])

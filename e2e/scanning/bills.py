@@ -30,9 +30,7 @@ def read_bill(text: str) -> tuple[Part, ...]:
     """Return the packages that an SPDX document lists.
 
     Raises:
-        ScanError: if the document is not SPDX, lists nothing, or has a package that no
-            vulnerability
-            list covers.
+        ScanError: if the document is not SPDX, lists nothing, or has an unsupported package.
     """
     try:
         packages = json.loads(text)["packages"]

@@ -103,7 +103,7 @@ class ResultRecorder:
 
 @dataclass(frozen=True, slots=True)
 class CarrierElsewhere:
-    """Stand-in for the RayJob controller in a parallel process, which must not stop it."""
+    """Placeholder for the RayJob controller in a parallel process, which must not stop it."""
 
     version: str
 

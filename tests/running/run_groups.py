@@ -1,4 +1,4 @@
-"""`make test-more`, `make test-all`, `make group`, and the second half of `.ci/run`: run groups.
+"""Runs groups for `make test-more`, `make test-all`, `make group`, and `.ci/run`.
 
     python tests/running/run_groups.py NAME ...          # these groups
     python tests/running/run_groups.py --changed [BASE]  # groups selected by the change since BASE

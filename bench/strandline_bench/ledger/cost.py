@@ -35,7 +35,7 @@ def measure_cost(scale: Scale) -> list[Row]:
 
 def _compare(scale: Scale, engine: str, workers: int, count: int) -> list[Row]:
     ratios, starts = [], []
-    # With five turns, the median varied from 0.6 to 2.2 % on Ray.
+    # Use many turns, because the median of five turns varied from 0.6 to 2.2 % on Ray.
     for turn in range(scale.pick(15, 1)):
         volume = scale.folder / f"volume-{engine}-{turn}"
         # Alternate the order, because the machine may become slower or faster over time.

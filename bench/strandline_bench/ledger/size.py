@@ -30,8 +30,8 @@ def measure_size(scale: Scale) -> list[Row]:
             format_number(file_size * factor, "MB"),
         ),
     ]
-    # With fewer sources, index pages are less full and the scaled size is too large. Compare it
-    # with no target.
+    # With fewer sources, index pages are less full and the scaled size is too large, so do not
+    # compare the size with its target.
     return [replace(row, is_reached=None) for row in rows] if scaled else rows
 
 

@@ -129,7 +129,7 @@ class SimulatedPools(ForkedPools):
         return self._simulation.drive()
 
     def listen(self, limit: float) -> Iterator[Word]:
-        """Yield the workers' messages. The time of this code counts as the simulation's own."""
+        """Yield the workers' messages. CPU time of this method counts as the simulation's own."""
         begun = time.thread_time()
         answers = self._simulation.proceed(limit)
         words = [self._answer(fork, request) for fork, request in answers]

@@ -37,9 +37,8 @@ class Agreement:
 
     Attributes:
         name: name of the comparison.
-        both, ours, theirs, neither: numbers of documents kept by both filters, only by
-            Strandline's,
-            only by datatrove's, or by neither.
+        both, neither: numbers of documents that both filters keep, or neither.
+        ours, theirs: numbers of documents that only Strandline's or only datatrove's filter keeps.
         differing: documents with different decisions or resulting texts, each with a reason.
     """
 

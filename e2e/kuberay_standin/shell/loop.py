@@ -94,7 +94,7 @@ class Loop:
     outside: Outside
     namespace: str = ""
     poll_seconds: float = POLL_SECONDS
-    _last_asked: dict[str, float] = field(default_factory=dict)  # by the RayJob's uid
+    _last_asked: dict[str, float] = field(default_factory=dict)  # time of the last poll by uid
     _tries: dict[str, Tries] = field(default_factory=dict)  # rejected pods, by the RayCluster's uid
     _failures: set[str] = field(default_factory=set)  # messages reported since the last success
 

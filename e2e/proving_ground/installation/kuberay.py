@@ -138,10 +138,7 @@ def install_kuberay(kube: Kube, node: Node, checkout: Checkout) -> KubeRay:
 
 
 def find_kuberay(kube: Kube) -> KubeRay | None:
-    """Return the KubeRay that is installed in a cluster.
-
-    Return None if it can't be identified.
-    """
+    """Return the KubeRay that is installed in a cluster, or None if there is not exactly one."""
     found = list_deployments(kube)
     if len(found) != 1:
         return None

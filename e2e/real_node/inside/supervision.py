@@ -1,4 +1,4 @@
-"""A node's lifecycle inside its namespaces: furnish, start, wait, and run the command.
+"""Manages a node's lifecycle inside its namespaces: set up, start, wait, and run the command.
 
 This is the first process of a PID namespace, so its end ends all others. The module must not depend
 on anything outside the namespaces or on the purpose of the command.

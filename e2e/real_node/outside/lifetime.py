@@ -1,4 +1,4 @@
-"""A node's lifecycle from outside: a lock on its folder, its namespaces, and cleanup.
+"""Manages a node's lifecycle from outside: a lock on its folder, its namespaces, and cleanup.
 
 Three processes watch each other. The process that the user started holds the terminal; a keeper
 holds the lock and cleans up; the first process of the namespaces does the rest. If any of the three

@@ -47,7 +47,7 @@ class Wire:
     async def patch(
         self, kind: str, namespace: str, name: str, patch: Json, sub: str = ""
     ) -> Json | None:
-        """Apply a JSON merge patch to an object or subresource. Return None if none exists."""
+        """Merge JSON into an object or subresource. Return None if the object is missing."""
         path = spell_path(kind, namespace, name, sub)
         return await self._ask("PATCH", path, patch, MERGE_PATCH)
 
