@@ -29,13 +29,13 @@ from strandline_bench.history.record import (
 
 DOCUMENT = ROOT / "docs" / "design" / "measurements.md"
 HISTORY = ROOT / "bench" / "history.jsonl"
-# Present and former locations of the tables, from which a lost history is rebuilt.
+# Current and former documents with the tables. A lost history is rebuilt from their commits.
 WRITTEN = ("docs/benchmarks.md", "docs/design/measurements.md")
 FLOORS = ROOT / "bench" / "floors.toml"
 PICTURES = ROOT / "docs" / "pictures"
-# Profiles are for maintainers, so the design note about them has the tables.
+# Maintainers alone need profiles, so their tables go into a design note.
 NOTE = ROOT / "docs" / "design" / "2026-11-27-where-the-time-goes.md"
-# Benchmarks by name: a module of the package, imported when needed, and its function.
+# Benchmarks by name: the module, which is imported when needed, and its function.
 BENCHES = {
     "tally": ("ledger.tally", "measure_tally"),
     "driver": ("runtime.driver", "measure_driver"),
@@ -72,19 +72,19 @@ BENCHES = {
     "rest": ("operator.rest", "measure_rest"),
     "operator-kuberay": ("operator.kuberay", "measure_kuberay"),
 }
-# Benchmarks of half an hour and more. Without names, only the others run.
+# Benchmarks that take half an hour or more. A run without names skips them.
 LONG = {"engines", "products", "interrupted"}
 # Benchmarks with a table per case.
 PARTED = {"engines", "products"}
-# Benchmarks with text output only, which run only by name.
+# Benchmarks that print text instead of a table. They run only if named.
 TEXTS = {
     "profile": ("engines.profiles.engine_profile", "profile_engine"),
     "stage-profiles": ("engines.profiles.stage_profiles", "profile_stages"),
 }
 NAMES = ", ".join((*BENCHES, *TEXTS))
-# Tables of the document by benchmark; a run rewrites the tables of its benchmarks. All other rows
-# are in `table`. Each case of `engines` and `products` takes long and has its own table, such as
-# `engines-tiny`.
+# Tables of the document by benchmark; a run rewrites the tables of its benchmarks. Benchmarks that
+# are not listed share the table `table`. Each case of `engines` and `products` takes long and has
+# its own table, such as `engines-tiny`.
 TABLES = {
     name: name
     for name in (
@@ -116,7 +116,7 @@ TABLES = {
 
 
 def main() -> None:
-    """Measure and print the tables; with options, write, compare, or check them."""
+    """Measure and print the tables. Options also write, compare, or check them."""
     options = _parse_arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # run the cleanup on SIGTERM
     begun = time.monotonic()
@@ -138,7 +138,7 @@ def main() -> None:
 
 
 def _measure(options: argparse.Namespace) -> dict[str, str]:
-    """Return the text between the markers of each table, by table name."""
+    """Run the benchmarks and return the Markdown of each table, by table name."""
     sys.path += [str(CONTROL_PLANE), str(EXAMPLES), str(NODE)]
     sizes = {name: getattr(options, name) for name in ("sources", "pipelines", "turns", "requests")}
     scale = Scale(is_quick=options.quick, cases=options.cases, **sizes)
@@ -151,7 +151,7 @@ def _measure(options: argparse.Namespace) -> dict[str, str]:
             made = getattr(importlib.import_module(f"strandline_bench.{module}"), function)(scale)
             if name in TEXTS:
                 texts[name] = f"```text\n{made}```\n"
-            elif isinstance(made, dict):  # a table per case
+            elif isinstance(made, dict):  # one table per case
                 tables |= {f"{name}-{case}": rows for case, rows in made.items()}
             else:
                 tables.setdefault(TABLES.get(name, "table"), []).extend(made)
@@ -164,7 +164,7 @@ def _measure(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _write(texts: Mapping[str, str]) -> None:
-    """Put tables into the document and their ratios into the history, and redraw both."""
+    """Write the tables and the history of their ratios, and redraw the pictures."""
     for marker, text in texts.items():
         write_table(NOTE if marker in TEXTS else DOCUMENT, text, marker)
     entry = make_entry(*describe_commit(ROOT), DOCUMENT.read_text())
@@ -190,7 +190,10 @@ def _check_floors(options: argparse.Namespace, texts: Mapping[str, str]) -> list
 
 
 def _pass_on(options: argparse.Namespace) -> list[str]:
-    """Return the arguments for another commit, which may lack some benchmarks."""
+    """Return the command-line arguments for measuring another commit.
+
+    The arguments name every benchmark, because the other commit may have different defaults.
+    """
     sizes = ["--quick"] if options.quick else []
     return [*sizes, *options.names]
 

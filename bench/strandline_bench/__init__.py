@@ -1,1 +1,1 @@
-"""The benchmarks: a package per subject. `bench/run.py` prints their tables."""
+"""The benchmarks, one package per subject. `bench/run.py` prints their tables."""

@@ -1,4 +1,4 @@
-"""`python -m images`: build the images, print their sizes, or test them."""
+"""Builds the images, prints their sizes, or tests them: `python -m images`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def act(action: str, base: str, *, is_last_release: bool = False) -> None:
-    """Build the images, then print their location, their sizes, or their test results."""
+    """Build the images, then print their paths, their sizes, or their test results."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     root = need_sources(ROOT, LAST_RELEASE, cache / "strandline") if is_last_release else ROOT
     images = find_images(root, cache, base, platform.machine())

@@ -1,7 +1,7 @@
 """Builds both images from source into archives, once per state of the sources.
 
 An interrupted build leaves no archive under its final name; concurrent builds wait for each other.
-This module must not depend on the tool that builds.
+This module must not depend on the build tool.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _keep(tool: Tool, images: Images, target: str, log: Path) -> None:
 def read_revision(root: Path) -> tuple[int, str]:
     """Return the time and the commit of the sources. The commit is empty if files have changed.
 
-    SOURCE_DATE_EPOCH overrides the commit's time. Without git, the time is 0.
+    SOURCE_DATE_EPOCH overrides the commit's time. If git is not available, the time is 0.
     """
     locations = ["--", *RECIPE, *CONTEXT]
     log = read_output(["git", "log", "-1", "--format=%ct %H", *locations], folder=root) or "0 "

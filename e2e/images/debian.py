@@ -17,7 +17,7 @@ from images.tools import Tool, find_tool
 
 SUITE = "bookworm"
 INCLUDED = ("ca-certificates", "procps", "python3", "python3-venv")
-# Lists and logs differ from day to day. Devices belong to the machine that runs the image.
+# Lists and logs change daily. Device files belong to the machine that runs the image.
 LEFT_OUT = ("var/cache/apt/*", "var/cache/ldconfig/aux-cache", "var/lib/apt/lists/*", "var/log/*")
 MOUNTED = ("dev/*", "proc/*", "sys/*", "tmp/*", "run/*")
 

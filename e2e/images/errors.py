@@ -1,4 +1,4 @@
-"""Errors of image builds, each a sentence for the builder."""
+"""Errors of image builds. Each message is one sentence for the user who builds."""
 
 
 class ImagesError(Exception):

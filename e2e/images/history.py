@@ -1,4 +1,4 @@
-"""Sources of an earlier commit, for tests of compatibility with that release.
+"""Provides sources of an earlier commit, for tests of compatibility with that release.
 
 The files come from the repository's own history, so no copies are checked in. This module must not
 depend on the use of the sources.
@@ -15,20 +15,21 @@ from pathlib import Path
 from images.errors import ImagesError
 from images.programs import read_output
 
-# Last release: current code must be compatible with it in both directions. Update at each release.
+# Commit of the last release. Current code must be compatible with that release in both directions.
+# Update the commit at each release.
 LAST_RELEASE = "ea59655b63faa5879f81bbb9c14439988d00fa4e"
 
 
 class NoHistoryError(ImagesError):
-    """The commit is not in this copy of the repository."""
+    """The commit is missing from this copy of the repository."""
 
 
 def need_sources(root: Path, commit: str, folder: Path, locations: Sequence[str] = ()) -> Path:
     """Return a folder with the files of a commit, unpacked once.
 
     Args:
-        root: the repository's root.
-        folder: where the folder is created, or found.
+        root: root of the repository.
+        folder: parent of the returned folder.
         locations: paths to unpack; empty for the whole commit.
 
     Raises:
@@ -52,9 +53,10 @@ def need_sources(root: Path, commit: str, folder: Path, locations: Sequence[str]
 def _unpack(root: Path, wanted: Sequence[str], location: Path) -> None:
     command = ["git", "archive", "--format=tar", *wanted]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None  # a pipe
+        assert process.stdout is not None  # because stdout is a pipe
         with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
-            # Early releases of Python 3.11 lack filters. The archive is safe: our own commit.
+            # Early releases of Python 3.11 lack filters. The archive is safe, because it is a
+            # commit of this repository.
             kept = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
             archive.extractall(location, **kept)  # type: ignore[arg-type]  # noqa: S202 - see above
     if process.returncode:
@@ -65,5 +67,5 @@ def _put(made: Path, location: Path) -> None:
     try:
         made.rename(location)
     except OSError:
-        if not location.is_dir():  # unless a concurrent build was faster
+        if not location.is_dir():  # unless a concurrent call created the folder first
             raise

@@ -1,4 +1,4 @@
-"""Names of the images and their archives: a hash of all build inputs.
+"""Names the images and their archives by a hash of all build inputs.
 
 This module must not depend on how an image is built.
 """
@@ -14,7 +14,7 @@ TARGETS = ("operator", "runtime")
 REGISTRY = "docker.io"
 BASE = "docker.io/library/debian:bookworm-slim"
 LOCAL = "local"
-# Paths that the Dockerfile copies, as in .dockerignore.
+# Paths that the Dockerfile copies. The .dockerignore file lists the same paths.
 CONTEXT = (
     "LICENSE",
     "README.md",
@@ -35,10 +35,10 @@ class Images:
     """Both images of one state of the sources.
 
     Attributes:
-        tag: the tag of both images.
-        folder: where the archives are, in OCI layout.
-        base: the base image, or `local`.
-        machine: the target architecture, such as `x86_64`.
+        tag: tag of both images.
+        folder: folder of the archives, which have OCI layout.
+        base: base image, or `local`.
+        machine: target architecture, such as `x86_64`.
     """
 
     tag: str
@@ -47,29 +47,29 @@ class Images:
     machine: str
 
     def match(self, root: Path) -> bool:
-        """Return whether these are the images of the sources under `root`."""
+        """Return whether these images were built from the sources under `root`."""
         return hash_sources(root, self.base, self.machine)[:DIGITS] == self.tag
 
     def format_name(self, target: str) -> str:
-        """Return the name that pods use: `strandline/operator:TAG`."""
+        """Return the image name that pods use: `strandline/operator:TAG`."""
         return f"strandline/{target}:{self.tag}"
 
     def format_reference(self, target: str) -> str:
-        """Return the name with its registry, as container runtimes store it."""
+        """Return the image name with its registry, as container runtimes store it."""
         return f"{REGISTRY}/{self.format_name(target)}"
 
     def find_archive(self, target: str) -> Path:
-        """Return the path of a target's archive, which may not exist yet."""
+        """Return the path of an image's archive, which may not exist yet."""
         return self.folder / f"{target}.tar"
 
     @property
     def complete(self) -> bool:
-        """Return whether both archives exist."""
+        """Whether both archives exist."""
         return all(self.find_archive(target).is_file() for target in TARGETS)
 
 
 def find_images(root: Path, cache: Path, base: str, machine: str) -> Images:
-    """Return the images of the sources under `root`, built or not, on a base for a machine."""
+    """Return the images of the sources under `root`, even if they are not built yet."""
     tag = hash_sources(root, base, machine)[:DIGITS]
     return Images(tag, cache / "strandline" / f"images-{tag}", base, machine)
 

@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-# Settings for package sources and timeouts; other user settings are not passed on.
+# Settings for package sources and timeouts. A build gets no other user settings.
 KEPT = frozenset(
     {
         "default-timeout",
@@ -46,7 +46,7 @@ def find_bundle(listing: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _read(listing: str) -> Iterator[tuple[str, str]]:
-    """Return the settings; those from the environment come last."""
+    """Return the settings in order. Settings from the environment come last and take precedence."""
     lines = [found for line in listing.splitlines() if (found := SETTING.fullmatch(line))]
     for found in sorted(lines, key=lambda line: line["section"] == ":env:"):
         value = ast.literal_eval(found["value"])
@@ -57,7 +57,7 @@ def _read(listing: str) -> Iterator[tuple[str, str]]:
 def _format_setting(name: str, value: str) -> list[str]:
     words = value.split()
     if name == "find-links":
-        # Folders of this machine do not exist inside the build.
+        # Keep only URLs, because folders of this machine do not exist inside the build.
         words = [word for word in words if re.match(r"https?://", word)]
     return (
         [f"{name} = {' '.join(words[:1])}", *(f"    {word}" for word in words[1:])] if words else []

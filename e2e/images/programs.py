@@ -1,4 +1,4 @@
-"""Runs programs to completion. The full output goes to a log; little of it is printed.
+"""Runs programs until they end. The full output goes to a log; little of it is printed.
 
 This module must not depend on the purpose of the programs.
 """
@@ -27,7 +27,8 @@ def run_logged(
     """Run a program and append its output to `log`.
 
     Raises:
-        ImagesError: if it failed; has `failure` and the last lines, without index addresses.
+        ImagesError: if the program failed. The message has `failure` and the last lines of the
+            output, without index addresses.
     """
     with log.open("ab") as stream:
         code = subprocess.run(

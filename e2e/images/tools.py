@@ -1,6 +1,6 @@
-"""Programs that build images, buildah or docker, behind one interface.
+"""Build tools, buildah and docker, behind one interface.
 
-Both build the one Dockerfile. Settings of this machine are passed as secrets.
+Both build the same Dockerfile. Settings of this machine are passed as secrets.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Recipe:
     """Inputs of one build.
 
     Attributes:
-        root: the folder with the Dockerfile.
-        target: the stage to build.
-        name: the name of the image.
-        seconds: the image's timestamp, in seconds since 1970.
-        arguments: of the Dockerfile.
+        root: folder with the Dockerfile.
+        target: stage of the Dockerfile to build.
+        name: name of the image.
+        seconds: timestamp of the image, in seconds since 1970.
+        arguments: build arguments of the Dockerfile.
         secrets: files that the build may read, by their names in the Dockerfile.
     """
 
@@ -35,7 +35,7 @@ class Recipe:
     secrets: dict[str, Path] = field(default_factory=dict)
 
     def list_options(self) -> list[str]:
-        """Return the options common to both programs."""
+        """Return the options that both programs accept."""
         options = ["--target", self.target, "--tag", self.name]
         for name, value in self.arguments.items():
             options += ["--build-arg", f"{name}={value}"]
@@ -50,10 +50,10 @@ class Tool(Protocol):
     program: str
 
     def name_local(self, name: str) -> str:
-        """Render the name of an image without a registry."""
+        """Return the name of an image without a registry."""
 
     def has(self, name: str) -> bool:
-        """Return whether an image of that name exists."""
+        """Return whether an image with that name exists."""
 
     def sweep(self) -> None:
         """Remove leftovers of interrupted builds."""
@@ -62,10 +62,10 @@ class Tool(Protocol):
         """Build an image."""
 
     def take_in(self, rootfs: Path, name: str, log: Path) -> None:
-        """Import the tar archive of a root file system as an image with one layer."""
+        """Import a tar archive of a root file system as an image with one layer."""
 
     def save(self, name: str, reference: str, archive: Path, log: Path) -> None:
-        """Write an image into an archive under a reference."""
+        """Write an image to an archive under a reference."""
 
     def forget(self, name: str) -> None:
         """Remove an image if it exists."""
@@ -74,7 +74,7 @@ class Tool(Protocol):
 class Buildah:
     """Debian's buildah, running as root without a service or a container runtime.
 
-    A separate storage folder distinguishes leftovers of our builds from those of other users.
+    A separate storage folder keeps leftovers of these builds apart from those of other users.
     """
 
     program = "buildah"
@@ -83,11 +83,11 @@ class Buildah:
         self._command = ["buildah", "--root", str(storage), "--runroot", str(storage / "run")]
 
     def name_local(self, name: str) -> str:
-        """Render the name of an image without a registry."""
+        """Return the name of an image without a registry."""
         return f"localhost/{name}"
 
     def has(self, name: str) -> bool:
-        """Return whether an image of that name exists."""
+        """Return whether an image with that name exists."""
         return read_output([*self._command, "inspect", "--type", "image", name]) is not None
 
     def sweep(self) -> None:
@@ -101,7 +101,7 @@ class Buildah:
         self._run(command, log, f"the image {recipe.target} could not be built")
 
     def take_in(self, rootfs: Path, name: str, log: Path) -> None:
-        """Import the tar archive of a root file system as an image with one layer."""
+        """Import a tar archive of a root file system as an image with one layer."""
         failure = "the base image could not be made"
         container = "strandline-base"
         self._run(["from", "--name", container, "scratch"], log, failure)
@@ -109,7 +109,7 @@ class Buildah:
         self._run(["commit", "--timestamp", "0", "--rm", container, name], log, failure)
 
     def save(self, name: str, reference: str, archive: Path, log: Path) -> None:
-        """Write an image into an archive under a reference."""
+        """Write an image to an archive under a reference."""
         command = ["push", "--format", "oci", name, f"oci-archive:{archive}:{reference}"]
         self._run(command, log, f"the image {name} could not be written")
 
@@ -127,15 +127,15 @@ class Docker:
     program = "docker"
 
     def name_local(self, name: str) -> str:
-        """Render the name of an image without a registry."""
+        """Return the name of an image without a registry."""
         return name
 
     def has(self, name: str) -> bool:
-        """Return whether an image of that name exists."""
+        """Return whether an image with that name exists."""
         return read_output(["docker", "image", "inspect", name]) is not None
 
     def sweep(self) -> None:
-        """Do nothing: the docker service cleans up."""
+        """Do nothing, because the Docker service cleans up."""
 
     def build(self, recipe: Recipe, log: Path) -> None:
         """Build an image."""
@@ -148,12 +148,12 @@ class Docker:
         run_logged(command, log, failure=failure, environment=environment)
 
     def take_in(self, rootfs: Path, name: str, log: Path) -> None:
-        """Import the tar archive of a root file system as an image with one layer."""
+        """Import a tar archive of a root file system as an image with one layer."""
         command = ["docker", "import", str(rootfs), name]
         run_logged(command, log, failure="the base image could not be made")
 
     def save(self, name: str, reference: str, archive: Path, log: Path) -> None:
-        """Write an image into an archive under a reference."""
+        """Write an image to an archive under a reference."""
         failure = f"the image {name} could not be written"
         run_logged(["docker", "tag", name, reference], log, failure=failure)
         run_logged(["docker", "save", "--output", str(archive), reference], log, failure=failure)
@@ -164,7 +164,11 @@ class Docker:
 
 
 def find_tool(storage: Path) -> Tool | None:
-    """Return the first program that works here; `storage` is its folder for layers."""
+    """Return the first tool that works on this machine.
+
+    Args:
+        storage: folder for the tool's layers.
+    """
     if read_output(["buildah", "--version"]) is not None and os.geteuid() == 0:
         return Buildah(storage)
     try:

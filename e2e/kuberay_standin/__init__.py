@@ -1,7 +1,8 @@
-"""A test component that runs RayJobs with real pods, as recorded from KubeRay.
+"""A test component that runs RayJobs with real pods, as KubeRay did in recordings.
 
-It supports K8sJobMode as far as recordings of KubeRay v1.7.0 cover it, and rejects other modes with
-a sentence in the RayJob's status. It must not depend on the purpose of RayJobs.
+The stand-in supports K8sJobMode as far as recordings of KubeRay v1.7.0 cover it, and rejects other
+modes with a sentence in the RayJob's status. This package must not depend on the purpose of
+RayJobs.
 
     python -m kuberay_standin --kubeconfig FILE
 

@@ -1,4 +1,4 @@
-"""The command line: parses arguments and runs the loop until a signal ends it."""
+"""Parses the command line, and runs the loop until a signal ends it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kuberay_standin.shell.loop import Loop, Outside
 # Letters and digits of generated names, as in Kubernetes.
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 NAME_LENGTH = 5
-# An action usually leads to more actions.
+# Pause in seconds after a turn with actions, which usually lead to more actions.
 SOON = 0.05
 
 
 def main() -> None:
-    """Serve RayJobs."""
+    """Parse the arguments, and serve RayJobs until a signal arrives."""
     parser = argparse.ArgumentParser(prog="kuberay_standin", description="Play KubeRay.")
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--namespace", default="", help="serve this one; else all")
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def find_outside() -> Outside:
-    """Return the real clocks, randomness, dashboards, and log."""
+    """Return the loop's real dependencies: clocks, randomness, dashboards, and log."""
     return Outside(
         read_time=lambda: datetime.now(UTC),
         read_seconds=time.monotonic,

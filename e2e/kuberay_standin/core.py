@@ -1,4 +1,4 @@
-"""All decisions: from the observed state of a RayJob to actions. Pure."""
+"""Makes all decisions: derives actions from the observed state of a RayJob. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kuberay_standin.scene import Action, Draw, Scene
 def step(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
     """Return the actions to take now, in order.
 
-    The caller may perform only some of them: the next observation leads to the rest. The list is
+    If the caller performs only some of them, the next observation leads to the rest. The list is
     empty if there is nothing to do until an object changes or a deadline passes.
     """
     return [*step_cluster(scene, now, draw), *step_rayjob(scene, now, draw)]

@@ -1,4 +1,4 @@
-"""Pod statuses as a kubelet writes them, for clusters without a kubelet. Pure."""
+"""Renders pod statuses as a kubelet writes them, for clusters without a kubelet. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def render_running(pod: Json, time: str, address: str) -> Json:
     """Render the status of a pod whose containers are all running and ready.
 
     Args:
-        address: of the pod.
+        address: IP address of the pod.
     """
     condition = {"status": "True", "lastTransitionTime": time}
     state = {"running": {"startedAt": time}}

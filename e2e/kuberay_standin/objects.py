@@ -32,7 +32,7 @@ def get_name(body: Json) -> str:
 
 
 def get_status(body: Json) -> Json:
-    """Return the status of an object, not a copy. Return an empty one if it has no status."""
+    """Return the status of an object, not a copy, or an empty one if the object has no status."""
     return body.get("status") or {}
 
 
@@ -42,7 +42,7 @@ def is_leaving(body: Json) -> bool:
 
 
 def find_condition(body: Json, kind: str) -> Json | None:
-    """Find a condition of an object's status by type."""
+    """Return the condition of this type from an object's status, or None."""
     conditions = get_status(body).get("conditions") or ()
     return next((condition for condition in conditions if condition["type"] == kind), None)
 

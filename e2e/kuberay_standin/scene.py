@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kuberay_standin.objects import Json
 
-# Returns five letters for each new name.
+# Returns five random letters for each new name.
 Draw = Callable[[], str]
 
 
@@ -16,7 +16,7 @@ class JobAnswer:
     """Response of Ray's dashboard about a job.
 
     Attributes:
-        is_reached: False if the dashboard did not respond; then the rest is empty.
+        is_reached: whether the dashboard responded; if False, the other attributes are empty.
         status: Ray's job status, such as `RUNNING`; empty if Ray has no such job.
         start, end: times in Kubernetes format; empty if unset.
     """
@@ -30,12 +30,12 @@ class JobAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A pod that the server rejected.
+    """A rejected pod: the server did not create it.
 
     Attributes:
-        reason: of the condition, such as `FailedCreateHeadPod`.
-        message: the server's message.
-        is_due: whether to try again; until then, no pods are created for that RayCluster.
+        reason: reason of the condition, such as `FailedCreateHeadPod`.
+        message: message of the server.
+        is_due: whether it is time for a retry; until then, that RayCluster gets no pods.
     """
 
     reason: str
@@ -48,13 +48,13 @@ class Scene:
     """A RayJob and its related objects.
 
     Attributes:
-        cluster, service: the RayCluster that the RayJob's status names, and its head's Service.
-        job_service: the Service with the RayJob's own name, which points to the same head.
-        secret: with the token of this RayCluster, if it requires one.
-        trouble: the pod that could not be created at the last try.
-        pods: of this RayCluster, including terminating pods.
-        job: the Job of the submitter.
-        answer: the dashboard's response, if it was polled since the last turn.
+        cluster, service: RayCluster that the RayJob's status names, and the Service of its head.
+        job_service: Service with the RayJob's own name, which points to the same head.
+        secret: Secret with the token of this RayCluster, if it requires a token.
+        trouble: pod that could not be created at the last try.
+        pods: pods of this RayCluster, including terminating pods.
+        job: Job of the submitter.
+        answer: response of the dashboard if this turn has polled it, otherwise None.
     """
 
     rayjob: Json
@@ -101,7 +101,7 @@ class HoldBy:
 
 @dataclass(frozen=True, slots=True)
 class StopJob:
-    """Stop the job in Ray, ignoring the response."""
+    """Stop the job in Ray, and ignore the response."""
 
     address: str
     job: str

@@ -1,1 +1,1 @@
-"""Tools for scenarios on a real cluster. They use Strandline only from the outside."""
+"""Tools for scenarios on a real cluster. They use only Strandline's public interfaces."""

@@ -1,4 +1,4 @@
-"""Runs commands in a pod that mounts a run's volumes where its head mounted them."""
+"""Runs commands in a pod that mounts a run's volumes at the same paths as the head."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ CONFINED: Json = {
 def run_command(
     kube: Kube, image: str, claims: tuple[str, str], command: list[str], config: str = ""
 ) -> str:
-    """Return the output of a command.
+    """Run a command and return its output.
 
     Args:
-        claims: for ledger and output.
+        claims: claims for ledger and output.
         config: ConfigMap with the attempt's pipeline, for commands that read it.
 
     Raises:

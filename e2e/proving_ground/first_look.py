@@ -1,7 +1,7 @@
-"""`make try`: runs the main example on a local node and kills a worker on the way.
+"""Implements `make try`: runs the main example on a local node, and kills a worker during the run.
 
-Shows the view of users, by commands that they can repeat. Everything runs on a node that ends with
-this process, so there is no cleanup.
+Shows the view of users, with commands that they can repeat. Everything runs on a node that ends
+with this process, so there is no cleanup.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from proving_ground.story import ATTEMPT, END_SECONDS, PIPELINE, Story
 EXAMPLE = Path(__file__).parents[2] / "pipelines" / "examples" / "python-functions.yaml"
 NAMESPACE = "try"
 LEDGER, OUTPUT = "ledger", "output"
-# Fields for a small node with its own volumes. The example defines the work, not the place.
+# Fields that a small node with its own volumes needs. All other fields come from the example.
 CLUSTER_FIELDS = ("storage", "checkpoint", "deadlines", "ray", "retry")
-WORKER_MEMORY = "3Gi"  # for one process per stage
-# The example takes seconds for all of its sources. A pause gives time to watch and kill the run.
+WORKER_MEMORY = "3Gi"  # each stage has its own process
+# The whole example takes seconds. The pauses leave time to watch the run and to kill a worker.
 PAUSE: Json = {"use": "tide:Work", "with": {"seconds": 3}}
-# Finished sources before the worker is killed, so that the second attempt can skip some.
+# Number of sources to finish before the worker is killed, so that the second attempt can skip some.
 EARLY = 3
 INTERRUPTED = 130
-# The kernel charges files in memory to the container, and kills a container over its limit.
+# The kernel counts files in memory as the container's memory, and kills a container over its limit.
 FILL = ("dd", "if=/dev/zero", "of=/dev/shm/filler", "bs=1M")
 
 
@@ -48,10 +48,10 @@ def main() -> int:
 
 
 def show(installation: Installation, report: Callable[[str], None]) -> Story:
-    """Run the example to its end and kill one worker on the way. Return a summary.
+    """Run the example until its end, and kill a worker during the run. Return the pipeline's story.
 
     Raises:
-        AssertionError: if the run did not go as promised.
+        AssertionError: if the run did not resume as documented.
     """
     story = begin(installation)
     report(f"$ kubectl apply --namespace {NAMESPACE} -f {EXAMPLE.name}   # slowed down")
@@ -92,7 +92,7 @@ def begin(installation: Installation) -> Story:
 
 
 def render_example() -> Json:
-    """Render the example with the fields that a small node needs."""
+    """Render the example, and replace the fields that a small node needs."""
     example: Json = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
     rendered = render_pipeline("example", ledger=LEDGER, output=OUTPUT, env=KERNEL_ONLY)["spec"]
     example["spec"] |= {name: rendered[name] for name in CLUSTER_FIELDS}
@@ -102,7 +102,7 @@ def render_example() -> Json:
 
 
 def kill_worker(story: Story, report: Callable[[str], None]) -> None:
-    """Use more memory in a worker's container than its limit, so that the kernel kills it."""
+    """Exceed the memory limit of a worker's container, so that the kernel kills the container."""
     (worker, *_) = story.pods("worker", 1)
     pod = worker["metadata"]["name"]
     words = ("exec", pod, "-c", "ray-worker", "--", *FILL)
@@ -114,7 +114,7 @@ def kill_worker(story: Story, report: Callable[[str], None]) -> None:
 
 
 def describe_end(attempts: list[Json]) -> str:
-    """Describe the work that the second attempt skipped.
+    """Describe how much work the second attempt skipped.
 
     Raises:
         AssertionError: if no second attempt followed the kill.
@@ -137,7 +137,7 @@ def _is_well_under_way(story: Story) -> bool:
 
 
 def _read_columns(story: Story) -> list[tuple[object, ...]]:
-    """Read the columns whose changes are printed. Ages change all the time, so omit them."""
+    """Read the columns to print if they change. Ages change all the time, so omit them."""
     statuses = [(each["spec"]["number"], each.get("status") or {}) for each in story.attempts]
     return [
         (

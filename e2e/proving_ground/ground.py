@@ -51,8 +51,8 @@ class Ground:
 
     Attributes:
         ledger, output: claims, and the folders behind them.
-        metrics: the operator's metrics at the beginning.
-        operator: uid of the pod that served them; a new pod's counters start at 0.
+        metrics: metrics of the operator at the beginning.
+        operator: uid of the operator's pod that served `metrics`. A new pod's counters start at 0.
     """
 
     kube: Kube
@@ -75,7 +75,7 @@ class Ground:
         """Apply a pipeline over numbered sources that writes to the ground's volumes.
 
         Args:
-            name, count, stages, env, spec: of the pipeline.
+            name, count, stages, env, spec: arguments of `render_pipeline`.
             finished: number of finished sources to wait for before returning.
         """
         story = Story(self.kube, name)
@@ -85,7 +85,7 @@ class Ground:
                 name, ledger=ledger, output=output, count=count, stages=stages, env=env, spec=spec
             )
         )
-        if finished:  # do not wait for a pipeline that can't begin
+        if finished:  # 0 for a pipeline that is expected not to start
             story.wait_for_finished(finished)
         return story
 
@@ -93,7 +93,7 @@ class Ground:
     def held(self) -> Iterator[None]:
         """Block all tasks of `tide:Work`, so that a run can't end before a disturbance.
 
-        On an existing cluster, whose folders can't be reached, tasks are not blocked.
+        On an existing cluster, tasks are not blocked, because its folders can't be reached.
         """
         folder = self.output.folder
         if folder is None:
@@ -106,7 +106,7 @@ class Ground:
             (folder / HOLD).unlink()
 
     def render(self, name: str) -> Json:
-        """Return a pipeline on the ground's volumes. Callers may change it before they apply it."""
+        """Return a pipeline on the ground's volumes. Callers may change it before applying it."""
         return render_pipeline(name, ledger=self.ledger.claim, output=self.output.claim)
 
     @property
@@ -115,7 +115,7 @@ class Ground:
         return self.installation.runtime_image
 
     def count_metric(self, name: str) -> float:
-        """Return the growth of one of the operator's metrics."""
+        """Return the growth of one of the operator's metrics since the beginning."""
         is_same = self.installation.operator_pod["metadata"]["uid"] == self.operator
         before = self.metrics.get(name, 0) if is_same else 0
         return self.installation.read_metrics().get(name, 0) - before
@@ -134,7 +134,7 @@ class Ground:
 
     @property
     def opened(self) -> Counter[tuple[int, str]]:
-        """Return how often each attempt opened each source, by attempt and key."""
+        """Number of times that each attempt opened each source, by attempt and key."""
         lines = (line.split("\t") for line in self._read_log().splitlines())
         return Counter((int(attempt), key) for attempt, key in lines)
 

@@ -1,4 +1,4 @@
-"""An S3-compatible server in a pod, with its keys in a Secret and its objects in a folder.
+"""Runs an S3-compatible server in a pod, with its keys in a Secret and its objects in a folder.
 
 This module must not depend on the pipelines that read the objects.
 """
@@ -39,7 +39,7 @@ class ObjectStore:
         """Store an object."""
         path = self.folder / bucket / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        (self.folder / bucket).chmod(0o777)  # the server runs as a different user
+        (self.folder / bucket).chmod(0o777)  # the server runs as another user
         path.write_bytes(content)
 
     def list_objects(self, bucket: str, prefix: str) -> dict[str, str]:
@@ -55,7 +55,7 @@ def serve_objects(ground: Ground) -> Iterator[ObjectStore]:
     assert ground.installation.node is not None, "a folder of the node is needed"
     root = ground.installation.node.volumes
     volume = make_volume(ground.kube, NAME, root)
-    assert volume.folder is not None  # because it is below `root`
+    assert volume.folder is not None  # the volume is below `root`, so it has a folder
     shutil.copy2(_build_server(), volume.folder / "server")
     for name in ("data", "facts"):
         (volume.folder / name).mkdir()
@@ -85,7 +85,7 @@ def render_secret(name: str, values: Mapping[str, str]) -> Json:
 
 
 def _build_server() -> Path:
-    """Build the server and return its program, which is statically linked."""
+    """Build the statically linked server, and return its path."""
     command = ["make", "--silent", "--no-print-directory", "s3"]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return Path(built.stdout.splitlines()[-1])

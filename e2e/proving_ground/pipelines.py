@@ -1,4 +1,4 @@
-"""Pipelines for scenarios: small clusters, short deadlines, and stages from a ConfigMap.
+"""Renders the scenarios' pipelines: small clusters, short deadlines, stages from a ConfigMap.
 
 This module must not depend on the disturbances of the scenarios.
 """
@@ -15,12 +15,13 @@ from proving_ground.cluster.kube import Json
 STAGES = Path(__file__).parents[1] / "scenarios" / "stages" / "tide.py"
 STAGES_MAP = "tide"
 OUTPUT = "/var/lib/strandline-output"
-HOLD = "hold"  # read by the stage `tide:Work`
+HOLD = "hold"  # file that blocks the stage `tide:Work`
 OPENED = f"{OUTPUT}/opened.log"
 HEAD_MEMORY, WORKER_MEMORY = "1536Mi", "1Gi"
-# Disable Ray's memory monitor, which usually acts before the kernel.
+# Disable Ray's memory monitor, which usually kills a process before the kernel does.
 KERNEL_ONLY = {"RAY_memory_monitor_refresh_ms": "0"}
-# Set these tolerations here; the admission controller would set them to five minutes.
+# Tolerations of a lost node in seconds. If they are missing, the admission controller sets five
+# minutes.
 LOSS_SECONDS = 10
 
 
@@ -52,8 +53,8 @@ def render_pipeline(
 
     Args:
         ledger, output: claims for ledger and output.
-        stages: between opening a source and writing it.
-        env: variables of all Ray containers.
+        stages: stages between the stage that opens a source and the sink.
+        env: environment variables of all Ray containers.
         spec: fields that override the spec.
     """
     ray: Json = {
@@ -81,10 +82,10 @@ def render_pipeline(
 
 
 def write_elsewhere(manifest: Json, url: str, secret: str, claim: str) -> None:
-    """Change a pipeline to write to an object store; its log of opened sources stays on a claim.
+    """Change a pipeline to write to an object store. Its log of opened sources stays on a claim.
 
     Args:
-        secret: with the keys of the store.
+        secret: Secret with the keys of the store.
         claim: a claim that all pods mount.
     """
     spec = manifest["spec"]
@@ -98,7 +99,8 @@ def write_elsewhere(manifest: Json, url: str, secret: str, claim: str) -> None:
 
 
 def _node(memory: str, cpus: str, env: Mapping[str, str]) -> Json:
-    # Request little CPU from Kubernetes, so that several clusters fit a small node. Ray gets more.
+    # Request little CPU from Kubernetes, so that several clusters fit a small node. Ray's own
+    # number of CPUs is higher.
     container = "ray-head" if cpus == "0" else "ray-worker"
     return {
         "resources": {"cpu": 0.1, "memory": memory},
@@ -108,8 +110,8 @@ def _node(memory: str, cpus: str, env: Mapping[str, str]) -> Json:
 
 
 def _bring_stages(container: str, env: Mapping[str, str]) -> Json:
-    # Replace the default CPU limit, which only serves fairness: under it, Ray takes minutes to
-    # start.
+    # Replace the default CPU limit, which only serves fairness. With that limit, Ray takes minutes
+    # to start.
     variables = {"PYTHONPATH": "/opt/stages", **env}
     return {
         "containers": [

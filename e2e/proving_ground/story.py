@@ -1,7 +1,7 @@
 """Follows one pipeline from outside, as a user would after applying it.
 
-Reads only public information: objects, events, and tables. This module must not depend on the setup
-of the cluster or on the disturbances of the pipeline.
+Reads only what users can read: objects, events, and tables. This module must not depend on the
+setup of the cluster or on the disturbances of the pipeline.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PIPELINE, ATTEMPT = "curationpipelines", "curationattempts"
 UID_LABEL = "strandline.dev/pipeline-uid"
 ATTEMPT_LABEL = "strandline.dev/attempt"
 ROLE_LABEL = "strandline.dev/role"
-# Timeouts in seconds that distinguish stuck from slow runs on a busy machine.
+# Timeouts in seconds, so long that even a slow run on a busy machine ends in time.
 END_SECONDS, FINISHED_SECONDS = 600, 400
 
 
@@ -56,7 +56,7 @@ class Story:
         return next(attempt for attempt in self.attempts if attempt["spec"]["number"] == number)
 
     def pods(self, role: str = "", number: int | None = None) -> list[Json]:
-        """Return the pods, optionally only those of a role (head, worker) or an attempt."""
+        """Return the pods, or only those with a role (head, worker) or of an attempt."""
         chosen = [f"{UID_LABEL}={self.pipeline['metadata']['uid']}"]
         if role:
             chosen.append(f"{ROLE_LABEL}={role}")
@@ -70,7 +70,7 @@ class Story:
         self.kube.delete("pod", head["metadata"]["name"], "--grace-period=0", "--force")
 
     def condition(self, type_: str) -> Json:
-        """Return a condition of the pipeline, or an empty one if it has none of that type."""
+        """Return the pipeline's condition of this type, or an empty one if it is missing."""
         found = (
             condition
             for condition in self.status.get("conditions", [])
@@ -120,7 +120,7 @@ class Story:
         return str(self.wait_until(f"the cause of attempt {number}", look, seconds))
 
     def describe(self) -> str:
-        """Describe everything that the pipeline's owner would look at."""
+        """Describe everything that the pipeline's owner would read to analyze a failure."""
         command = (
             ("get", PIPELINE, self.name, "-o", "wide"),
             ("get", ATTEMPT, "-o", "wide"),

@@ -1,4 +1,4 @@
-"""Waits for cluster states, always with a timeout and an explanation on failure.
+"""Waits for cluster states, always with a timeout and an error message that explains the failure.
 
 This module must not depend on the awaited state.
 """
@@ -14,7 +14,7 @@ PAUSE = 0.5
 
 
 class GivenUpError(AssertionError):
-    """A timeout; the text has the awaited state and the last observation."""
+    """A timeout. The message contains the awaited state and the last observation."""
 
 
 def wait_for(
@@ -27,9 +27,9 @@ def wait_for(
 
     Args:
         what: description of the awaited state, for the error message.
-        look: returns the awaited value, or a falsy one.
-        seconds: the timeout.
-        describe: returns a description for the error message.
+        look: function that returns the awaited value, or a falsy one.
+        seconds: timeout in seconds.
+        describe: function that returns a description for the error message.
 
     Raises:
         GivenUpError: on a timeout.

@@ -1,4 +1,4 @@
-"""A real Kubernetes node on this machine, in its own namespaces, for the duration of a command.
+"""Runs a real Kubernetes node on this machine, in its own namespaces, while a command runs.
 
     python -m real_node up --folder FOLDER -- COMMAND ...
 

@@ -27,7 +27,7 @@ TRIAL = (sys.executable, "-m", "real_node.trials.trial")
 def main(arguments: Sequence[str]) -> int:
     """Run a subcommand and return an exit code."""
     part, *rest = arguments or ["--help"]
-    # Internal commands between our own processes.
+    # Internal commands, which only this package's own processes call.
     if part == "keep":
         return lifetime.keep(Path(rest[0]), rest[1:])
     if part == "supervise":
@@ -74,7 +74,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace, Sequence[str]], int]] = Map
 
 
 def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split our arguments from the command after `--`."""
+    """Split the node's arguments from the command after `--`."""
     words = list(arguments)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
@@ -91,13 +91,13 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def read_order(words: Sequence[str]) -> Order:
-    """Read the keeper's order."""
+    """Read the order that the keeper passes as arguments."""
     folder, cluster, dns, pause, *command = words
     return Order(Path(folder), Binaries(Path(cluster), Path(dns), Path(pause)), command)
 
 
 def report(text: str) -> None:
-    """Print a message to the user on stderr, apart from the command's output."""
+    """Print a message for the user on stderr, because stdout belongs to the command."""
     print(f"node: {text}", file=sys.stderr, flush=True)
 
 

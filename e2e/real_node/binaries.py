@@ -1,4 +1,4 @@
-"""Programs that a node needs: built from Go modules in this package, or Debian packages.
+"""Provides the programs that a node needs: Go modules built in this package, or Debian packages.
 
 This module must not depend on how the programs run.
 """
@@ -55,7 +55,7 @@ def list_missing(packages: Mapping[str, str], is_there: Callable[[str], bool]) -
 
 
 def provide_packages(report: Callable[[str], None], also: Mapping[str, str]) -> None:
-    """Install missing packages of `PACKAGES` and `also`.
+    """Install the missing packages of `PACKAGES` and `also`.
 
     Raises:
         NodeError: if a package is missing and cannot be installed.
@@ -88,7 +88,7 @@ def provide_binaries(report: Callable[[str], None]) -> Binaries:
 
 
 def build(target: str, report: Callable[[str], None]) -> Path:
-    """Build a binary with make and report the output as it appears."""
+    """Build a binary with make, and report the output line by line."""
     if shutil.which("make") is None:
         raise NodeError("a node is built by make, which is not installed")
     command = ["make", "--silent", "--no-print-directory", target]

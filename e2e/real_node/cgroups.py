@@ -1,4 +1,4 @@
-"""A node's cgroups: its only kernel objects that do not end with the namespaces.
+"""Manages a node's cgroups: its only kernel objects that do not end with the namespaces.
 
 A node keeps all of its pods below one cgroup with the node's name in each hierarchy. This module
 must not depend on the pods' owners.
@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
-WAIT_SECONDS = 10  # until killed processes are gone
+WAIT_SECONDS = 10  # seconds until killed processes are gone
 PAUSE = 0.02
 INHERITED = ("cpuset.cpus", "cpuset.mems")
-# By default, the kernel gives a cgroup the weight of one process beside it. On a busy machine, all
-# pods together would get the share of a single process.
-WEIGHTS = {"cpu.shares": 10 * 1024, "cpu.weight": 10 * 100}  # in cgroup version 1, in version 2
+# By default, a cgroup with all pods has the same weight as a single process beside it. On a busy
+# machine, all pods together would get the CPU share of one process.
+WEIGHTS = {"cpu.shares": 10 * 1024, "cpu.weight": 10 * 100}  # in cgroup versions 1 and 2
 
 
 def make_cgroups(name: str, root: Path = ROOT) -> None:
@@ -27,7 +27,7 @@ def make_cgroups(name: str, root: Path = ROOT) -> None:
     for hierarchy in list_hierarchies(root):
         cgroup = hierarchy / name
         cgroup.mkdir(exist_ok=True)
-        for setting in INHERITED:  # version 1 starts empty, and then admits no process
+        for setting in INHERITED:  # in version 1, empty settings admit no process
             if (cgroup / setting).exists() and not (cgroup / setting).read_text().strip():
                 (cgroup / setting).write_text((hierarchy / setting).read_text())
         for setting, weight in WEIGHTS.items():
@@ -45,14 +45,14 @@ def list_hierarchies(root: Path = ROOT) -> list[Path]:
 
 
 def list_cgroups(name: str, root: Path = ROOT) -> list[Path]:
-    """Return the cgroups with a name and their descendants, children before parents."""
+    """Return all cgroups with this name and their descendants, children before parents."""
     tops = [hierarchy / name for hierarchy in list_hierarchies(root)]
     found = [Path(folder) for top in tops for folder, _, _ in os.walk(top)]
     return order_for_removal(found)
 
 
 def order_for_removal(cgroups: Iterable[Path]) -> list[Path]:
-    """Put children before their parents: only an empty cgroup can be removed."""
+    """Sort children before their parents, because only an empty cgroup can be removed."""
     return sorted(cgroups, key=lambda path: (-len(path.parts), path))
 
 
@@ -62,11 +62,14 @@ def list_processes(cgroups: Iterable[Path]) -> set[int]:
     for cgroup in cgroups:
         with suppress(OSError):
             found.update(int(line) for line in (cgroup / "cgroup.procs").read_text().split())
-    return found - {0}  # 0 means a process of another PID namespace
+    return found - {0}  # 0 stands for processes of another PID namespace
 
 
 def sweep_cgroups(name: str, root: Path = ROOT) -> list[Path]:
-    """Kill all processes below a name and remove the cgroups; return those that remain."""
+    """Kill all processes in cgroups with this name, and remove the cgroups.
+
+    Return the cgroups that could not be removed.
+    """
     end = time.monotonic() + WAIT_SECONDS
     while cgroups := list_cgroups(name, root):
         for cgroup in cgroups:

@@ -1,5 +1,5 @@
-"""Errors of a node, each one sentence for the user."""
+"""Errors of a node. Each message is one sentence for the user."""
 
 
 class NodeError(Exception):
-    """A node could not start, or it broke; the text gives the reason."""
+    """A node did not start, or it broke. The message gives the reason."""

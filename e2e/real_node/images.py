@@ -19,9 +19,9 @@ def pack_image(name: str, files: Mapping[str, bytes], command: Sequence[str]) ->
     """Pack an image with one layer, as an archive for `docker load` and `ctr import`.
 
     Args:
-        name: with the tag.
+        name: name of the image with its tag.
         files: executable files by their paths in the image, without a leading slash.
-        command: the default command of a container.
+        command: default command of a container.
     """
     layer = pack_tar(files)
     config = {

@@ -1,6 +1,6 @@
-"""Names and addresses inside a node's namespaces; the same for every node.
+"""Names and addresses inside a node's namespaces, which are the same for every node.
 
-Nodes have separate networks and `/run` folders, so two of them do not conflict. The state folder is
+Nodes have separate networks and `/run` folders, so two nodes do not conflict. The state folder is
 mounted at a short fixed path, because socket paths have a length limit. This module must not depend
 on the folder's path outside.
 """
@@ -24,24 +24,24 @@ STORAGE_CLASS = "by-hand"
 HOME = PurePosixPath("/run/node")
 CONTAINERD = PurePosixPath("/run/containerd/containerd.sock")
 LOGS = PurePosixPath("/var/log")
-# All nodes share one address, by which kubectl's default cache would confuse them.
+# Own cache for kubectl. All nodes have the same address, so the default cache would mix them up.
 KUBECTL_CACHE = HOME / "kubectl-cache"
 
-# Folders below the user's folder.
+# Paths below the node's folder.
 STATE = "state"
 LOG_FOLDER = "logs"
 VOLUMES = "state/volumes"
 KUBECONFIG = "admin.kubeconfig"
 LOCK = "lock"
 ENVIRONMENT = "state/environment.json"
-ENDED = "state/ended"  # marks that the first process ended by itself, so its exit code is valid
+ENDED = "state/ended"  # exists if the first process was not killed, so its exit code is valid
 
-# Folders below the state folder.
+# Paths below the state folder.
 SETTINGS = "settings"
 PIDS = "pids"
 STOPPED = "stopped"
 
-# Environment variable of a node's programs and commands: the user's folder.
+# Environment variables of a node's programs and commands: the node's folder, and its main binary.
 FOLDER_VARIABLE = "STRANDLINE_NODE"
 BINARY_VARIABLE = "STRANDLINE_NODE_BINARY"
 

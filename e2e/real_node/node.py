@@ -1,4 +1,4 @@
-"""A running node, as the command that runs on it sees it.
+"""Access to a running node, for a command that runs on it.
 
     node = Node.find()
     node.kubectl("get", "pods")
@@ -20,9 +20,9 @@ from typing import Any
 from real_node import layout
 from real_node.errors import NodeError
 
-WAIT_SECONDS = 60  # seconds
+WAIT_SECONDS = 60  # default timeout in seconds
 PAUSE = 0.1
-# Objects that are saved beside the logs, for the analysis of a failure.
+# Kinds of objects that `collect` saves beside the logs, for the analysis of a failure.
 KINDS = (
     "nodes,namespaces,pods,jobs,deployments,services,events"
     ",persistentvolumes,persistentvolumeclaims"
@@ -31,11 +31,11 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A real node; this process is in its namespaces.
+    """A real node. This process is in its namespaces.
 
     Attributes:
-        folder: the node's folder; its logs remain after the node ends.
-        binary: Kubernetes in one file.
+        folder: folder of the node; its logs remain after the node ends.
+        binary: single binary with all Kubernetes programs.
     """
 
     folder: Path
@@ -57,12 +57,12 @@ class Node:
 
     @property
     def kubeconfig(self) -> Path:
-        """Kubeconfig of an administrator."""
+        """The administrator's kubeconfig."""
         return self.folder / layout.KUBECONFIG
 
     @property
     def logs(self) -> Path:
-        """Folder of all logs: a file per program, and those of containers in `pods`."""
+        """Folder of all logs: a file per program, and container logs in `pods`."""
         return self.folder / layout.LOG_FOLDER
 
     @property
@@ -120,15 +120,15 @@ class Node:
         wait_until(f"{program} is back", (state / layout.PIDS / program).exists)
 
     def stop_kubelet(self) -> None:
-        """Simulate a lost node: its containers keep running, but the node sends no status."""
+        """Simulate a lost node: its containers keep running, but it reports no status."""
         self.stop("kubelet")
 
     def start_kubelet(self) -> None:
-        """Restart the kubelet of a lost node, which still offers resources from `add_resource`."""
+        """Restart the kubelet of a lost node, which keeps the resources from `add_resource`."""
         self.start("kubelet")
 
     def collect(self) -> Path:
-        """Write all objects beside the logs, and return their common folder."""
+        """Write all objects to files beside the logs, and return the folder."""
         for suffix, words in (("yaml", ("--output=yaml",)), ("txt", ("--output=wide",))):
             text = self.kubectl("get", KINDS, "--all-namespaces", *words)
             (self.logs / f"objects.{suffix}").write_text(text, encoding="utf-8")

@@ -1,1 +1,1 @@
-"""Known vulnerabilities of an image, found by an external scanner, and accepted exceptions."""
+"""Scans an image for known vulnerabilities with an external scanner, and accepts exceptions."""

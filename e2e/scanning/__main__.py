@@ -1,4 +1,4 @@
-"""`python -m scanning`: fail if an image has a severe vulnerability with a fix."""
+"""Fails if an image has a severe vulnerability with a fix: `python -m scanning`."""
 
 from __future__ import annotations
 

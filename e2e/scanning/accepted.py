@@ -1,4 +1,4 @@
-"""Vulnerabilities accepted for a limited time: ID, package, reason, and last day.
+"""Vulnerabilities that are accepted for a limited time: ID, package, reason, and last day.
 
 Entries without a reason or past their last day are rejected, so no exception is permanent.
 """
@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 
 from scanning.errors import ScanError
 
-# Accepted vulnerabilities are reviewed after half a year.
+# Maximum time from today to an entry's last day, so that every entry is reviewed twice a year.
 LONGEST = timedelta(days=183)
 _KEYS = {"id", "package", "reason", "until"}
 _SHORTEST_REASON = 20
@@ -32,7 +32,7 @@ def read_accepted(text: str, today: date) -> tuple[AcceptedVulnerability, ...]:
     """Return the entries of a file.
 
     Raises:
-        ScanError: if the file is not TOML, or entries are expired or incomplete; names all of them.
+        ScanError: if the file is not TOML, or if entries are expired or incomplete.
     """
     try:
         entries = tomllib.loads(text).get("accepted", [])

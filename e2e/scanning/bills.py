@@ -1,7 +1,8 @@
-"""Packages of an image from its SPDX bill, named as in the scanner's vulnerability lists.
+"""Reads an image's packages from its SPDX bill, named as in the scanner's vulnerability lists.
 
-Debian's list is keyed by release and source package; a bill that lacks either would match nothing
-and look clean. This module must not depend on the scanner's results.
+Debian's list is keyed by release and source package. A bill that lacks either would match nothing,
+and the image would appear to have no vulnerabilities. This module must not depend on the scanner's
+results.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from urllib.parse import parse_qs, unquote
 
 from scanning.errors import ScanError
 
-# Entries that represent the image itself rather than a package.
+# Purposes of entries that represent the image itself, not a package.
 _WHOLES = frozenset({"CONTAINER", "LIBRARY"})
 
 
 class Part(NamedTuple):
-    """A package by the name, version, and list under which its vulnerabilities are recorded."""
+    """A package: the name, version, and list under which its vulnerabilities are recorded."""
 
     ecosystem: str
     name: str
@@ -29,7 +30,7 @@ def read_bill(text: str) -> tuple[Part, ...]:
     """Return the packages that an SPDX document lists.
 
     Raises:
-        ScanError: if it is not SPDX, lists nothing, or has a package that no list covers.
+        ScanError: if the document is not SPDX, lists nothing, or has an unsupported package.
     """
     try:
         packages = json.loads(text)["packages"]

@@ -1,5 +1,5 @@
-"""Errors of a scan, each one sentence for the release manager."""
+"""Errors of a scan. Each message is one sentence for the release manager."""
 
 
 class ScanError(Exception):
-    """An image could not be scanned completely; the text gives the reason."""
+    """An image could not be scanned completely. The message gives the reason."""

@@ -23,8 +23,8 @@ class Finding:
     """A vulnerability in a package.
 
     Attributes:
-        ids: all its identifiers, the scanner's first.
-        severity: the CVSS score, or None if unrated.
+        ids: all identifiers of the vulnerability, the scanner's first.
+        severity: CVSS score, or None if unrated.
         is_fixed: whether a fixed version of the package exists.
     """
 
@@ -36,8 +36,8 @@ class Finding:
 
     @property
     def is_severe(self) -> bool:
-        """Whether the severity calls for a fix before a release."""
-        # An unrated vulnerability may have any severity.
+        """Whether the vulnerability must be fixed before a release."""
+        # An unrated vulnerability counts as severe, because its severity is unknown.
         return self.is_fixed and (self.severity is None or self.severity >= HIGH)
 
     def describe(self) -> str:
@@ -73,7 +73,7 @@ def read_findings(text: str) -> tuple[Finding, ...]:
 
 
 def judge(findings: Sequence[Finding], accepted: Sequence[AcceptedVulnerability]) -> Judgement:
-    """Sort findings by consequence."""
+    """Sort findings into severe, accepted, and others."""
     used = {finding: _find_accepted(finding, accepted) for finding in findings}
     is_used = {entry for entry in used.values() if entry is not None}
     return Judgement(

@@ -1,4 +1,4 @@
-"""Calls the scanner on packages, and tests it with planted vulnerabilities."""
+"""Runs the scanner on packages, and tests the scanner with planted vulnerabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scanning.bills import Part, render_parts
 from scanning.errors import ScanError
 from scanning.findings import Finding, read_findings
 
-# Exit codes: 0 for no findings, 1 for findings. All others are errors.
+# Exit codes of a scan: 0 for no findings, 1 for findings. All others are errors.
 _ANSWERS = frozenset({0, 1})
 _LONGEST = 900.0
 _FOLDER = "OSV_SCANNER_LOCAL_DB_CACHE_DIRECTORY"
@@ -28,7 +28,7 @@ def scan(
     """Return the known vulnerabilities of packages.
 
     Args:
-        database: a folder with vulnerability lists, or None to query osv.dev.
+        database: folder with vulnerability lists, or None to query osv.dev.
 
     Raises:
         ScanError: if the scanner failed.
@@ -40,7 +40,8 @@ def scan(
         command += ["--lockfile", f"osv-scanner:{listed}"]
         command += ["--offline"] if database else []
         settings = {_FOLDER: str(database)} if database else {}
-        # Pass an empty file: a stray configuration must not exclude any of our packages.
+        # Pass an empty configuration, so that no file of the machine can exclude packages from the
+        # scan.
         command += ["--config", _write_empty(Path(folder) / "config.toml")]
         return read_findings(_call(command, settings))
 
@@ -89,7 +90,7 @@ def _write_empty(path: Path) -> str:
 
 
 def _plant(database: Path, part: Part) -> None:
-    """Add a vulnerability of a package to a database; a later version is fixed."""
+    """Add a vulnerability of a package to a database. A later version has the fix."""
     system = part.ecosystem.partition(":")[0]
     vulnerability = {
         "id": f"PLANTED-{system}",

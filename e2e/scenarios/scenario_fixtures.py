@@ -1,4 +1,4 @@
-"""Shared fixtures: one installation for all scenarios, and a namespace for each of them.
+"""Shared fixtures: one installation for all scenarios, and a namespace for each scenario.
 
 If several processes run scenarios, the controller process installs.
 """
@@ -87,7 +87,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @dataclass(slots=True)
 class ResultRecorder:
-    """Writes the result of each scenario, in whichever process it ran."""
+    """Writes the result of each scenario, even if another process ran the scenario."""
 
     config: pytest.Config
 
@@ -103,19 +103,19 @@ class ResultRecorder:
 
 @dataclass(frozen=True, slots=True)
 class CarrierElsewhere:
-    """Stand-in for the RayJob controller in a parallel process, which must not stop it."""
+    """Placeholder for the RayJob controller in a parallel process, which must not stop it."""
 
     version: str
 
     def stop(self) -> None:
-        """Fail: other scenarios use the controller."""
+        """Fail the test, because scenarios in other processes use the controller."""
         pytest.fail("a scenario that stops KubeRay is to be marked `alone`")
 
     start = kill = stop
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the table here, because pytest captures the output of fixture teardown."""
+    """Print the table at the end, because pytest captures the output of fixture teardown."""
     measured = terminalreporter.config.stash.get(FIGURES, None)
     if measured is not None and measured.rows:
         terminalreporter.section("figures")
@@ -153,7 +153,7 @@ def ground(installation: Installation, request: pytest.FixtureRequest) -> Iterat
 
 @pytest.fixture
 def object_store(ground: Ground) -> Iterator[ObjectStore]:
-    """Serve an object store from a folder of a local node."""
+    """Run an object store whose folder is on the local node."""
     if ground.installation.node is None:
         pytest.skip("the server's objects lie in a folder of a node that was brought up here")
     with serve_objects(ground) as store:
@@ -162,7 +162,7 @@ def object_store(ground: Ground) -> Iterator[ObjectStore]:
 
 @pytest.fixture
 def unhurried(installation: Installation) -> Iterator[Installation]:
-    """Provide the installation without our settings, for one test."""
+    """Provide the installation without the scenarios' short intervals, for one test."""
     installation.upgrade(settings={})
     yield installation
     installation.upgrade()
@@ -170,7 +170,7 @@ def unhurried(installation: Installation) -> Iterator[Installation]:
 
 @pytest.fixture(scope="session")
 def release_before(installation: Installation) -> ReleaseBefore:
-    """Provide the previous release. Skip if its files are missing, which fails in CI."""
+    """Provide the previous release. If its files are missing, skip, or fail in CI."""
     try:
         return find_release_before(installation)
     except ImagesError as error:
@@ -182,7 +182,7 @@ def release_before(installation: Installation) -> ReleaseBefore:
 
 @pytest.fixture(scope="session")
 def figures(installation: Installation, request: pytest.FixtureRequest) -> Iterator[Figures]:
-    """Provide the table of measurements, and print it at the end."""
+    """Provide the table of measurements, which is printed at the end."""
     version = find_version(installation.carrier)
     measured = Figures(version, find_day())
     request.config.stash[FIGURES] = measured
@@ -193,12 +193,15 @@ def figures(installation: Installation, request: pytest.FixtureRequest) -> Itera
 
 
 def find_day() -> str:
-    """Return the day of the run."""
+    """Return the current date in UTC."""
     return datetime.now(UTC).date().isoformat()
 
 
 @pytest.fixture
 def records(installation: Installation, request: pytest.FixtureRequest) -> Records:
-    """Provide the pages of the stand-in, which everyone can run; KubeRay results are a column."""
+    """Provide the pages with the user's view.
+
+    Only runs of the stand-in update the pages, because everyone can repeat them.
+    """
     is_asked = bool(request.config.getoption("--update-records"))
     return Records(is_update=is_asked and not find_version(installation.carrier))

@@ -1,4 +1,4 @@
-"""A definition as its clients use it, path by path, and the changes that break clients."""
+"""Flattens a CRD into paths as clients use it, and finds the changes that break clients."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from strandline_api.schema.openapi import nodes
 Entry = Mapping[str, Any]
 Snapshot = dict[str, Entry]
 
-# Keywords that hold other nodes, or text for people.
+# Keywords that contain other nodes or descriptions. They are not compared as values.
 _APART = frozenset(
     {"additionalProperties", "anyOf", "description", "items", "properties", "required"}
 )
@@ -27,7 +27,7 @@ _FIXED = (
 
 
 def flatten(definition: Mapping[str, Any]) -> Snapshot:
-    """Return every path of a definition, and the names and selectors that clients use."""
+    """Return every path of a CRD, and the names and selectors that clients use."""
     names, version = definition["spec"]["names"], definition["spec"]["versions"][0]
     kind = f"{version['name']} {names['kind']}"
     known = dict(nodes(version["schema"]["openAPIV3Schema"]))
@@ -38,7 +38,7 @@ def flatten(definition: Mapping[str, Any]) -> Snapshot:
 
 
 def find_breaks(old: Snapshot, new: Snapshot) -> list[str]:
-    """Return sentences about the changes that break clients of the old definition."""
+    """Return a sentence for each change that breaks clients of the old CRD."""
     gone = [f"{path} is gone" for path in old if path not in new]
     changed = [
         f"{path} {what}" for path in old if path in new for what in _compare(old[path], new[path])

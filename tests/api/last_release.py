@@ -1,4 +1,4 @@
-"""The readers of the last release, run from the repository's history in a separate process.
+"""Runs the last release's parsers from the repository's history, in a separate process.
 
 The process answers requests line by line; see `release_reader.py`.
 """
@@ -27,17 +27,21 @@ PLACES = ("crds", "pipelines/strandline")
 
 @dataclass(frozen=True, slots=True)
 class LastRelease:
-    """The last release's reading of documents.
+    """The last release, which parses documents on request.
 
     Attributes:
-        definitions: definitions of the last release, by plural.
+        definitions: CRDs of the last release, by plural.
     """
 
     definitions: dict[str, dict[str, Any]] = field(repr=False)
     _process: subprocess.Popen[str]
 
     def ask(self, what: str, given: object) -> Any:
-        """Return the JSON answer, or raise an AssertionError with the release's error message."""
+        """Send a request and return the JSON answer.
+
+        Raises:
+            AssertionError: if the release reported an error. The message contains the error.
+        """
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -50,9 +54,9 @@ class LastRelease:
 
 @contextmanager
 def reading(folder: Path) -> Iterator[LastRelease]:
-    """Run the last release until the block ends, with its sources unpacked into the folder.
+    """Run the last release until the block ends. Its sources are unpacked into the folder.
 
-    Without the git history the test is skipped; in CI this is a failure.
+    Without the git history, the test is skipped; in CI, it fails.
     """
     try:
         sources = need_sources(ROOT, LAST_RELEASE, folder, PLACES)

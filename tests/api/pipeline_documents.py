@@ -1,4 +1,4 @@
-"""Pipelines for tests: a small valid document, and a strategy for all valid documents."""
+"""Provides pipelines for tests: a small valid document, and a strategy for all valid documents."""
 
 import copy
 from typing import Any
@@ -78,7 +78,7 @@ _workers = st.one_of(
 
 
 def _items(index: int, **more: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    # The index makes the names unique; tests of names cover duplicates.
+    # Add the index, so that names are unique. Tests of names cover duplicates.
     names = labels.map(lambda label: f"{index}-{label}")
     optional = {"with": free_objects, "resources": _resources, "workers": _workers, **more}
     optional["runtimeEnv"] = free_objects
@@ -156,7 +156,7 @@ _variables = st.one_of(
 _variable_sources = st.builds(
     lambda of, name: {of: {"name": name}}, st.sampled_from(["secretRef", "configMapRef"]), labels
 )
-# The first letter avoids the names of the operator's volumes.
+# Start names with `x`, because the operator's volumes have other names.
 _volumes = st.builds(
     lambda name, kind: {"name": f"x{name}"[:63], **kind},
     labels,
@@ -203,7 +203,7 @@ _cluster = objects(
     ),
 )
 pipelines: st.SearchStrategy[dict[str, Any]] = st.builds(
-    # The first letter differs from the names of predecessors.
+    # Start names with `a`, so that they differ from the names of predecessors.
     lambda name, spec: {**SMALLEST, "metadata": {"name": f"a{name}"}, "spec": spec},
     labels,
     _specs(),

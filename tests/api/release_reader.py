@@ -1,6 +1,6 @@
-"""A program for the last release's sources, which prints its reading of documents by line.
+"""Program that runs on the last release's sources, and prints parsed documents line by line.
 
-The release's sources come first in the import path, so the program must not use today's code.
+The release's sources come first in the import path, so the program must not use current code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import strandline_api
 
 
 def find(module: str, name: str) -> Any:
-    """Return an object of the release by the release's own name, which today's code may lack."""
+    """Import an object by its name in the release. Current code may lack that name."""
     return getattr(importlib.import_module(module), name)
 
 
@@ -33,7 +33,7 @@ def drive(text: str) -> Any:
 
 
 def operate(document: Any) -> Any:
-    """Return the pipeline as an operator reads it, or None if the operator rejects new fields."""
+    """Return the pipeline as an operator reads it. Return None if it rejects unknown fields."""
     if importlib.util.find_spec("strandline_api.stored") is None:
         return None
     parse = find("strandline_api.stored", "parse_stored_pipeline")
@@ -83,7 +83,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
 
 
 def answer(line: str) -> dict[str, Any]:
-    """Return the answer to a line, or the error."""
+    """Return the answer to a request, which is a line of JSON, or the error."""
     what, given = json.loads(line)
     try:
         return {"answer": ANSWERS[what](given)}

@@ -1,4 +1,4 @@
-"""Policies and histories for tests of the retry law, and a slow reference implementation."""
+"""Generates policies and histories for tests of the retry law, and counts retries slowly."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ budgets = st.integers(0, 5)
 
 
 def policy_of(**fields: Any) -> RetryPolicy:
-    """Make a policy from fields as a user writes them."""
+    """Create a policy from fields as a user writes them."""
     return RetryPolicy.model_validate(fields)
 
 
@@ -44,7 +44,7 @@ _fields = {
 
 
 def policies(**fixed: Any) -> st.SearchStrategy[RetryPolicy]:
-    """Draw a policy with random fields; `fixed` fields keep the given values."""
+    """Draw a policy with random fields, except that `fixed` fields keep their values."""
     given = st.fixed_dictionaries({}, optional=_fields)
     return given.map(lambda fields: policy_of(**{**fields, **fixed}))
 
@@ -53,7 +53,7 @@ def policies(**fixed: Any) -> st.SearchStrategy[RetryPolicy]:
 def histories(
     draw: st.DrawFn, causes: st.SearchStrategy[Cause] | None = None, is_plain: bool = False
 ) -> list[PastAttempt]:
-    """Draw attempts with bad ends; a plain history has no progress and no manual start."""
+    """Draw attempts with bad ends. A plain history has no progress and no manual starts."""
     drawn_causes = (retried_causes | disruptions) if causes is None else causes
     history: list[PastAttempt] = []
     ended = NOON
@@ -73,7 +73,7 @@ def histories(
 
 
 def count_by_hand(policy: RetryPolicy, history: Sequence[PastAttempt], budget: Treatment) -> int:
-    """Walk back from the last attempt, and count the retries charged to this budget."""
+    """Count the retries that are charged to this budget, walking back from the last attempt."""
     count = 0
     for at in range(len(history) - 1, 0, -1):
         attempt, before = history[at], history[at - 1]

@@ -1,4 +1,4 @@
-"""Statuses as other versions may write them: similar to the schema, with deviations."""
+"""Generates statuses as other versions may write them: similar to the schema, with deviations."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +36,7 @@ counts = st.integers(-1, 2**64) | st.floats(0, 9)
 
 
 def like(node: Mapping[str, Any]) -> st.SearchStrategy[Any]:
-    """Return a strategy for values that match a node's schema, almost match, or are arbitrary."""
+    """Return a strategy for values that match a node's schema, nearly match, or are arbitrary."""
     return _like_type(node) | junk
 
 

@@ -1,4 +1,4 @@
-"""Pipelines as an API server stores them, including unknown fields."""
+"""Transforms pipelines as an API server stores them, including unknown fields."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 Document = dict[str, Any]
 Schema = Mapping[str, Any]
-# Possible additions of a later release: a switch with a default, and an object with a field.
+# Fields that a later release could add: a switch with a default, and an object with a field.
 TOMORROW: Document = {"tomorrow": {"colour": "blue"}, "later": False}
 
 
 def schema_of(definition: Schema) -> dict[str, Any]:
-    """Return the schema of a definition's only version."""
+    """Return the schema of a CRD's only version."""
     return dict(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
@@ -37,7 +37,7 @@ def _fill(value: Any, node: Schema) -> Any:
 
 
 def prune(value: Any, node: Schema) -> Any:
-    """Return the value without fields that the schema lacks, as the API server stores it."""
+    """Remove the fields that the schema lacks, as the API server does."""
     if isinstance(value, list):
         return [prune(one, node.get("items", {})) for one in value]
     if not isinstance(value, dict) or "properties" not in node:
@@ -49,7 +49,7 @@ def prune(value: Any, node: Schema) -> Any:
 
 
 def plant_unknown(document: Document, definition: Schema) -> tuple[Document, set[str]]:
-    """Add fields of a later release to each object of the document's spec that is not free-form.
+    """Add fields of a later release to each object of the document's spec, except free-form ones.
 
     Returns:
         The document, and the paths of the added fields.

@@ -1,4 +1,4 @@
-"""Validate a value against a structural schema, for the used part of the API server's dialect."""
+"""Validates a value against a structural schema, for the keywords that the CRDs use."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +56,7 @@ def _fits_object(node: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
         return True
     if other is not None:
         return all(fits(other, entry) for entry in value.values())
-    # An empty schema here is `metadata`, which the API server validates itself.
+    # Only `metadata` has an empty schema; the API server validates it separately.
     known = [name for name in value if name in properties or not properties]
     return len(known) == len(value) and all(
         fits(properties[name], entry) for name, entry in value.items() if name in properties

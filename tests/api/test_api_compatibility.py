@@ -27,7 +27,7 @@ def test_v1alpha1_changes_only_on_purpose(
         breaks = find_breaks(before, now)
         advice = "if nobody can rely on the old ways yet: pytest --update-golden"
         assert breaks == [], "\n".join(["this breaks clients:", *breaks, advice])
-    # The remaining changes are compatible additions, shown in the diff of the golden file.
+    # All other changes are compatible additions, which the diff of the golden file shows.
     golden(SNAPSHOT, spell(now))
 
 
@@ -40,7 +40,7 @@ def spec_of(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def at(definition: dict[str, Any], path: str) -> dict[str, Any]:
-    """Return the node of a field below `spec`, through which a test can change the definition."""
+    """Return the schema node of a field below `spec`, so that a test can change the CRD."""
     node = spec_of(definition)
     for name in path.split("."):
         node = node["items"] if name == "[]" else node["properties"][name]

@@ -1,4 +1,4 @@
-"""The attempt's model: a required identity, a preserved status, and a matching definition."""
+"""The attempt's model requires an identity, preserves the status, and matches its CRD."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""A pipeline's own code: only forms that cannot change during a run."""
+"""A pipeline's own code has only forms that cannot change during a run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ REFUSED = {
 
 
 def put(path: str, value: str) -> dict[str, Any]:
-    """Return a part of a pipeline that is valid except for this value."""
+    """Return a `code` field that is valid except for this value."""
     code: dict[str, Any] = {"archive": dict(ARCHIVE), "packages": ["a==1"]}
     if path == "packages[]":
         code["packages"] = [value]

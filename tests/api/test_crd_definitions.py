@@ -1,6 +1,6 @@
-"""The definitions: names, columns, selectors, and rules that the API server shows and enforces.
+"""The CRDs have names, columns, selectors, and rules, which the API server shows and enforces.
 
-Other tests submit the definitions to a real API server.
+Other tests submit the CRDs to a real API server.
 """
 
 import re
@@ -88,7 +88,7 @@ def test_columns_show_existing_fields_with_their_type(definition: dict[str, Any]
         path = column["jsonPath"].removeprefix(".")
         if path != "metadata.creationTimestamp":
             assert known[path]["type"] in COLUMN_TYPES[column["type"]], column
-        assert column.get("priority") != 0  # the API server drops this value; see the comment there
+        assert column.get("priority") != 0  # the API server drops a priority of 0
 
 
 def test_a_future_time_is_no_date_column() -> None:
@@ -131,8 +131,8 @@ def test_the_ledger_of_a_pipeline_is_immutable() -> None:
             )
         ),
     ]
-    # The default applies if the field is removed from the manifest, so the rule always has a value
-    # to compare.
+    # If a user removes the field from the manifest, the default applies, so the rule always has a
+    # value to compare.
     assert nodes_of(PIPELINE)["spec.storage"]["default"] == {}
     assert nodes_of(PIPELINE)["spec.storage.ledger"]["default"] == {}
     assert not any(

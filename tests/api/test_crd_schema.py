@@ -1,4 +1,4 @@
-"""The schemas: structural, fully described, bounded, and with valid defaults."""
+"""The CRDs' schemas are structural, fully described, and bounded, and their defaults are valid."""
 
 import re
 from collections.abc import Iterator
@@ -25,13 +25,14 @@ SCHEMAS = {
 }
 SCHEMA = SCHEMAS["cpipe"]
 NODES = {f"{kind}.{path}": node for kind, schema in SCHEMAS.items() for path, node in nodes(schema)}
-# The only default in a status, for tools that read the object before the operator's first pass.
+# Path of the only default in a status, for tools that read the object before the operator's first
+# pass.
 UNSEEN_AT = "cpipe.status"
 DEFAULTED = [path for path, node in NODES.items() if "default" in node and path != UNSEEN_AT]
 INSIDE = {
     path: node for path, node in NODES.items() if not path.endswith((".", "[]", "{}", ".metadata"))
 }
-# Parts that the API server validates, and parts that others define.
+# Parts without bounds: the API server validates them, or another project defines them.
 UNBOUNDED = re.compile(
     r"(cpipe|catt)\.(apiVersion|kind|metadata|)|.+\.(with|runtimeEnv|podTemplate)"
 )

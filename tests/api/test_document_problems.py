@@ -1,4 +1,4 @@
-"""Invalid documents: each error has a path, one plain sentence, and, if likely, a suggestion."""
+"""Each error of an invalid document has a path, one plain sentence, and maybe a suggestion."""
 
 from datetime import date
 from enum import StrEnum
@@ -301,7 +301,7 @@ class Square(BaseModel):
 
 
 class Parameters(BaseModel):
-    """Parameters of a user's stage, with the harder corners of typing."""
+    """Parameters of a user's stage, with complex types."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""Evidence: its format, the evidence that determines the cause, and the meaning of exit codes."""
+"""Evidence has a fixed format, exit codes have a meaning, and a ranking determines the cause."""
 
 import json
 from itertools import combinations
@@ -18,7 +18,7 @@ from strandline_api.outcome.evidence import (
 )
 from strandline_api.outcome.exit_codes import ExitCode
 
-# The published order: causes of an earlier line take precedence over all later causes.
+# The published ranking. A cause takes precedence over all causes of later lines.
 RANKS = [
     {"UserCancelled"},
     {"DeadlineExceeded"},
@@ -30,16 +30,16 @@ RANKS = [
     {"ApplicationError", "SourcesFailed"},
     {"Unknown"},
 ]
-# Causes outside the published order, each with its neighbors in the order above.
+# Causes that are not in the published ranking, each with the causes before and after it.
 BETWEEN = {
     "QuarantineExceeded": ("DeadlineExceeded", "Preempted"),
     "RequirementsNotMet": ("DeadlineExceeded", "Preempted"),
     "QuotaExceeded": ("DeadlineExceeded", "Preempted"),
     "BudgetSpent": ("DeadlineExceeded", "Preempted"),
-    # The refusal of a ledger is independent of the pod's fate.
+    # A ledger is refused independently of the pod's fate.
     "LedgerInUse": ("DeadlineExceeded", "OOMKilled"),
     "Stalled": ("OOMKilled", "Killed"),
-    # The exit code also yields ApplicationError.
+    # The exit code alone would give ApplicationError.
     "ModelUnavailable": ("SubmissionFailed", "ApplicationError"),
 }
 

@@ -1,4 +1,4 @@
-"""The numbers and words that other programs rely on never change by accident."""
+"""Exit codes and causes, on which other programs rely, never change by accident."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files generated from the models: definitions and pages are up to date and can be regenerated."""
+"""Files generated from the models, CRDs and pages, are up to date and can be regenerated."""
 
 import json
 import runpy
@@ -69,7 +69,7 @@ def test_a_definition_is_written_unchanged(name: str) -> None:
     assert yaml.safe_load(text) == CRDS[name]
 
 
-# A word of the generated part; authors write the rest of these files.
+# A text in the generated part of each file. People write the rest of these files.
 WORDS = {"docs/failures.md": "| cause |", SCHEMA: "Number of retries since"}
 
 
@@ -149,7 +149,7 @@ def test_every_row_has_as_many_cells_as_its_title() -> None:
 
 
 def count_fields(definition: dict[str, Any]) -> int:
-    """Count the fields of spec and status; entries of lists and maps do not count."""
+    """Count the fields of spec and status. Entries of lists and maps are not fields."""
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     paths = [path for path, _ in nodes(schema) if path.startswith(("spec.", "status."))]
     return sum(not path.endswith(("[]", "{}")) for path in paths)

@@ -1,4 +1,4 @@
-"""Labels: values that Kubernetes takes, for any pipeline, and never the same for two."""
+"""Label values are valid in Kubernetes for any pipeline, and differ between pipelines."""
 
 import re
 
@@ -36,7 +36,7 @@ def test_two_pipelines_never_share_a_label(one: str, other: str) -> None:
 def test_short_names_are_kept_and_long_ones_end_in_a_digest() -> None:
     assert format_label_value("corpus.v2") == "corpus.v2"
     assert format_label_value("l" * 63) == "l" * 63
-    # Fixed values, because a recomputed label must match objects of older versions.
+    # These values are fixed, because a recomputed label must match objects of older versions.
     assert format_label_value("l" * 64) == "l" * 45 + "-x3d4b6c80687fe0c2"
     assert len(format_label_value("l" * 253)) == 63
 

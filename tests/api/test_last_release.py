@@ -1,4 +1,4 @@
-"""The last release and today's version read each other's objects on one cluster."""
+"""The last release and the current version read each other's objects on one cluster."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from strandline_api.status.pipeline_status import parse_status
 # The only release whose operator rejects unknown fields.
 STRICT = "ea59655b63faa5879f81bbb9c14439988d00fa4e"
 TODAY = pipeline_definition()
-# The examples that can be planned before any run.
+# Examples that can be planned before any other pipeline has run.
 EXAMPLES = sorted((ROOT / "pipelines" / "examples").glob("*[!2].yaml"))
-# Stages with wrong results under the last release, with their versions of that time. A ledger with
-# such a stage reports the change and continues only with `onChange`. All other ledgers simply
-# continue.
+# Stages with wrong results in the last release, with their versions in that release. For a ledger
+# with such a stage, the current version reports the change and continues only with `onChange`. All
+# other ledgers continue without it.
 MENDED = {
     "c4-quality": "1",
     "count-tokens": "1",
@@ -66,7 +66,7 @@ MENDED = {
     "tokenise-text": "1",
     "transcode-clip": "1",
 }
-# Examples with stages or fields that the last release lacks.
+# Examples with stages or fields that are new since the last release.
 NEW_EXAMPLES = {
     *("fineweb", "pretraining", "question-pairs", "rated-documents", "video", "web-pages"),
     *("python-functions", "text-documents"),
@@ -86,7 +86,7 @@ def place(document: Json) -> Json:
 
 
 def as_users_of(release: LastRelease, document: Json) -> Json:
-    """Return the document without fields and causes that the release lacks."""
+    """Return the document without fields and causes that the last release lacks."""
     schema = schema_of(release.definitions["curationpipelines"])["properties"]["spec"]
     spec = prune(document["spec"], schema)
     causes = schema["properties"]["retry"]["properties"]["eligibleCauses"]["items"]["enum"]
@@ -105,9 +105,9 @@ def without_operators_own(spec: Json) -> Json:
 
 
 def find_differences(older: Any, newer: Any, path: str = "") -> list[str]:
-    """Return the places where the newer object differs from the older; new fields do not count."""
+    """Return the places where the newer object differs from the older. New fields do not count."""
     if path.endswith(".eligibleCauses") and set(older) < set(newer):
-        return []  # the default is all causes, and the newer version has more
+        return []  # the default contains all causes, and the newer version has more
     if isinstance(older, dict) and isinstance(newer, dict):
         return [
             found
@@ -152,7 +152,7 @@ def test_newer_defaults_never_reach_the_last_releases_driver(last: LastRelease) 
 def test_the_last_releases_ledgers_can_be_continued(
     last: LastRelease, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    document = next(yaml.safe_load_all(path.read_text(encoding="utf-8")))  # the first of its passes
+    document = next(yaml.safe_load_all(path.read_text(encoding="utf-8")))  # its first pipeline
     document["metadata"]["namespace"] = "team"
     monkeypatch.syspath_prepend(str(path.parent))
     for name, version in MENDED.items():
@@ -166,7 +166,8 @@ def test_the_last_releases_ledgers_can_be_continued(
             last.ask("fingerprint", handed)
     else:
         today = read_manifest(path).plan.fingerprint
-        # The last release recorded no code, and a ledger without it takes the current code.
+        # The last release recorded no code. A ledger without recorded code accepts the current
+        # code.
         plain = {name: part for name, part in today.parts.items() if not name.endswith(".code")}
         without_code = add_code(today._replace(parts=plain), {}, ()).digest
         assert without_code == last.ask("fingerprint", handed)

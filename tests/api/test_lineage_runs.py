@@ -1,4 +1,4 @@
-"""The agreement between driver and operator so that a listener sees one run: ids and ends."""
+"""Driver and operator report the same IDs and ends, so that a lineage listener sees one run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_end_without_a_cause_is_complete() -> None:
 
 
 def test_ids_never_change() -> None:
-    """Check fixed ids: a later operator computes the ids of a running driver."""
+    """IDs are fixed, because a newer operator computes the IDs of a running driver."""
     assert name_attempt_run(UID, "first", 3) == "673d21f5-629f-5745-8d29-8d3b755b39de"
     assert name_parent_run(UID, "first") == "aa2e4a0c-88b5-5289-8dec-64e80f7f7ef9"
 

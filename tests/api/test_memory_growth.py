@@ -1,4 +1,4 @@
-"""Memory after kills: grows with each kill of a group, in whole MiB, up to a limit, permanently."""
+"""After each kill for memory, a group's memory grows in whole MiB, up to a limit, permanently."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Names: valid everywhere, never shared by two pipelines, and stable forever."""
+"""Names are valid in Kubernetes, never shared by two pipelines, and never change."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ long_names = st.builds(
     lambda name, times: (name * times)[:253].rstrip("-."), object_names, st.integers(1, 60)
 )
 pipelines = object_names | long_names | st.text()
-# Names that differ only at the place where names are cut, encoded, or joined to their number.
+# Names that differ only where names are cut, encoded, or joined with a number.
 lookalikes = st.sampled_from(
     [
         "a",
@@ -108,7 +108,7 @@ def test_a_short_name_is_kept(pipeline: str, number: int) -> None:
         (name_rayjob("n" * 40, 1), "n" * 40 + "-1"),
         (name_claim("corpus"), "corpus-ledger"),
         (name_code("corpus", 3), "corpus-3-code"),
-        # Names with a digest exist in clusters, so the digests must not change.
+        # Clusters contain names with a digest, so the digests must not change.
         (name_attempt("n" * 247, 1), "n" * 228 + "-x332347d048c55d1c-1"),
         (name_attempt("Corpus", 1), "corpus-xf9eda1cca369f6da-1"),
         (name_rayjob("n" * 41, 1), "n" * 22 + "-x8208cdaa08046bb0-1"),

@@ -1,4 +1,4 @@
-"""The outcome line: short, robust in logs, and found among arbitrary text."""
+"""The outcome line is short, survives logging, and is found among arbitrary text."""
 
 import json
 from typing import Any
@@ -75,7 +75,7 @@ def outcomes(
     )
 
 
-# A message that resembles an outcome line must not be mistaken for one.
+# Include messages that look like an outcome line, and must not be mistaken for one.
 short = st.text(max_size=60) | st.just(LINE) | st.just(f"{MARK} {{}}")
 long = st.builds(str.__mul__, st.text(min_size=1, max_size=30), st.integers(1, 400))
 small = outcomes(short, pieces(st.text(max_size=9)), 2)

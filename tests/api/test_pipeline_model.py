@@ -1,4 +1,4 @@
-"""The meaning of a valid document: names, defaults, and numbers in base units."""
+"""A valid document has a defined meaning: names, defaults, and numbers in base units."""
 
 import json
 from typing import Any

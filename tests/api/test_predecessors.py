@@ -1,4 +1,4 @@
-"""References between pipelines: predecessors, and inputs from other pipelines."""
+"""Pipelines refer to other pipelines as predecessors, and read inputs from them."""
 
 from __future__ import annotations
 

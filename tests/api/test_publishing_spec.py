@@ -1,4 +1,4 @@
-"""Requirements in `publish.require`: a closed, typed list with plain error sentences."""
+"""`publish.require` accepts a closed, typed list of requirements and reports errors plainly."""
 
 from __future__ import annotations
 

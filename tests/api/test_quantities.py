@@ -1,4 +1,4 @@
-"""Amounts: every Kubernetes spelling is understood, and errors get one clear sentence."""
+"""Every Kubernetes spelling of a quantity is understood, and errors get one clear sentence."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""User additions to Ray's containers: variables, volumes, and templates that match their pods."""
+"""Users add variables, volumes, and templates to Ray's containers; templates match their pods."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def template_of(*containers: Any, kind: str = "containers") -> dict[str, Any]:
 
 
 def place(template: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the fields of `ray` with a template for all pods, the head, or a group."""
+    """Return a `ray` field with a template for all pods, the head, or a group."""
     if where == "workerGroups[0]":
         return {"workerGroups": [{"name": "a", "podTemplate": template}]}
     return {"head": {"podTemplate": template}} if where == "head" else {"podTemplate": template}

@@ -1,4 +1,4 @@
-"""Reasons that alerts compare: each has an explanation in sentences, and a single meaning."""
+"""Each reason that alerts compare has an explanation in sentences and a single meaning."""
 
 import re
 
@@ -10,7 +10,7 @@ from strandline_api.status.enums import AttemptPhase, PipelinePhase, Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.reasons import ConditionType, Reason
 
-# Words of a private dialect, which newcomers would have to read twice.
+# Words to avoid, because newcomers would have to read them twice.
 DIALECT = re.compile(
     r"\b(goes? on|went on|began|begun|anew|mend|somebody|nobody|whose|of which|asked for|asks for"
     r"|tells?|told|by word of|held back|left alone|on its way|mostly)\b",

@@ -1,4 +1,4 @@
-"""The retry law: whether another attempt follows, the length of the wait, and the end of a run."""
+"""The retry law decides whether another attempt follows, when it starts, and when a run ends."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ History = list[PastAttempt]
 
 
 def chain(*causes: Cause | None, **last: object) -> History:
-    """Return attempts a minute apart without progress; `last` has fields of the last attempt."""
+    """Return attempts a minute apart without progress. `last` sets fields of the last attempt."""
     history = [PastAttempt(at, cause, NOON + 60 * at) for at, cause in enumerate(causes, start=1)]
     return [*history[:-1], replace(history[-1], **last)]  # type: ignore[arg-type]
 
@@ -255,8 +255,9 @@ def test_a_huge_count_neither_overflows_nor_takes_long(
     assert back_off(RetryPolicy(), 10**15) == 3600
 
 
-# (n, wait before jitter), and the wait with SHA-1 of `UID/n` by sha1sum, reduced by bc:
-# 0971…3c7f mod 15000 = 12735, dbbc…978d mod 30000 = 10909, 25b0…b8b9 mod 60000 = 3577.
+# Number of the retry, and wait before jitter. The expected waits were computed by hand, with the
+# SHA-1 of `UID/n` from sha1sum, reduced by bc: 0971…3c7f mod 15000 = 12735, dbbc…978d mod 30000 =
+# 10909, 25b0…b8b9 mod 60000 = 3577.
 JITTERED = [(1, 60), (2, 120), (3, 240)]
 EXPECTED_DELAYS = [72.735, 130.909, 243.577]
 
@@ -300,7 +301,7 @@ def test_deterministic_jitter_is_the_same_in_every_process() -> None:
         ("random", 1, 0, 0.5, 0),
         ("deterministic", 0, 60, 0.5, 60),
         ("deterministic", 0.25, 0, 0.5, 0),
-        ("deterministic", 0.0001, 1, 0.5, 1),  # less than half a millisecond rounds to zero
+        ("deterministic", 0.0001, 1, 0.5, 1),  # less than half a millisecond, rounded to zero
     ],
 )
 def test_jitter_has_the_documented_values(

@@ -1,4 +1,4 @@
-"""Policies merge field by field: the pipeline's, the namespace's, and the chart's."""
+"""The policies of pipeline, namespace, and chart are merged field by field."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Schedules: five cron fields and a time zone; impossible moments are rejected; names of runs."""
+"""Schedules have five cron fields and a time zone, reject impossible times, and name runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets that are removed from texts, and text that stays readable."""
+"""Secrets are removed from texts, and all other text stays readable."""
 
 from __future__ import annotations
 

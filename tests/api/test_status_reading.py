@@ -1,4 +1,4 @@
-"""Statuses: read from any version, and written in a form that the API server accepts."""
+"""Statuses of any version can be read, and are written in a form that the API server accepts."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Stored pipelines are read by older and newer programs, which only report unknown fields."""
+"""Older and newer programs read stored pipelines, and only report unknown fields."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_errors_are_reported_without_ignored_fields() -> None:
     ],
 )
 def test_an_unknown_value_in_a_known_field_is_rejected(path: str, value: str, said: str) -> None:
-    # The engine or the reaction to a change must not be guessed.
+    # The program must not guess the engine or the reaction to a change.
     document = with_change(path, value)
     document["spec"]["tomorrow"] = 1
     with pytest.raises(SpecError) as caught:
@@ -100,8 +100,8 @@ def test_an_unknown_value_in_a_known_field_is_rejected(path: str, value: str, sa
 
 
 def test_a_stored_pipeline_on_the_removed_engine_is_refused_in_one_sentence() -> None:
-    # The definition still accepts the value, because an API server validates each update of such an
-    # object.
+    # The CRD still accepts the value, because an API server validates each update of an object that
+    # has the value.
     assert find_engines(DEFINITION) == ["ray", "ray-data"]
     with pytest.raises(SpecError) as caught:
         parse_stored_pipeline(with_change("spec.engine", "ray-data"))
@@ -110,14 +110,15 @@ def test_a_stored_pipeline_on_the_removed_engine_is_refused_in_one_sentence() ->
 
 
 def find_engines(definition: dict[str, Any]) -> list[str]:
-    """Return the values that a definition accepts for `spec.engine`."""
+    """Return the values of `spec.engine` that a CRD accepts."""
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     engines: list[str] = schema["properties"]["spec"]["properties"]["engine"]["enum"]
     return engines
 
 
 def test_an_unknown_field_is_found_behind_another_mistake() -> None:
-    # Pydantic does not look into worker bounds if a bare number is valid there.
+    # Worker bounds may also be a bare number, and Pydantic then does not report their unknown
+    # fields.
     document = with_change("spec.source.workers", {"tomorrow": {"min": 2}})
     document["spec"]["sink"]["workers"] = {"later": 1}
     known, unknown = omit_unknown(document, CurationPipeline)
@@ -151,7 +152,7 @@ def test_law_a_drivers_document_has_the_same_meaning(
     before = copy.deepcopy(full)
     handed = forward_document(full, spec)
     assert full == before
-    read = parse_pipeline(handed)  # strictly, like drivers of the last release
+    read = parse_pipeline(handed)  # as strictly as drivers of the last release
     assert without_operators_own(read.spec) == without_operators_own(spec)
     assert (read.metadata.name, read.metadata.namespace) == ("corpus", "team")
 
@@ -175,7 +176,7 @@ def test_a_drivers_document_omits_defaults_and_operator_fields() -> None:
 
 
 def test_license_and_name_of_the_data_set_reach_the_driver() -> None:
-    """A run that delivers its data set writes them into the card."""
+    """A run that delivers its data set writes its license and name into the card."""
     full = place(SMALLEST)
     chosen = {LICENSE_ANNOTATION: "mit", TITLE_ANNOTATION: "Sea letters"}
     full["metadata"]["annotations"] = {**chosen, "argocd.example/id": "7"}
@@ -200,7 +201,7 @@ def test_drivers_read_no_omitted_fields() -> None:
         RUNTIME / "cli" / "commands" / "runs" / "run.py"
     )  # reads `retry`, which a cluster's manifest lacks
     assert "spec.retry" in supervisor.read_text(encoding="utf-8")
-    # Cluster commands are for people, and request these fields.
+    # Skip cluster commands, which people run, and which request these fields.
     commands = (RUNTIME / "cli" / "commands" / "cluster").rglob("*.py")
     for path in set(RUNTIME.rglob("*.py")) - {supervisor, *commands}:
         text = path.read_text(encoding="utf-8")

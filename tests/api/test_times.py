@@ -1,4 +1,4 @@
-"""Times: a written time is read as the same moment, whichever program wrote it."""
+"""A time is read as the moment that was written, whichever program wrote it."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Attempts that a quota prevented from starting: retried without limit, at no cost."""
+"""Attempts that a quota kept from starting are retried without limit, and use no retry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUOTA = Cause.QUOTA_EXCEEDED
 
 
 def retry_after(*causes: Cause) -> RetryAt:
-    """Return the retry after attempts without progress."""
+    """Return the retry that follows attempts with these causes and without progress."""
     history = [PastAttempt(number, cause, NOON) for number, cause in enumerate(causes, start=1)]
     answer = decide(policy_of(jitter="none", delay=60), history, NOON, uid=UID)
     assert isinstance(answer, RetryAt), answer

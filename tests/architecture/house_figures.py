@@ -1,6 +1,6 @@
-"""Size figures of the code at any commit: `python tests/architecture/house_figures.py A B`.
+"""Prints figures on the code's size at any commit: `house_figures.py A B`.
 
-Prints a table with a column per commit; the default is HEAD. Tests enforce budgets; this table only
+The table has a column per commit; the default is HEAD. Tests enforce budgets; this table only
 informs. Reads `git archive`, so uncommitted changes do not count.
 """
 
@@ -88,7 +88,7 @@ def _measure_functions(modules: Iterable[Module]) -> list[int]:
 
 
 def _count_comments(modules: Iterable[Module]) -> tuple[int, int]:
-    """Count the comments on separate lines and those after code."""
+    """Count the comments on separate lines, and the comments after code."""
     own = trailing = 0
     for module in modules:
         for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
@@ -113,7 +113,7 @@ def _count_twins(modules: Iterable[Module]) -> int:
 
 
 def _describe_shape(body: list[ast.stmt]) -> tuple[object, ...]:
-    """Return a body's syntax tree with names replaced by their order of appearance."""
+    """Return a body's syntax tree, with each name replaced by a number in order of appearance."""
     names: dict[str, int] = {}
     shape: list[object] = []
     for node in ast.walk(ast.Module(body, [])):
@@ -129,7 +129,7 @@ def _describe_shape(body: list[ast.stmt]) -> tuple[object, ...]:
 
 
 def _count_copies(modules: Iterable[Module]) -> int:
-    """Count the functions that share a body of at least five lines with another."""
+    """Count the functions that duplicate another function's body of at least five lines."""
     shapes: Counter[tuple[object, ...]] = Counter()
     for module in modules:
         for node in ast.walk(module.tree):
@@ -142,7 +142,7 @@ def _count_copies(modules: Iterable[Module]) -> int:
 
 
 def _count_boxes(texts: Mapping[str, str], folder: str) -> int:
-    """Count the modules and packages of a folder."""
+    """Count the modules and packages directly in a folder."""
     parts = PurePosixPath(folder).parts
     inside = {
         path.parts[len(parts)].removesuffix(".py")
@@ -185,7 +185,7 @@ def list_figures(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     yield "import contracts", str(contracts)
     rooms = dict(ROOMS)
     if not _count_boxes(texts, rooms["bench"]):
-        rooms["bench"] = "bench"  # until 781d889, the modules were there, without a package
+        rooms["bench"] = "bench"  # commits before 781d889 have no package
     boxes = (f"{name} {_count_boxes(texts, folder)}" for name, folder in rooms.items())
     yield "boxes of a room", "; ".join(boxes)
     pages = [text for path, text in texts.items() if PurePosixPath(path).match("docs/*.md")]

@@ -1,4 +1,4 @@
-"""Files of the repository, for the architecture tests."""
+"""Lists the repository's files and modules for the architecture tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = (
     "pipelines/strandline",
     "pipelines/strandline_packs",
 )
-# Packages that measure and test the product; they are not shipped.
+# Packages that measure and test the product. They are not shipped.
 TRIAL_PACKAGES = (
     "bench/strandline_bench",
     "e2e/images",
@@ -33,7 +33,7 @@ Scope = ast.Module | ast.ClassDef
 
 
 class Module(NamedTuple):
-    """One of our modules: its path from the root, its text, and its syntax tree."""
+    """A module of the repository: its path from the root, its text, and its syntax tree."""
 
     path: str
     text: str

@@ -12,7 +12,7 @@ import pytest
 
 from source_tree import ROOT, Module, list_modules
 
-# Definition of `evolve`, and the methods it calls.
+# Modules that define `evolve` and the methods that it calls.
 OWN = {"crds/strandline_api/api_model.py", "crds/strandline_api/status/records.py"}
 PLANTED = """
 from typing import TypeVar
@@ -33,7 +33,7 @@ def change(status: Status, attempt: AttemptStatus, progress: Progress | None) ->
 
 
 def find_unchecked(module: Module) -> Iterator[str]:
-    """Yield calls that mypy can't check: a dict of changes may contain any names."""
+    """Yield calls that mypy can't check, because a dictionary of changes may contain any names."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func).rpartition(".")[2]

@@ -8,8 +8,9 @@ import pytest
 
 from source_tree import ROOT
 
-# The later program reuses the packages compiled for the earlier, above all Kubernetes' client. This
-# requires equal versions: a package is compiled again if any of its dependencies differs.
+# Pairs of modules in build order. The second build reuses compiled packages of the first, above all
+# Kubernetes' client. The versions must be equal, because a package is compiled again if any of its
+# dependencies differs.
 SHARED = [("helm", "dns")]
 
 

@@ -83,7 +83,8 @@ VIEWS = "A view is shown what others have read"
 CIRCLE = "No room imports in a circle"
 TRIALS = "The product knows nothing of what measures and tries it"
 
-# Contract, module that gets the line (created if missing), and the line.
+# Each fault has a contract, a module (created if missing), and a line that breaks the contract
+# there.
 FAULTS = [
     (LAYERS, "strandline/plan/token.py", "import strandline.storage.layout"),
     (CORE, "strandline/data/files/globs.py", "import strandline_packs.sources.files"),
@@ -294,7 +295,7 @@ def graph() -> grimp.ImportGraph:
 
 
 def plant_in_graph(graph: grimp.ImportGraph, module: str, line: str) -> None:
-    """Add the import of a line to a module of a graph."""
+    """Add the import that a line makes to a module of a graph."""
     importer = ".".join(Path(module).with_suffix("").parts)
     if importer not in graph.modules:
         graph.add_module(importer)
@@ -306,14 +307,14 @@ def plant_in_graph(graph: grimp.ImportGraph, module: str, line: str) -> None:
     else:
         return
     if imported.partition(".")[0] not in OUR_PACKAGES:
-        imported = imported.partition(".")[0]  # the graph has other packages as one module each
+        imported = imported.partition(".")[0]  # the graph contains external packages as a whole
         if imported not in graph.modules:
             graph.add_module(imported, is_squashed=True)
     graph.add_import(importer=importer, imported=imported)
 
 
 def plant_in_files(folder: Path, module: str, line: str) -> None:
-    """Append a line to a module of a copy."""
+    """Append a line to a module in a copy of the packages."""
     path = folder / module
     before = path.read_text() if path.exists() else ""
     path.write_text(f"{before}\n{line}\n")
@@ -353,7 +354,7 @@ def test_import_linter_reports_the_contracts_that_the_graph_breaks(
     faults: dict[str, Fault] = {fault[0]: fault for fault in reversed(FAULTS)}
     damaged = deepcopy(graph)
     copy_packages(tmp_path)
-    # Every second contract: the others prove agreement on kept contracts.
+    # Break every second contract. The others must be reported as kept.
     for _, module, line in list(faults.values())[::2]:
         plant_in_graph(damaged, module, line)
         plant_in_files(tmp_path, module, line)

@@ -10,7 +10,7 @@ import pytest
 from source_tree import PACKAGES, Function, Module, list_modules, walk_public
 
 MAX_MODULE_LINES = 450
-MAX_TEST_LINES = 500  # long tables of test cases are read case by case
+MAX_TEST_LINES = 500  # long, because tables of test cases are read case by case
 MAX_FUNCTION_LINES = 60
 EMPTY_NAMES = {
     "utils",
@@ -54,7 +54,7 @@ def find_empty_names(module: Module) -> Iterator[str]:
 
 
 def find_definitions(module: Module) -> Iterator[str]:
-    """Yield code of a conftest other than imports of fixtures, by location."""
+    """Yield the lines of code in a conftest that do not import fixtures, by location."""
     if not module.path.endswith("/conftest.py") or module.path == ROOT_CONFTEST:
         return
     for node in module.tree.body:

@@ -1,4 +1,4 @@
-"""The guides stay short: words that people write and read, without code and generated tables."""
+"""The guides stay short, counted in hand-written words, without code and generated tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from source_tree import ROOT, list_files
 
 MOST_WORDS = 45_000
-# Reference that the code, the API, or a recording generates.
+# Reference pages that are generated from the code, the API, or a recording.
 GENERATED = {"api.md", "api-python.md", "scenarios.md", "stage-table.md"}
 PARTS = (
     r"```.*?```",

@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md promises of changes: a stage is a file, and a cause can't be half there."""
+"""Additions are as small as CONTRIBUTING.md promises, and an incomplete addition fails a test."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ assert type(reader).__name__ == "ReadNothing", reader
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The product's source, to be changed."""
+    """Return a copy of the product's source, for changes."""
     for name in ("crds", "pipelines"):
         ignored = shutil.ignore_patterns("__pycache__", "examples")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)

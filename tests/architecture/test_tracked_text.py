@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from source_tree import ROOT, list_files
 
-# Folders of users and machines; standard paths of containers and systems are allowed.
+# Home and work folders of machines. Standard paths of containers and systems are allowed.
 MACHINE = re.compile(r"(?<![\w.{}>/-])/(?:home|root|work|Users)/\w+")
 INDEX = re.compile(r"--(?:extra-)?index-url|--find-links|--trusted-host|\bindex-url\s*=")
 ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+)")
@@ -28,7 +28,7 @@ KNOWN_HOSTS = {
     "localhost",
     "www.ray.io",
 }
-# Sample texts, tables of sample paths, and recordings with pod addresses.
+# Files with sample texts, sample paths, or recorded pod addresses.
 EXEMPT = (
     "pipelines/examples/documents",
     "tests/architecture/",
@@ -40,7 +40,7 @@ EXEMPT = (
 PINS = re.compile(r"(#.*|[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+)")
 
 
-# Separate, so that this file does not match itself.
+# A separate constant, so that this file does not match its own pattern.
 SLASH = "/"
 WORK = f"{SLASH}work{SLASH}"
 
@@ -95,7 +95,7 @@ def test_constraints_are_versions_and_nothing_else() -> None:
 
 
 def test_pinned_packages_install_on_the_oldest_python() -> None:
-    """Debian 12 has an early release of Python 3.11, on which a checkout must install."""
+    """A checkout installs on an early release of Python 3.11, which Debian 12 has."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     oldest = f"{project['requires-python'].removeprefix('>=')}.0"
     lines = (ROOT / "constraints.txt").read_text().splitlines()

@@ -1,6 +1,6 @@
-"""Words that make prose hard to read, counted in comments, docstrings, and pages.
+"""Counts words that make prose hard to read, in comments, docstrings, and pages.
 
-Each budget may only fall. The aims are 35 pronouns, 2 clauses, and 1 verb of conversation per 1,000
+A budget may only fall. The aims are 35 pronouns, 2 clauses, and 1 verb of conversation per 1,000
 words. The counts are a floor: clear sentences are the goal.
 """
 
@@ -19,22 +19,22 @@ import pytest
 from source_tree import PACKAGES, ROOT, TRIAL_PACKAGES, Module, list_files, list_modules
 
 Each = TypeVar("Each")
-# Per 1,000 words.
+# Patterns whose matches are counted per 1,000 words.
 PROSE = {
     "pronouns": r"it|its|they|them|their|those|one|ones|others|none|each|such",
     "clauses": r"what|whatever|who|whoever|whom|somebody|nobody|anybody|that which",
     "conversation": r"says?|said|tells?|told|asks?|asked|hears?|heard|knows?|wish(?:es)?|lets?",
 }
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
-# A comment that begins with one of these words has no noun for a subject. Determiners such as
-# "each" and "this" are fine: a noun follows them.
+# A comment that begins with one of these words has no noun as its subject. Determiners such as
+# "each" and "this" are allowed, because a noun follows.
 # fmt: off
 PRONOUNS = {
     "else", "he", "here", "it", "its", "none", "nothing", "of", "one", "others", "she", "somebody",
     "something", "such", "that", "there", "they", "those", "what", "whatever", "which", "who",
     "whoever", "whose",
 }
-# Bare participles as whole names: they say that something was done, and not what there is.
+# Bare participles are bad names, because they describe an action instead of an object.
 PARTICIPLES = {
     "asked", "begun", "bound", "brought", "built", "chosen", "done", "drawn", "ended", "expected",
     "failed", "found", "given", "gone", "held", "kept", "known", "left", "listed", "lost", "made",
@@ -61,8 +61,8 @@ class Voice(NamedTuple, Generic[Each]):
 
 
 PER = 1000
-SHOWN = 20  # findings of a figure that is exceeded
-# What is measured now, rounded up.
+SHOWN = 20  # number of findings in the error message for an exceeded budget
+# The current measurements, rounded up.
 BUDGETS = {
     "product": Voice(pronouns=25, clauses=1, conversation=1, openings=4, participles=34),
     "trials": Voice(pronouns=40, clauses=1, conversation=1, openings=17, participles=45),
@@ -72,13 +72,16 @@ TREES = {"product": PACKAGES, "trials": TRIAL_PACKAGES, "tests": ("tests",)}
 PAGES = Voice(pronouns=39, clauses=4, conversation=2, openings=0, participles=0)
 
 
-@cache  # each figure reads them, and tokens are slow
+@cache  # every figure needs the comments, and the tokenizer is slow
 def list_comments(module: Module) -> tuple[tuple[int, str], ...]:
     return tuple(_find_comments(module))
 
 
 def _find_comments(module: Module) -> Iterator[tuple[int, str]]:
-    """Yield comments with their line, those of several lines as one; directives are none."""
+    """Yield comments with their line numbers.
+
+    Consecutive lines count as one comment. Directives, such as `noqa`, do not count.
+    """
     lines: list[str] = []
     first = last = 0
     for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
@@ -123,7 +126,7 @@ def find_words(figure: str, module: Module) -> Iterator[str]:
     pattern = re.compile(rf"\b({PROSE[figure]})\b", re.IGNORECASE)
     for line, text in [*list_comments(module), *list_docstrings(module)]:
         for word in pattern.findall(text):
-            if word == "None":  # the value
+            if word == "None":  # Python's value, not the pronoun
                 continue
             yield f"{module.path}:{line}: {word}: name the user, the program, or the object"
 
@@ -189,7 +192,7 @@ def measure_pages() -> Voice[int]:
 
 
 def describe_excess(modules: tuple[Module, ...], figure: str, now: int, budget: int) -> str:
-    """Return what is too much, and where: in the files that were edited last, with the remedy."""
+    """Describe an exceeded budget, with examples from the most recently edited files."""
     newest = sorted(modules, key=lambda each: -(ROOT / each.path).stat().st_mtime)
     found = find_all(tuple(newest), figure)[:SHOWN]
     return "\n".join([f"{figure}: {now}, and {budget} is allowed; change some of these:", *found])

@@ -11,9 +11,9 @@ import pytest
 
 from source_tree import PACKAGES, ROOT, Function, Module, list_modules
 
-# Packages that follow the dictionary.
+# Packages whose names must follow the dictionary.
 CHECKED = ("bench", "e2e", *PACKAGES)
-# Names that users write or Python prescribes: these are exempt.
+# Exempt names, with the reason: users write them, or Python prescribes them.
 PUBLISHED = {
     "PlaceTakenError": "public in strandline.errors",
     "UnreadablePlaceError": "public in strandline.errors",
@@ -21,7 +21,7 @@ PUBLISHED = {
     "work": "public: strandline.work",
     "tell": "Python's own name of where a file is",
 }
-# The docstring of a function begins with a verb, so not with one of these.
+# Words that are not verbs. A function's docstring must begin with a verb.
 # fmt: off
 NO_VERBS = {
     "a", "all", "an", "another", "any", "as", "both", "each", "every", "false", "from", "held",
@@ -30,7 +30,7 @@ NO_VERBS = {
     "what", "when", "where", "whether", "which", "who", "why", "with", "without",
 }
 # fmt: on
-# A property's docstring is a noun phrase, not a clause about the condition.
+# Words that begin a clause. A property's docstring must be a noun phrase.
 NO_NOUNS = {"as", "false", "how", "so", "that", "true", "what", "when", "where", "whether", "why"}
 Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -63,12 +63,12 @@ DICTIONARY = read_dictionary((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-
 
 
 def split(name: str) -> list[str]:
-    """Split a name into words: `HeldError`, `held_error`, and `_HELD_ERROR` give the same."""
+    """Split a name into lowercase words, whatever its spelling: `HeldError` or `_HELD_ERROR`."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
 def list_names(module: Module) -> Iterator[tuple[int, str]]:
-    """Yield the names that a module defines, with their lines."""
+    """Yield the names that a module defines, with their line numbers."""
     yield 1, module.path.rpartition("/")[2].removesuffix(".py")
     for node in ast.walk(module.tree):
         if isinstance(node, Documented):
@@ -82,7 +82,7 @@ def list_names(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def find_dialect(module: Module) -> Iterator[str]:
-    """Yield names that contain a word to avoid: file, line, name, and replacement."""
+    """Describe names that contain a word to avoid: file, line, name, and replacement."""
     for line, name in list_names(module):
         if name.strip("_") in PUBLISHED:
             continue

@@ -31,7 +31,7 @@ def read_jobs(name: str = "ci") -> dict[str, Any]:
 
 
 def find_movable(text: str) -> list[str]:
-    """Return actions whose reference another person could move."""
+    """Return actions whose reference, such as a tag, another person could move."""
     return [used for used in USES.findall(text) if not PINNED.fullmatch(used)]
 
 
@@ -52,7 +52,7 @@ def test_targets_are_found(text: str, expected: list[str]) -> None:
 
 
 def test_the_workflow_runs_the_first_tier_and_the_selected_groups() -> None:
-    """`.ci/run` and GitHub select groups by the same rules."""
+    """`.ci/run` and the GitHub workflow select groups by the same rules."""
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "make --silent test\n" in run
     assert "run_groups.py --changed" in run
@@ -80,7 +80,7 @@ def test_a_change_selects_the_jobs_that_it_needs() -> None:
     for name in ("node", "wheel"):
         assert jobs[name]["if"] == f"needs.changes.outputs.{name} == 'true'"
     # The first tier runs for every change. Branch protection requires one job, which needs all
-    # others.
+    # other jobs.
     assert "needs" not in jobs["first"]
     assert set(jobs["all"]["needs"]) == jobs.keys() - {"all"}
     assert jobs["all"]["if"] == "always()"
@@ -95,7 +95,7 @@ def test_a_missing_server_is_a_failure() -> None:
 
 
 def test_every_declared_python_version_is_tested() -> None:
-    """The first tier runs on each Python of the classifiers, and the wheel also on a newer one."""
+    """The first tier runs on each Python of the classifiers, the wheel also on a newer version."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = PYTHON.findall("\n".join(project["classifiers"]))
     jobs = read_jobs()

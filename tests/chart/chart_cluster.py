@@ -1,4 +1,4 @@
-"""A control plane for the chart's tests: a chart must bring all of Strandline's objects.
+"""Starts a control plane without Strandline's objects, which the chart must install.
 
 The module must not depend on the chart's content.
 """
@@ -52,7 +52,7 @@ class ChartCluster:
 
     Attributes:
         kubectl: path of a kubectl program.
-        client: an administrator's client, for one thread.
+        client: client of an administrator, which only one thread may use.
     """
 
     kubeconfig: Path
@@ -66,17 +66,17 @@ class ChartCluster:
         return ApiServer(self.kubeconfig, self.client, self.folder)
 
     def make_namespace(self, name: str) -> str:
-        """Make a namespace if missing."""
+        """Create a namespace if it is missing."""
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         self.client.apply(yaml_of(body), "Namespace", name)
         return name
 
     def log_in(self, namespace: str, name: str, client: KubeClient | None = None) -> Path:
-        """Return a kubeconfig for an existing service account; each thread has its own client."""
+        """Return an existing service account's kubeconfig. Other threads pass a client."""
         return self.server.log_in(namespace, name, client)
 
     def make_user(self, namespace: str, role: str) -> KubeClient:
-        """Return a client for a user with one of Kubernetes' default roles in a namespace."""
+        """Return a client of a user who has one of Kubernetes' default roles in a namespace."""
         self.client.ask(
             "POST",
             f"api/v1/namespaces/{namespace}/serviceaccounts",
@@ -97,7 +97,7 @@ class ChartCluster:
         return KubeClient(self.log_in(namespace, role))
 
     def find(self, manifest: Json) -> str:
-        """Return the path of a manifest's object, including the name."""
+        """Return the API path of a manifest's object, including the name."""
         metadata = manifest["metadata"]
         resource = self.discover(manifest["apiVersion"])[manifest["kind"]]
         place = [root_of(manifest["apiVersion"])]
@@ -122,7 +122,7 @@ class ChartCluster:
         return found[0]
 
     def _try_reading(self, path: str, selector: str, found: list[Json | None]) -> bool:
-        """Read, and return False if the server is still loading a changed kind."""
+        """Try to read, and return False if the server is still loading a changed kind."""
         try:
             query = {"labelSelector": selector} if selector else {}
             found.append(self.client.ask("GET", path, query=query))
@@ -135,7 +135,7 @@ class ChartCluster:
         return True
 
     def wait_for_kinds(self) -> None:
-        """Wait until Strandline's kinds are served."""
+        """Wait until the server serves Strandline's kinds."""
         for kind in KINDS:
             self._wait_until(f"apis/{OURS}/v1alpha1/{kind}", is_there=True)
 
@@ -145,14 +145,14 @@ class ChartCluster:
         return found is not None and "deletionTimestamp" not in found["metadata"]
 
     def wait_until_gone(self, path: str) -> None:
-        """Wait until the object does not exist."""
+        """Wait until no object exists at the path."""
         self._wait_until(path, is_there=False)
 
     def _wait_until(self, path: str, *, is_there: bool) -> None:
         wait_until(lambda: (self.read(path) is not None) == is_there)
 
     def sweep(self) -> None:
-        """Remove releases and Strandline's definitions, with all objects of these kinds."""
+        """Remove all releases and Strandline's CRDs, with all objects of these kinds."""
         self._remove_releases()
         for kind in KINDS:
             path = f"{DEFINITIONS}/{kind}.{OURS}"
@@ -185,7 +185,7 @@ class ChartCluster:
             self.client.ask("PATCH", f"{path}/{body['metadata']['name']}", patch, content=content)
 
     def discover(self, version: str) -> dict[str, Json]:
-        """Return the resources of a group version by kind; empty if the version is not served."""
+        """Return a group version's resources by kind, or an empty mapping if not served."""
         listed = (self.read(root_of(version)) or {"resources": []})["resources"]
         return {one["kind"]: one for one in listed if "/" not in one["name"]}
 
@@ -214,15 +214,15 @@ def open_chart_cluster(folder: Path, say: Callable[[str], None]) -> Iterator[Cha
 
 
 def list_role_flags(kubeconfig: Path) -> dict[str, str]:
-    """Return the flags of the controller that aggregates roles into Kubernetes' own roles."""
+    """Return the flags of the controller that aggregates roles into Kubernetes' default roles."""
     return list_controller_flags(kubeconfig) | {"controllers": "clusterrole-aggregation-controller"}
 
 
 def root_of(version: str) -> str:
-    """Return the path of a group version."""
+    """Return the API path of a group version."""
     return f"apis/{version}" if "/" in version else f"api/{version}"
 
 
 def yaml_of(manifest: Json) -> bytes:
-    """Return a manifest as text; JSON is valid YAML."""
+    """Render a manifest as JSON, which is valid YAML."""
     return json.dumps(manifest).encode()

@@ -1,7 +1,7 @@
-"""Helm, and a control plane without Strandline's definitions.
+"""Provides Helm, and a control plane without Strandline's CRDs.
 
-Without Helm these tests are skipped with a message; `make chart` turns the skips into failures.
-Tests that need a control plane take minutes, so only `make chart` runs them.
+If Helm is missing, these tests are skipped with a message; `make chart` turns the skips into
+failures. Tests that need a control plane take minutes, so only `make chart` runs them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def helm_binary() -> Path | None:
 
 @pytest.fixture(scope="session")
 def helm(helm_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Helm:
-    """Return Helm without a cluster."""
+    """Return Helm without access to a cluster."""
     return Helm(helm_binary, tmp_path_factory.mktemp("helm"))
 
 
@@ -60,7 +60,7 @@ def chart_cluster(
 
 @pytest.fixture
 def clean_cluster(chart_cluster: ChartCluster) -> Iterator[ChartCluster]:
-    """Yield the control plane, and afterwards remove everything that the test installed."""
+    """Yield the control plane, and then remove everything that the test has installed."""
     yield chart_cluster
     chart_cluster.sweep()
 

@@ -1,4 +1,4 @@
-"""Helm for the tests: built from its module, with its own home folders, and without the network.
+"""Runs Helm for the tests: built from its module, with its own home folders, and without a network.
 
 The module must not depend on the content of a chart.
 """
@@ -34,7 +34,7 @@ class NoHelmError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Helm:
-    """Helm with its own home folders, and optionally a cluster."""
+    """Runs Helm with its own home folders, and optionally with a cluster."""
 
     program: Path
     folder: Path
@@ -42,12 +42,12 @@ class Helm:
     variables: dict[str, str] = field(default_factory=dict)
 
     def with_cluster(self, kubeconfig: Path) -> Helm:
-        """Return a copy of this Helm for a cluster."""
+        """Return a copy of this Helm with access to a cluster."""
         return replace(self, kubeconfig=kubeconfig)
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables of its processes."""
+        """The environment variables of Helm's processes."""
         homes = {f"HELM_{kind}_HOME": str(self.folder / kind.lower()) for kind in HOMES}
         kubeconfig = str(self.kubeconfig or self.folder / "no-cluster")
         base = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
@@ -64,7 +64,7 @@ class Helm:
         )
 
     def run(self, *arguments: str | Path) -> str:
-        """Run Helm, check its success, and return the output."""
+        """Run Helm, check that it succeeds, and return the output."""
         done = self.attempt(*arguments)
         assert done.returncode == 0, f"helm {' '.join(map(str, arguments))}: {done.stderr}"
         return done.stdout
@@ -76,7 +76,7 @@ class Helm:
 
 
 def find_helm() -> Path:
-    """Find Helm's binary, or build the binary if the environment requests this.
+    """Return Helm's binary, and build the binary first if the environment requests this.
 
     Raises:
         NoHelmError: if the binary is missing or cannot be built.
@@ -92,7 +92,7 @@ def find_helm() -> Path:
 
 
 def is_built() -> bool:
-    """Return True if any Helm was built here before, so that finding the binary is cheap."""
+    """Return True if Helm was built on this machine before. Then finding the binary is cheap."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return any(Path(cache, "strandline").glob("helm-*/helm"))
 

@@ -1,4 +1,4 @@
-"""Inspection of manifests: their pods, and violations of the restricted profile.
+"""Inspects manifests: lists pods, and finds violations of the restricted profile.
 
 The module must not depend on the origin of the manifests.
 """
@@ -16,22 +16,22 @@ VOLUMES = {
 
 
 def of_kind(manifests: Iterable[Json], *kinds: str) -> list[Json]:
-    """Return the manifests of some kinds."""
+    """Return the manifests of these kinds."""
     return [manifest for manifest in manifests if manifest["kind"] in kinds]
 
 
 def is_hook(manifest: Json) -> bool:
-    """Return True if the object exists only during the removal of the chart."""
+    """Return True if the object belongs to the removal hook, and exists only during a removal."""
     return bool(manifest["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-delete")
 
 
 def name_of(manifest: Json) -> str:
-    """Return kind and name."""
+    """Return the kind and name of a manifest."""
     return f"{manifest['kind']}/{manifest['metadata']['name']}"
 
 
 def list_pods(manifests: Iterable[Json]) -> Iterator[Json]:
-    """Yield the pod specs in manifests."""
+    """Yield the pod specs that manifests contain."""
     for manifest in manifests:
         if manifest["kind"] == "Pod":
             yield manifest["spec"]

@@ -1,4 +1,4 @@
-"""A reader for the PromQL of alerts and dashboards, which returns the labels that a query leaves.
+"""Parses the PromQL of alerts and dashboards, and computes the labels of a query's result.
 
 Unknown syntax is an error, so nothing goes unchecked.
 """
@@ -15,7 +15,7 @@ TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_:][\w:]*)|(?P<sign>=~|!~|!=|==|>=|<=|[-+*/%^(){}\[\],=<>]))"
 )
 AGGREGATIONS = frozenset({"sum", "min", "max", "avg", "count"})
-# The last argument of each function: a range of a counter, any range, or a vector.
+# Functions by the type of their last argument: a range of a counter, any range, or a vector.
 OF_COUNTERS = frozenset({"rate", "irate", "increase"})
 OF_RANGES = frozenset({"changes", "resets", "max_over_time", "min_over_time", "avg_over_time"})
 OF_VECTORS = frozenset({"absent", "histogram_quantile", "clamp_min", "clamp_max", "scalar", "time"})
@@ -36,11 +36,11 @@ class Matcher(NamedTuple):
 
 @dataclass
 class Reading:
-    """The reading of a query.
+    """A parsed query.
 
     Attributes:
         served: labels of every existing series, by name.
-        selectors: selected series, each with its matchers.
+        selectors: series that the query selects, each with its matchers.
     """
 
     query: str
@@ -65,7 +65,8 @@ class Reading:
             if operator == "or":
                 left &= right
             elif operator not in SETS:
-                # Series match on all labels, unless the query names the labels.
+                # Without `on` or `ignoring`, two vectors match on all labels, so the labels must be
+                # equal.
                 if left and right and not is_matched and left != right:
                     self._fail(f"nothing joins {sorted(left)} with {sorted(right)}")
                 left = left or right

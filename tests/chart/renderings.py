@@ -1,4 +1,4 @@
-"""The chart rendered with each case of its folder `ci`, and its flags.
+"""Renders the chart with each case of its folder `ci`, and reads the operator's flags.
 
 The module must not depend on the checks of the results.
 """
@@ -24,14 +24,14 @@ NAMESPACED = CHART / "ci" / "namespaced-values.yaml"
 cases = pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem.removesuffix("-values"))
 
 
-@cache  # no test changes the manifests
+@cache  # safe, because no test changes the manifests
 def render(helm: Helm, case: Path) -> list[Json]:
     """Return the manifests of a case."""
     return helm.render("--values", case)
 
 
 def read_case(case: Path) -> Json:
-    """Return the values of a case."""
+    """Return the chart values of a case."""
     return yaml.safe_load(case.read_text(encoding="utf-8")) or {}
 
 
@@ -43,7 +43,7 @@ def flags_of(manifests: list[Json]) -> list[str]:
 
 
 def parse(flags: list[str]) -> Settings:
-    """Return the operator's settings for some flags."""
+    """Return the settings that the operator reads from these flags."""
     parser = ArgumentParser()
     add_flags(parser)
     return read_settings(vars(parser.parse_args(flags)), {})

@@ -1,4 +1,4 @@
-"""The network policies of attempts, from the chart's values to each connection."""
+"""The chart's values for attempts' network policies determine which connections are allowed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulated_cluster import SimulatedCluster
 
 DASHBOARD, DRIVER = 8265, 8780
 ENABLED = ("--set", "attemptNetworkPolicy.enabled=true")
-# Labels of KubeRay's pod, in its chart and in its manifests.
+# Labels of KubeRay's pod, both from its chart and from its manifests.
 KUBERAY = {"app.kubernetes.io/component": "kuberay-operator", "app.kubernetes.io/name": "kuberay"}
 
 
@@ -23,7 +23,7 @@ def make_attempt(manifests: list[dict[str, Any]]) -> SimulatedCluster:
 
 
 def find_operator(manifests: list[dict[str, Any]]) -> Endpoint:
-    """Return the operator's pod, with all labels of its template."""
+    """Return the operator's pod as an endpoint, with all labels of its template."""
     (deployment,) = of_kind(manifests, "Deployment")
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     return Endpoint(deployment["metadata"]["namespace"], labels)
@@ -89,7 +89,7 @@ NODE_CACHE = Endpoint(ip="169.254.20.10")
 
 
 def list_answering(helm: Helm, *words: str) -> list[Endpoint]:
-    """Return the DNS servers that the head may reach, among some candidates."""
+    """Return the candidates among DNS servers that the head may reach."""
     cluster = make_attempt(helm.render(*RESTRICTED, *words))
     policies, head = list_policies(cluster), list_pods(cluster)["head"]
     asked = (CLUSTER_DNS, NODE_CACHE, Endpoint(ip="192.0.2.7"))
@@ -98,7 +98,7 @@ def list_answering(helm: Helm, *words: str) -> list[Endpoint]:
 
 def test_restricted_egress_allows_only_the_clusters_dns(helm: Helm) -> None:
     assert list_answering(helm) == [CLUSTER_DNS]
-    # The case after `--reuse-values` from a release without this value.
+    # An upgrade with `--reuse-values` from a release without this value passes null.
     assert list_answering(helm, "--set", "attemptNetworkPolicy.dns=null") == [CLUSTER_DNS]
 
 

@@ -1,4 +1,4 @@
-"""Alerts and the dashboard use only metrics and labels that operator and drivers serve."""
+"""Alerts and the dashboard use only metrics and labels that the operator and drivers serve."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALERTS: Json = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text(encodi
 RULES: list[Json] = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 DASHBOARD: Json = json.loads((CHART / "files" / "dashboard.json").read_text(encoding="utf-8"))
 PANELS: list[Json] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-# Labels that Prometheus adds: a service of one operator, pods of many drivers.
+# Labels that Prometheus adds to the operator, which has a Service, and to the pods of drivers.
 SCRAPED_SERVICE, SCRAPED_PODS = {"namespace", "job"}, {"namespace", "job", "pod"}
 SHOWN = re.compile(r"\{\{ ?\$labels\.(\w+) ?\}\}|\{\{(\w+)\}\}")
 VARIABLE = re.compile(r"label_values\((\w+), (\w+)\)")
@@ -58,14 +58,14 @@ def list_operators() -> dict[str, frozenset[str]]:
 
 
 def list_samples() -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield samples of driver and operator after some activity."""
+    """Yield the samples that a driver and an operator serve after some activity."""
     numbers = Numbers()
     numbers.watch_queue(lambda: 0, lambda: 0)
     numbers.note_progress("one", Progress())
     asked = RequestFigures(20, 3, 700, 50, 0.25, (0.5, 2.0, 5.0))
     live = live_of()
     live = live._replace(stages=(*live.stages, StageView("ask", 9, 9, 0, 0, requests=asked)))
-    told = {**render_snapshot(live), "secondsSilent": 0.5}  # added by the server of the page
+    told = {**render_snapshot(live), "secondsSilent": 0.5}  # the driver's server adds this value
     for page in (render_metrics(told), generate_latest(numbers.registry)):
         for family in text_string_to_metric_families(page.decode()):
             for sample in family.samples:
@@ -80,7 +80,7 @@ SERVED = {**list_operators(), **DRIVERS}
 
 
 def list_buckets(name: str) -> set[str]:
-    """Return the upper bounds of a histogram, as spelled on the page."""
+    """Return the upper bounds of a histogram's buckets, as the metrics page spells them."""
     for metric in Numbers().registry._collector_to_names:
         if isinstance(metric, Histogram) and f"{metric._name}_bucket" == name:
             return {str(float(bound)) for bound in metric._upper_bounds}
@@ -135,7 +135,7 @@ def list_values(name: str, label: str) -> set[str]:
 
 
 def split_pattern(value: str) -> list[str]:
-    """Split a pattern into alternatives, but not within brackets."""
+    """Split a pattern into its alternatives. Ignore separators within brackets."""
     return re.split(r"\|(?![^(]*\))", value)
 
 
@@ -296,7 +296,8 @@ def test_the_values_of_labels_are_known() -> None:
     assert split_pattern("300(a|b)?|Claim.*") == ["300(a|b)?", "Claim.*"]
 
 
-# Reasons that pass without help, end an attempt within minutes, or were requested.
+# Reasons without an alert: they pass without help, end an attempt within minutes, or were
+# requested.
 NOBODYS = {
     *(Reason.PENDING, Reason.QUEUED, Reason.STARTING, Reason.RUNNING, Reason.DRAINING),
     *(Reason.TEARING_DOWN, Reason.WAITING_TO_RETRY, Reason.RETRIES_HELD_BACK),
@@ -304,7 +305,7 @@ NOBODYS = {
     *(Reason.EVIDENCE_COMPLETE, Reason.APPLIED, Reason.WAITS_FOR_NEXT_ATTEMPT),
     *(Reason.WAITS_FOR_NEXT_RUN, Reason.OPERATOR_IS_OLDER, Reason.IMAGE_NOT_PULLED),
     *(Reason.NAMESPACE_TERMINATING, Reason.API_UNAVAILABLE, Reason.WAITS_FOR_PIPELINES),
-    # A check's finding ends the run, and another alert reports the end.
+    # If a check finds a problem, the run ends, and another alert reports the end.
     *(Reason.PREFLIGHT, Reason.PREFLIGHT_UNKNOWN, Reason.PREFLIGHT_FAILED),
     *(Reason.NO_ROOM, Reason.NODE_ON_ITS_WAY, Reason.PUBLISHED),
 }

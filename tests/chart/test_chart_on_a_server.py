@@ -1,4 +1,4 @@
-"""The chart on a real API server: accepted, installed, upgraded, and removed.
+"""A real API server accepts the chart, which is installed, upgraded, and removed.
 
 The cluster has no nodes; tests on a real node cover the chart's pods.
 """
@@ -22,7 +22,8 @@ from strandline_api.names import FINALIZER
 Json = dict[str, Any]
 NAMED = (RELEASE, "--namespace", RELEASE)
 GROUP = "apis/strandline.dev/v1alpha1/namespaces"
-# Without nodes, Helm cannot wait for pods or for a hook's pod: test_uninstall_hook.py plays a hook.
+# Helm waits for no pods, because there are no nodes. Another test, test_uninstall_hook.py,
+# simulates the pod of a hook.
 INSTALL = ("install", *NAMED, "--create-namespace", "--wait=hookOnly")
 UPGRADE = ("upgrade", *NAMED, "--wait=hookOnly")
 UNINSTALL = ("uninstall", *NAMED, "--wait=hookOnly", "--no-hooks")
@@ -35,7 +36,7 @@ def make_namespaces(cluster: ChartCluster) -> None:
 
 
 def list_installed(helm: Helm) -> list[Json]:
-    """Return the manifests of a release, as stored by Helm."""
+    """Return the manifests of a release that Helm has stored."""
     text = helm.run("get", "manifest", *NAMED)
     return [one for one in yaml.safe_load_all(text) if one]
 
@@ -86,7 +87,7 @@ def test_each_case_is_installed_and_removed(
 
 
 def make_older(folder: Path) -> Path:
-    """Make an older version of the chart, whose definition lacks a field."""
+    """Write an older version of the chart, whose CRD lacks a field."""
     chart = folder / "older"
     shutil.copytree(CHART, chart)
     about = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))
@@ -100,7 +101,7 @@ def make_older(folder: Path) -> Path:
 
 
 def make_run(cluster: ChartCluster) -> list[str]:
-    """Make a pipeline with a running attempt, as an operator leaves it; return both paths."""
+    """Create a pipeline with a running attempt, as an operator would, and return both paths."""
     cluster.wait_for_kinds()
     pipeline: Json = {
         "apiVersion": "strandline.dev/v1alpha1",
@@ -157,13 +158,13 @@ def test_an_upgrade_installs_new_definitions_without_changing_a_run(
 
 
 def list_fields(definition: Json) -> list[str]:
-    """Return the spec fields of a definition."""
+    """Return the names of a CRD's spec fields."""
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return list(schema["properties"]["spec"]["properties"])
 
 
 def check_unchanged(before: list[Json], after: list[Json]) -> None:
-    """Check that the objects were not written, except for defaults added by the API server."""
+    """Check that the objects were not written, except for defaults that the API server adds."""
     for one, other in zip(before, after, strict=True):
         for part in ("uid", "resourceVersion", "generation"):
             assert one["metadata"][part] == other["metadata"][part]

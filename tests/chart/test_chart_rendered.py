@@ -1,4 +1,4 @@
-"""The rendered chart: laws for each of the cases in its folder `ci`."""
+"""The rendered chart fulfills laws for each of the cases in its folder `ci`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_setting_reaches_the_operator(helm: Helm) -> None:
     names = Settings.model_fields
     assert [name for name in names if getattr(settings, name) == getattr(plain, name)] == [
         "namespaces",
-        "read_nodes",  # off without the permission; see below
+        "read_nodes",  # off if the operator lacks the permission; another test covers it
     ]
     assert settings.retry_defaults.max_delay is None
 
@@ -75,7 +75,7 @@ def test_the_default_values_keep_the_operators_defaults(helm: Helm) -> None:
         "runtime_image": f"strandline/runtime:{app_version()}",
         "account": f"{RELEASE}/{RELEASE}",
     }
-    # Only the chart has the labels of the operator.
+    # Copy the operator's labels, which only the chart sets.
     assert settings.attempt_network is not None
     assert settings.attempt_network.closes == "driver"
     changed["attempt_network"] = settings.attempt_network
@@ -191,7 +191,7 @@ def test_meaningless_values_are_rejected(helm: Helm, given: str, told: str) -> N
 
 
 def test_an_operator_in_a_shared_watched_namespace_is_rejected(helm: Helm) -> None:
-    """Check that users who may create pods in such a namespace could not become the operator."""
+    """Users who may create pods in such a namespace could run pods as the operator."""
     beside = ("template", RELEASE, CHART, "--namespace", "speech", "--set")
     done = helm.attempt(*beside, "watchNamespaces={speech,video}")
     assert done.returncode != 0
@@ -247,7 +247,7 @@ def test_a_namespace_gets_all_defaults_that_the_operator_reads(helm: Helm) -> No
     assert ray.pod_template == {"spec": {"nodeSelector": {"pool": "batch"}}}
     assert ray.auth_options == {"mode": "token"}
     assert parse_part(own, OUTPUT, OutputStorage)[0].url == "s3://team/curated"
-    assert other["data"].keys() == {OUTPUT}  # and no other keys
+    assert other["data"].keys() == {OUTPUT}  # no other keys
     assert parse_part(other, OUTPUT, OutputStorage)[0].claim_name == "shared"
 
 

@@ -1,6 +1,6 @@
-"""The operator with exactly the chart's permissions, on a real API server.
+"""The operator runs with exactly the chart's permissions on a real API server.
 
-KubeRay is played. The permissions must suffice for a whole run, and each verb must be used.
+KubeRay is simulated. The permissions must suffice for a whole run, and each verb must be used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ QUICK = ",".join(
     f"settings.{name}={seconds}s"
     for name, seconds in {"settle": 1, "outcome": 1, "pullInterval": 1, "resync": 2}.items()
 )
-# With all optional requests. This server has no controller that makes a Job's pod.
+# Values that enable all optional requests. The check has a short timeout, because this server has
+# no controller that creates a Job's pod.
 EXTRAS = "attemptNetworkPolicy.enabled=true,preflight.enabled=true,preflight.longest=1s"
 VALUES = ("--set", f"{QUICK},{EXTRAS}")
 RECORDINGS = ("s-k-head-deleted", "s-k-success", "s-k-success")
@@ -38,7 +39,7 @@ VERBS = {"POST": "create", "PUT": "update"}
 REQUEST = re.compile(
     r'^strandline_api_requests_total\{code="(\d+)",resource="([\w.]+)",verb="(\w+)"\} '
 )
-# Requests that occur only in the described situation.
+# Requests that this run does not send, and the situation in which the operator sends them.
 RARE = {
     ("get", "nodes"): "pods of a node that does not answer, or no watch of nodes",
     ("get", "curationattempts"): "an attempt's name is taken already",
@@ -51,10 +52,10 @@ RARE = {
     ("update", "curationpipelines/finalizers"): "the cluster checks who may own objects",
     ("update", "curationattempts/finalizers"): "the cluster checks who may own objects",
 }
-# Requests that occur only if pods or their owners are slow to come or go, or if late watches make
-# the operator read the pipeline from the server.
+# Requests that this run sends only if pods or their owners appear or disappear slowly, or if late
+# watches make the operator read the pipeline from the server.
 AT_TIMES = {("list", "events"), ("delete", "rayclusters"), ("get", "curationpipelines")}
-# Requests that the metrics count under another name.
+# Requests to subresources, which the metrics count under the resource.
 PARTS = {("get", "pods"): ("get", "pods/log"), ("update", "curationpipelines"): (
     "update", "curationpipelines/status"), ("update", "curationattempts"): (
     "update", "curationattempts/status")}  # fmt: skip
@@ -82,7 +83,7 @@ def make_pipeline(namespace: str) -> Json:
 def run_installed(
     helm: Helm, cluster: ChartCluster, folder: Path, *values: str
 ) -> Iterator[OperatorProcess]:
-    """Install the chart, and run the operator like its pod: with its account and flags."""
+    """Install the chart, and run the operator with the account and the flags of its pod."""
     place = (RELEASE, "--namespace", RELEASE, "--create-namespace", "--wait=hookOnly")
     values = (*VALUES, *values)
     helm.run("install", *place, CHART, *values)
@@ -94,7 +95,7 @@ def run_installed(
 def run_here(
     helm: Helm, cluster: ChartCluster, folder: Path, *values: str
 ) -> Iterator[OperatorProcess]:
-    """Run the operator of an installed chart like its pod."""
+    """Run the operator of an installed chart with the account and the flags of its pod."""
     cluster.wait_for_kinds()
     manifests = helm.render(*values)
     (account,) = of_kind(manifests, "ServiceAccount")
@@ -111,7 +112,7 @@ def run_here(
 
 
 def play(operator: OperatorProcess, cluster: ChartCluster, namespace: str) -> None:
-    """Play a run that fails, is retried, and completes; then delete the pipeline during a run."""
+    """Simulate a run that fails, is retried, and completes; then delete a running pipeline."""
     troupe = Troupe(ServerStage(cluster.client), namespace, RECORDINGS, begin=datetime.now(UTC))
     pipelines = f"apis/strandline.dev/v1alpha1/namespaces/{namespace}/curationpipelines"
     path = f"{pipelines}/corpus"
@@ -131,7 +132,7 @@ def play(operator: OperatorProcess, cluster: ChartCluster, namespace: str) -> No
 
 
 def list_requests(operator: OperatorProcess) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """Return the requested verbs and resources, and those rejected for missing permissions."""
+    """Return all requests by verb and resource, and those rejected for missing permissions."""
     used, refused = set(), set()
     for line in operator.ask("metrics")[1].splitlines():
         found = REQUEST.match(line)
@@ -145,12 +146,12 @@ def list_requests(operator: OperatorProcess) -> tuple[set[tuple[str, str]], set[
 
 
 def list_rights(manifests: list[Json]) -> set[tuple[str, str]]:
-    """Return the verbs and resources that the operator's roles allow."""
+    """Return the verbs and resources that the operator's roles allow in the chart."""
     return {
         (verb, resource)
         for role in of_kind(manifests, "Role", "ClusterRole")
         if not any("aggregate" in label for label in role["metadata"]["labels"])
-        # The removal hook's role exists only as long as the hook.
+        # Skip the role of the removal hook, which exists only as long as the hook.
         and "annotations" not in role["metadata"]
         for rule in role["rules"]
         for verb in rule["verbs"]
@@ -168,7 +169,7 @@ def test_a_whole_run_uses_exactly_the_charts_permissions(
         answer = ask_test_script(cluster_helm, operator)
         assert operator.stop() == 0
     assert refused == set()
-    # A watch is counted only at its end, after minutes.
+    # Ignore watches, which are counted only when they end, after minutes.
     given = list_rights(cluster_helm.render(*VALUES))
     unused = {right for right in given - used if right[0] != "watch"}
     assert unused - AT_TIMES == RARE.keys()
@@ -177,7 +178,7 @@ def test_a_whole_run_uses_exactly_the_charts_permissions(
 
 
 def ask_test_script(helm: Helm, operator: OperatorProcess) -> tuple[int, str]:
-    """Run the script of `helm test` against this process."""
+    """Run the script of `helm test` against the operator's process."""
     (pod,) = list_pods(of_kind(helm.render(), "Pod"))
     script, *addresses = pod["containers"][0]["args"]
     here = [

@@ -1,4 +1,4 @@
-"""Permissions of the chart's objects: laws of roles, tokens, and pods, for each case."""
+"""Roles, tokens, and pods of the chart fulfill laws for each case."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 def test_every_pod_satisfies_the_restricted_profile(helm: Helm, case: Path) -> None:
     manifests = render(helm, case)
     pods = list(list_pods(manifests))
-    # The pods of the operator, of the test, and of the removal hook, if any.
+    # Pods of the operator and of the test, and of the removal hook if there is one.
     assert len(pods) == 2 + len(of_kind(manifests, "Job"))
     for pod in pods:
         assert judge_pod(pod) == []
@@ -30,7 +30,7 @@ def test_no_role_has_wildcard_permissions(helm: Helm, case: Path) -> None:
                 assert "*" not in rule[part], name_of(role)
             assert not {"pods/exec", "pods/attach"} & set(rule["resources"])
             if "secrets" in rule["resources"] and rule["verbs"] != ["create"]:
-                # Only one Secret is readable, by name: the key of attempts' tokens.
+                # The operator may read only one Secret, by name: the key of attempts' tokens.
                 (name,) = rule["resourceNames"]
                 assert (name.endswith("-attempt-tokens"), rule["verbs"]) == (True, ["get"])
             assert not {"bind", "escalate", "impersonate"} & set(rule["verbs"])
@@ -55,7 +55,8 @@ def test_a_namespaced_operator_has_no_permissions_elsewhere(helm: Helm, case: Pa
     (account,) = of_kind(manifests, "ServiceAccount")
     home = account["metadata"]["namespace"]
     found = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
-    # The removal hook stops the operator in the operator's namespace.
+    # The removal hook may have permissions in the operator's namespace, where it stops the
+    # operator.
     assert {each["metadata"]["namespace"] for each in found if is_hook(each)} <= {home}
     bindings = [each for each in found if not is_hook(each)]
     keys = [each for each in bindings if each["metadata"]["name"].endswith("-tokens")]

@@ -1,4 +1,4 @@
-"""The chart's values: their effects, their defaults, and the generated files."""
+"""The chart's values have the documented effects and defaults, and generated files are current."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA: Json = json.loads((CHART / "values.schema.json").read_text(encoding="utf
 VALUES: Json = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 SETTINGS: Json = SCHEMA["properties"]["settings"]["properties"]
 FLAGS = (CHART / "templates" / "_settings.tpl").read_text(encoding="utf-8")
-# Settings that derive from more general values.
+# Settings that the chart derives from more general values.
 DERIVED = {
     "namespaces": "watchNamespaces",
     "metrics_port": "metrics",

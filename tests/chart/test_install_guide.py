@@ -50,7 +50,7 @@ def test_every_value_in_the_table_exists_in_the_chart() -> None:
 def reader(
     cluster_helm: Helm, clean_cluster: ChartCluster, tmp_path: Path
 ) -> Iterator[dict[str, str]]:
-    """Return the variables of a reader with helm, kubectl, and a copy of the repository."""
+    """Return the environment of a reader who has helm, kubectl, and a copy of the repository."""
     for name in ("charts", "crds"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "bin").mkdir()

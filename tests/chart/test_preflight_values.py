@@ -1,4 +1,4 @@
-"""The preflight check of pipelines, as the chart's values enable it."""
+"""The chart's values enable the preflight check of pipelines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removal of the operator, or of its namespaces, while a pipeline has an attempt.
+"""The operator or its namespaces are removed while a pipeline has an attempt.
 
 The commands of the hooks run on a real API server.
 """
@@ -25,7 +25,7 @@ OTHER = "example.com/audit"
 
 
 def make_held(cluster: ChartCluster, namespace: str) -> str:
-    """Make a pipeline with the operator's finalizer, and return its path."""
+    """Create a pipeline with the operator's finalizer, and return its path."""
     cluster.make_namespace(namespace)
     cluster.wait_for_kinds()
     pipelines = f"apis/strandline.dev/v1alpha1/namespaces/{namespace}/curationpipelines"
@@ -132,7 +132,7 @@ def test_an_upgrade_releases_pipelines_of_unwatched_namespaces(
     with play_uninstalls(clean_cluster) as player:
         cluster_helm.run(*UPGRADE, *AFTER)
         assert player.lines == ["released corpora/corpus: no attempt is running", "exit code 0"]
-        # Another upgrade has nothing to do.
+        # A second upgrade has nothing to do.
         cluster_helm.run(*UPGRADE, *AFTER)
     assert len(player.lines) == 2
     assert find_finalizers(clean_cluster, left) == [OTHER]

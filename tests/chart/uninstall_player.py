@@ -1,4 +1,4 @@
-"""A stand-in for a node and the Job controller, for the chart's removal hook.
+"""Simulates a node and the Job controller for the chart's removal hook.
 
 The command of the Job's pod runs in this process's environment, with the pod's account and flags,
 and the Job gets the result as its status. The module must not depend on the command's effects.
@@ -27,10 +27,10 @@ LONGEST = 120
 
 @dataclass
 class UninstallPlayer:
-    """Runs the pods of removal hooks until it is closed.
+    """Runs the commands of removal hooks until `close` is called.
 
     Attributes:
-        lines: output of the pods, with `exit code N` after each.
+        lines: output of the pods, with `exit code N` after each pod.
     """
 
     cluster: ChartCluster
@@ -39,8 +39,8 @@ class UninstallPlayer:
     _is_over: threading.Event = field(default_factory=threading.Event)
 
     def follow(self) -> None:
-        """Play each Job once, until the player is closed."""
-        # A client is for one thread.
+        """Run each Job once, until `close` is called."""
+        # Use a separate client, because a client belongs to one thread.
         with closing(KubeClient(self.cluster.kubeconfig)) as client:
             while not self._is_over.wait(PAUSE):
                 for job in client.ask("GET", JOBS, query={"labelSelector": SELECTOR})["items"]:
@@ -49,7 +49,7 @@ class UninstallPlayer:
                         self._play(client, job)
 
     def close(self) -> None:
-        """Stop playing."""
+        """Stop running Jobs."""
         self._is_over.set()
 
     def _play(self, client: KubeClient, job: Json) -> None:
@@ -86,7 +86,7 @@ def render_end(*, is_well: bool) -> Json:
 
 @contextmanager
 def play_uninstalls(cluster: ChartCluster) -> Iterator[UninstallPlayer]:
-    """Play removal hooks until the block ends."""
+    """Run removal hooks until the end of the block."""
     player = UninstallPlayer(cluster)
     thread = threading.Thread(target=player.follow, daemon=True)
     thread.start()

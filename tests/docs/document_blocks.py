@@ -1,4 +1,4 @@
-"""Code blocks in README and docs, as files and as commands."""
+"""Reads the code blocks of README and docs, and runs their commands."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Block(NamedTuple):
 
     @property
     def file(self) -> str | None:
-        """The file that the block's first line names."""
+        """Name of the file in the block's first line."""
         first = self.code.partition("\n")[0]
         name = first.removeprefix("# ")
         return name if first.startswith("# ") and re.fullmatch(r"\w+\.\w+", name) else None
@@ -52,7 +52,7 @@ def read_blocks(document: str) -> list[Block]:
 
 
 def run_in(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder: Python and `strandline` as forks, other programs directly."""
+    """Run a command in a folder. Python and `strandline` run as forks, other programs directly."""
     scripts = Path(sys.executable).parent
     path = f"{scripts}{os.pathsep}{os.environ['PATH']}"
     settings: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Every stage that a document shows works in a whole pipeline."""
+"""Every stage that a document shows works in a complete pipeline."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ import yaml
 
 from document_blocks import DOCUMENTS, read_blocks, run_in, write_files
 
-SERVICE = "http://127.0.0.1"  # a port is added
+SERVICE = "http://127.0.0.1"  # the test adds a port
 PAGES = [*DOCUMENTS, "docs/kubernetes.md"]
 READ_TEXTS = [{"use": "read-files"}, {"use": "parse-documents"}]
 TEXTS = {"use": "files", "with": {"paths": ["in/*.txt"]}}
-# Pipelines for stages without a pipeline in their document: page, source, stages, sink, rows.
+# Pipelines for stages whose document shows none: page, source, stages, sink, and number of rows.
 PIPELINES: list[tuple[str, dict[str, Any], list[dict[str, Any]], str, int]] = [
     (
         "docs/stages.md",
@@ -34,7 +34,7 @@ PIPELINES: list[tuple[str, dict[str, Any], list[dict[str, Any]], str, int]] = [
             {"use": "shapes:Score"},
         ],
         "jsonl",
-        4,  # of 5: the last part has one row, which is too few
+        4,  # of 5 rows: the last part has one row, which is too few to be kept
     ),
     (
         "docs/stages.md",
@@ -168,7 +168,7 @@ def test_a_documented_stage_works_in_a_whole_pipeline(
 ) -> None:
     write_files(page, tmp_path)
     write_input(tmp_path)
-    if (captions := tmp_path / "captions.py").exists():  # not every machine has a word list
+    if (captions := tmp_path / "captions.py").exists():  # some machines have no word list
         text = captions.read_text().replace("/usr/share/dict/words", str(tmp_path / "words"))
         captions.write_text(text.replace("tempfile.gettempdir()", repr(str(tmp_path))))
     named = [{**stage, "name": f"stage{number}"} for number, stage in enumerate(stages)]
@@ -199,7 +199,7 @@ def test_a_documented_stage_works_in_a_whole_pipeline(
 
 
 def list_shown_stages(page: str) -> set[str]:
-    """Return the stages that a page's files define, as `use` names them."""
+    """Return the stages that a page's files define, in the form that `use` takes."""
     shown = set()
     for block in read_blocks(page):
         if block.language != "python" or not block.file:

@@ -1,4 +1,4 @@
-"""Every code block in README and docs is run, as a reader would run it."""
+"""Every code block in README and docs runs as a reader would run it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.first(reason="runs every block of every page")
 
 
 def check_requirement(words: list[str]) -> None:
-    """Check that a line installs this checkout with existing extras. Nothing is downloaded."""
+    """Check that a `pip install` line names this checkout with existing extras. Install nothing."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     first, *others = words
     found = re.fullmatch(r"\.\[([\w,-]+)\]", first)
@@ -33,7 +33,7 @@ def check_requirement(words: list[str]) -> None:
 
 @pytest.mark.more
 def test_a_checkout_is_installed_by_its_path_alone(tmp_path: Path) -> None:
-    """README's first command, without published dependencies."""
+    """README's first command works, even without published dependencies."""
     target = tmp_path / "there"
     words = ["install", "--no-deps", "--quiet", "--target", str(target), "."]
     done = run_in(ROOT, sys.executable, "-m", "pip", *words)
@@ -48,7 +48,7 @@ def test_no_page_installs_an_unpublished_package() -> None:
             assert "pip install 'strandline" not in page.read_text(), page.name
 
 
-# About one process in a hundred aborts if it ends while Arrow starts a thread.
+# End without cleanup: about one process in a hundred aborts if it ends while Arrow starts a thread.
 END = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 
 
@@ -65,14 +65,14 @@ def test_blocks_run_in_document_order(document: str, tmp_path: Path) -> None:
         if block.language == "python":
             commands = [[sys.executable, "-c", block.code + END]]
         elif block.language == "bash":
-            # As in a shell, `#` within a word, as in FILE#NAME, begins no comment.
+            # As in a shell, `#` within a word, such as FILE#NAME, does not start a comment.
             lines = [COMMENT.sub("", line).split() for line in block.code.splitlines()]
             commands = [line for line in lines if line]
         for command in commands:
             if command[:2] == ["pip", "install"]:
                 check_requirement(shlex.split(" ".join(command[2:])))
                 continue
-            if command[0] == "make":  # only its existence: other tests cover the work
+            if command[0] == "make":  # check only that the target exists: other tests run it
                 done = run_in(ROOT, "make", "--dry-run", *command[1:])
             else:
                 done = run_in(tmp_path, *command)

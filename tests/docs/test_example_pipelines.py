@@ -1,4 +1,4 @@
-"""The examples, run as a reader would run them, and run again."""
+"""The examples run as a reader would run them, and a second run skips all sources."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_videos_become_shards_of_clips_and_copies_are_found(folder: Path) -> Non
     kept: dict[str, list[int]] = {}
     for row in rows:
         kept.setdefault(Path(row["key"]).name, []).append(int(row["clip"][-5:]))
-    # Still, black, and noisy clips are dropped; of the truncated video, the readable part is kept.
+    # Still, black, and noisy clips are dropped. The readable part of the truncated video is kept.
     assert {
         "silent.mp4": [0, 4],
         "audible.mp4": [0, 1],
@@ -157,7 +157,7 @@ def test_videos_become_shards_of_clips_and_copies_are_found(folder: Path) -> Non
     words = ("--out", str(listed), "--threshold", "0.6")
     run(folder, "near-duplicates", f"{DATA}/video/latest", *words)
     found = {Path(each["key"]).name: each["stays"] for each in pq.read_table(listed).to_pylist()}
-    # The first scene is in three of the videos. The first of these in order stays.
+    # Three videos contain the same first scene. The first video in order keeps the scene.
     assert {"silent.mp4#00000", "truncated.mp4#00000"} == found.keys()
     assert {"again.mkv#00000"} == {Path(stays).name for stays in found.values()}
     assert 6 == run_example(folder, "video")["skipped"]
@@ -192,7 +192,7 @@ def test_the_example_crawl_is_generated_except_for_one_truncated_record(folder: 
     records = list(format_archive(write_pages(72)))
     content = (folder / EXAMPLES / "crawl/pages.warc.gz").read_bytes()
     chunks = list(read_members(io.BytesIO(content), 0, None, 1 << 20))
-    # Two empty lines between records belong to neither.
+    # Cut the two empty lines between records, which belong to no record.
     whole = [record.removesuffix(b"\r\n\r\n") for record in records]
     assert whole == [chunk.data for chunk in chunks if not chunk.problem]
     assert ["damaged compression"] == [chunk.problem for chunk in chunks if chunk.problem]
@@ -219,7 +219,7 @@ def test_the_recipe_of_fineweb_keeps_clean_pages_once(folder: Path) -> None:
     clean = {"prose", "copy", "reprint", "contact", "unclosed"}
     good = {url for url, (_, page) in pages.items() if page.kind in clean and page.language == "en"}
     rows = read_kept(folder, "fineweb-pages")
-    assert {row["url"] for row in rows} == good - {list(pages)[-1]}  # whose record was truncated
+    assert {row["url"] for row in rows} == good - {list(pages)[-1]}  # the last record is truncated
     clusters: dict[int, list[str]] = {}
     for row in rows:
         number, page = pages[row["url"]]
@@ -243,7 +243,7 @@ def test_the_recipe_of_fineweb_keeps_clean_pages_once(folder: Path) -> None:
 
 
 def test_the_recipe_of_fineweb_takes_a_second_crawl(folder: Path, tmp_path: Path) -> None:
-    """Two runs, the second after another day's crawl, keep the same pages as one run over both."""
+    """Two runs, the second with another day's crawl, keep the same pages as one run over both."""
     crawl = folder / "strandline-data/crawl"
     make_crawl(folder, "--pages", "60")
     run(folder, "run", f"{EXAMPLES}/fineweb.yaml", "--engine", "inline")
@@ -263,7 +263,7 @@ def test_the_recipe_of_fineweb_takes_a_second_crawl(folder: Path, tmp_path: Path
 
 
 def add_day(folder: Path, other: Path) -> None:
-    """Add the crawl of another day: new pages, and all of the first day's again."""
+    """Add another day's crawl: new pages, and all pages of the first day again."""
     crawl = folder / "strandline-data/crawl"
     for file in list(crawl.iterdir()):
         shutil.copy(file, crawl / f"again-{file.name}")
@@ -276,7 +276,7 @@ def add_day(folder: Path, other: Path) -> None:
 def test_a_crawl_without_duplicates_completes_all_passes(folder: Path) -> None:
     make_crawl(folder, "--pages", "2")
     run(folder, "run", f"{EXAMPLES}/fineweb.yaml", "--engine", "inline")
-    assert 1 == len(read_kept(folder))  # of two pages, the second is truncated
+    assert 1 == len(read_kept(folder))  # the second of two pages is truncated
     assert [] == read_kept(folder, "fineweb-duplicates")
     assert {"key", "stays"} == set(
         pq.read_table(

@@ -1,4 +1,4 @@
-"""The steps of the guide for a new filter work in a copy of the repository, and its tests pass."""
+"""The guide's steps for a new filter work in a copy of the repository, and its tests pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from source_tree import list_files
 
 PAGE = "docs/contributing/adding-a-filter.md"
 PATH = re.compile(r"# ([\w./-]+/[\w.-]+)\n")
-# Commands of the guide, with `make` replaced, because `make` would install an environment first.
+# The guide's commands, and the programs to run instead: `make` would first install an environment.
 COMMANDS = {
     "make crds": [["pipelines/stage_index.py"], ["crds/generate.py"]],
     "make reference": [["docs/stage_table.py"]],
@@ -27,7 +27,7 @@ COMMANDS = {
 ROOMS = ("crds", "operator", "pipelines")
 PYTEST = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider")
 GOLDEN = "tests/face/test_public_names.py"
-# Tests that fail if a file of a filter is missing or stale.
+# Tests that fail if one of a filter's files is missing or outdated.
 TESTS = (
     "tests/packs/text/test_shouting.py",
     "tests/packs/test_marks.py",

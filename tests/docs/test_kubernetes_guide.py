@@ -1,4 +1,4 @@
-"""The Kubernetes guide: a driver accepts its pipelines, and every command is run."""
+"""A driver accepts the pipelines of the Kubernetes guide, and every command of the guide is run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = list(read_guide(GUIDE))
 FILES = {step.name: step.text for step in STEPS if isinstance(step, File)}
 WRONG = "misspelt.yaml"
 REFUSED = "nameless.yaml"  # the API server rejects it, and so does `validate`
-# Reads another pipeline's output; the guide has applied that pipeline before.
+# Pipelines that read another pipeline's output, and that pipeline, which the guide applies first.
 READ = {"tokens.yaml": "pipeline.yaml"}
 MODULES = {name for name in FILES if name.endswith(".py")}
 
@@ -70,7 +70,7 @@ def test_every_command_shows_what_it_prints_and_every_file_is_applied() -> None:
 
 
 def test_every_kubectl_line_of_the_guide_is_run() -> None:
-    """Tests would ignore a command in a block of another language."""
+    """Every `kubectl` line is in a block that the tests read, whatever the block's language."""
     run = {step.line for step in STEPS if isinstance(step, Command)}
     blocks = re.findall(r"^```\w+\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
     typed = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]

@@ -21,7 +21,7 @@ TEXTS = ["the tide turns", "low water", "spring"]
 
 
 def read_yaml(word: str) -> dict[str, Any]:
-    """Return the page's YAML block that contains a word."""
+    """Return the YAML block of the page that contains a word."""
     (found,) = (each.code for each in read_blocks(PAGE) if word in each.code and each.file is None)
     return dict(yaml.safe_load(found))
 
@@ -98,7 +98,7 @@ def test_pairs_are_written_from_the_documents(tmp_path: Path) -> None:
 
 
 def test_documents_that_are_rated_low_are_left_out(tmp_path: Path) -> None:
-    """Documents that mention the tide are good."""
+    """The fake model rates documents that mention the tide as good."""
     model = FakeModel(
         answer=lambda prompt: json.dumps({"score": 4 if "tide" in prompt else 1}), model="smollm2"
     )
@@ -108,7 +108,7 @@ def test_documents_that_are_rated_low_are_left_out(tmp_path: Path) -> None:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a file, compressed or not."""
+    """Return the lines of a file, which may be compressed."""
     if path.suffix == ".zst":
         data: bytes = pa.input_stream(str(path), compression="zstd").read()
         return data.decode().splitlines()

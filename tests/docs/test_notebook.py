@@ -1,4 +1,4 @@
-"""Strandline in a notebook: the guide's runs, and a consistent state after an interrupted cell."""
+"""The guide's runs work in a notebook, and an interrupted cell leaves a consistent state."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ RUN = 'outcome = pipeline.run("data", workers=2)\noutcome.message, outcome.attem
 
 
 class Notebook:
-    """Runs cells one after another in a kernel, a separate process.
+    """Runs cells one after another in a kernel, which is a separate process.
 
     Args:
-        folder: the kernel's working directory.
+        folder: working directory of the kernel.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -78,7 +78,7 @@ class Notebook:
         return self.end(self.begin(code))
 
     def interrupt(self) -> None:
-        """Act like the stop button: signal all processes of the kernel's group."""
+        """Signal all processes of the kernel's group, as the stop button does."""
         self._manager.interrupt_kernel()
 
     def wait_for(self, name: str) -> None:
@@ -122,7 +122,7 @@ def read_drawn(outputs: list[dict[str, Any]]) -> list[str]:
 
 def test_the_guide_runs_from_top_to_bottom(tmp_path: Path) -> None:
     document: Any = nbformat.reads(GUIDE.read_text(encoding="utf-8"), 4)  # type: ignore[no-untyped-call]
-    assert not any(cell.get("outputs") for cell in document.cells)  # outputs would be local
+    assert not any(cell.get("outputs") for cell in document.cells)  # outputs are machine-specific
     place = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(document, timeout=300, resources=place).execute()
     text = json.dumps(document.cells)

@@ -20,7 +20,7 @@ def read_rows() -> list[list[str]]:
 
 
 def find_missing(text: str) -> list[str]:
-    """Yield tests that a page names but that do not exist."""
+    """Return the tests that a page names but that do not exist."""
     files = {path.name: path for top in TOPS for path in (ROOT / top).rglob("test_*.py")}
     return [
         f"{name}::{test}" if test else name

@@ -34,7 +34,7 @@ def test_a_pack_from_an_empty_folder(tmp_path: Path) -> None:
     printed = []
     for line in console.splitlines():
         words = [sys.executable if word == "python" else word for word in shlex.split(line)]
-        if "install" in words:  # installs this checkout with the libraries of its tests
+        if "install" in words:  # install this checkout, with the library versions of its tests
             words[words.index("strandline[runtime]")] = f"{ROOT}[runtime]"
             words += ["--constraint", str(ROOT / "constraints.txt")]
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The example from crawl to token sequences: one command, pushed as a whole, resumable."""
+"""The example from a crawl to token sequences runs with one command, and resumes after kills."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = "pipelines/examples"
 FILE = f"{EXAMPLES}/pretraining.yaml"
 BUDGET, LENGTH = 4000, 128
-WEB = 0.75  # share of the budget
+WEB = 0.75  # the web part's share of the budget
 STEPS = ("output.written", "output.renamed", "commit.begun", "commit.written", "commit.synced")
 
 
@@ -37,7 +37,7 @@ def run_all(folder: Path, volume: str, fault: str = "") -> int:
 
 
 def tolerate_kills(file: Path) -> None:
-    """Disable blame for kills, which may all hit the same source on a slow machine."""
+    """Raise the quarantine limit, because all kills may hit the same source on a slow machine."""
     text = file.read_text(encoding="utf-8")
     file.write_text(
         text.replace("\nspec:\n", "\nspec:\n  quarantine: {after: 9}\n"), encoding="utf-8"
@@ -52,7 +52,7 @@ def read_outputs(folder: Path, volume: str, name: str) -> list[bytes]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prepare a folder as the example's header describes, and run the example in it."""
+    """Prepare a folder as the example's header describes, and run the example there."""
     folder = tmp_path_factory.mktemp("pretraining")
     shutil.copytree(ROOT / EXAMPLES, folder / EXAMPLES)
     for script, place, *words in (
@@ -78,7 +78,7 @@ def test_the_example_makes_a_mixture_and_pushes_it(folder: Path) -> None:
     (artifact,) = artifacts.glob("*mixture.json")
     shares = json.loads(artifact.read_text())
     assert sum(share["wanted"] for share in shares.values()) == BUDGET
-    assert abs(shares["web"]["share"] - WEB) < 0.15  # few rows, so the share is imprecise
+    assert abs(shares["web"]["share"] - WEB) < 0.15  # imprecise, because there are few rows
     taken = sum(share["taken"] for share in shares.values())
     for name in ("pretraining", "pretraining-texts"):
         run(folder, "verify", f"{FILE}#{name}")
@@ -87,22 +87,22 @@ def test_the_example_makes_a_mixture_and_pushes_it(folder: Path) -> None:
     revision = folder / "published/pretraining" / latest["revision"]
     index = json.loads((revision / "index.json").read_bytes())
     samples = sum(shard["samples"] for shard in index["shards"])
-    # Every sequence except each partition's last is full.
+    # Only the last sequence of a partition may be shorter.
     assert taken <= samples * LENGTH < taken + len(index["shards"]) * LENGTH
     assert "web.wanted\\_share | 0.75" in (revision / "README.md").read_text()
 
 
-# The first tier runs the first seed.
+# The first tier runs only the first seed.
 @pytest.mark.more
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.more)])
 def test_a_randomly_killed_run_has_the_same_result(folder: Path, seed: int) -> None:
     volume = f"killed-{seed}"
     chance = random.Random(f"pretraining {seed}")
     steps = [chance.choice(STEPS) for _ in range(3)]
-    # A pass writes one file for several sources and commits these together, so outputs are rare.
+    # Kill at an early output: a pass writes one file for several sources, so there are few outputs.
     faults = [f"{step}:kill:{chance.randint(1, 3) if 'output' in step else 1}" for step in steps]
     codes = [run_all(folder, volume, fault) for fault in faults]
-    assert all(codes), (faults, codes)  # the kills hit passes that had work left
+    assert all(codes), (faults, codes)  # every kill hit a pass with work left
     run_all(folder, volume)
     for name in ("pretraining", "pretraining-texts"):
         whole = read_outputs(folder, "strandline-data", name)

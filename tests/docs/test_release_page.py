@@ -1,4 +1,4 @@
-"""The checks of docs/verifying.md match the release workflow's signatures and reject forks."""
+"""The checks of docs/verifying.md accept the release workflow's signatures and reject forks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of stages and columns matches the declarations of stages and their behavior."""
+"""The table of stages and columns matches what stages declare and do."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_law_a_row_stage_judges_each_row_independently(use: str, tmp_path: Path)
     scope = describe_scope(find_stage(use)).partition(";")[0]
     stage = StageRun(use, **STAGES[use](tmp_path))
     is_same = stage.rows(ROWS) == work_on_rows_alone(stage)
-    # The rows contain a text twice, which affects only stages that compare rows.
+    # Two rows have the same text, which affects only stages that compare rows.
     assert is_same == (scope in {"row", "list"})
 
 

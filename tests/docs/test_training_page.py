@@ -1,4 +1,4 @@
-"""The training page's loops run with the loaders it names, if these are installed."""
+"""The loops of the training page run if the loaders that they import are installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def needs_loaders(code: str) -> bool:
 
 @pytest.mark.slow
 def test_blocks_run_and_loops_read_the_written_shards(tmp_path: Path) -> None:
-    """Loops run only if `make trainers` has installed their loaders; other blocks always run."""
+    """Loops run only if `make trainers` has installed their loaders. Other blocks always run."""
     shutil.copytree(ROOT / "pipelines/examples", tmp_path / "pipelines/examples")
     for block in read_blocks(PAGE):
         if block.file:

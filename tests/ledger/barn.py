@@ -1,4 +1,4 @@
-"""A ledger with shards, and sources with gathered pieces."""
+"""A ledger for tests of gathering, with shards and sources that have pieces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strandline.plan.token import digest_key
 
 
 class Concatenation:
-    """A merge that records its pieces and joins them in order, so the order is visible."""
+    """A merge function that records its pieces and joins them in order, so the order is visible."""
 
     def __init__(self) -> None:
         self.read: list[str] = []
@@ -32,7 +32,7 @@ class Concatenation:
 
 
 class Barn:
-    """A ledger, its shards, and stages that gather."""
+    """A ledger, its shards, and the merge functions of stages that gather."""
 
     def __init__(self, path: Path, store: Store, *stages: str) -> None:
         self.shards = path / "shards"
@@ -48,7 +48,7 @@ class Barn:
         self.store.take_lease({"attempt": self.attempt, "uid": "a"})
 
     def put(self, *keys: str, version: str = "1", stages: Sequence[str] = ("words",)) -> None:
-        """Finish sources in a new attempt, with one word per stage."""
+        """Finish sources in a new attempt. Each source has a piece of one word per stage."""
         self.begin()
         with closing(PieceStore(self.shards, self.attempt)) as piece_store:
             finish = []
@@ -62,12 +62,12 @@ class Barn:
             self.store.write(Change(finish=finish))
 
     def mark(self, key: str) -> None:
-        """Release a source again, so its gathered pieces no longer count."""
+        """Mark a source as released again, so that its gathered pieces no longer count."""
         mark = Mark(key, b"v" * 8, self.attempt, 0, is_stale=True)
         self.store.write(Change(mark=[(digest_key(key), mark)]))
 
     def drop(self, key: str) -> None:
-        """Forget a source."""
+        """Remove a source from the ledger."""
         self.store.write(Change(forget=[digest_key(key)]))
 
     def gather(
@@ -104,5 +104,5 @@ def barn_at(path: Path, *stages: str) -> Iterator[Barn]:
 
 
 def in_order(*keys: str) -> list[str]:
-    """Return keys in the order of the ledger."""
+    """Sort keys in the order of the ledger."""
     return sorted(keys, key=digest_key)

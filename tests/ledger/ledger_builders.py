@@ -1,4 +1,4 @@
-"""Sources, events, and places used as starting points by the tests of the ledger."""
+"""Builders of sources, events, and ledgers, from which the tests of the ledger start."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ def opened(path: Path, *, readonly: bool = False, map_size: int = INITIAL_MAP) -
 
 
 def listed(key: str, version: str = "1", ordinal: int = 0) -> ListedSource:
-    """Return a source as a listing names it."""
+    """Return a source as a listing yields it."""
     return ListedSource(digest_key(key), digest_version(version), key, ordinal)
 
 
 def root_of(source: ListedSource) -> bytes:
-    """Return the token of the source's root."""
+    """Return the token of a source's root task."""
     return derive_root(source.source, source.version)
 
 
 def output_of(source: ListedSource, suffix: str = ".txt") -> Output:
-    """Return a sink's output for the source's only task."""
+    """Return the output of a sink for the only task of a source."""
     return Output(root_of(source), suffix, 3, b"d" * 16, 1)
 
 
 def written(source: ListedSource, *outputs: Output) -> Event:
-    """Return the only event after the announcement of a source with a single task."""
+    """Return the event that follows the announcement of a source with a single task."""
     return Event(source.source, (root_of(source),), (), outputs)
 
 
@@ -65,7 +65,7 @@ def failed(source: ListedSource, message: str = "no such codec") -> Failure:
 def counts(
     finished: int = 0, failed: int = 0, inflight: int = 0, quarantined: int = 0
 ) -> dict[str, int]:
-    """Return the numbers of sources by state, in the format of `Store.count`."""
+    """Return the number of sources in each state, in the format of `Store.count`."""
     return {
         "finished": finished,
         "failed": failed,
@@ -75,25 +75,25 @@ def counts(
 
 
 def finish_of(source: ListedSource, *outputs: Output) -> Finish:
-    """Return the ledger's change at the end of a source."""
+    """Return the change that finishes a source in the ledger."""
     return Finish(source.source, source.version, SourceRecord(source.key, outputs))
 
 
 def claim(
     pipeline: str = "default/clips", on_change: OnChange = OnChange.FAIL, **parts: Any
 ) -> Claim:
-    """Return the requirements that a ledger must meet, with a fingerprint of these parts."""
+    """Return a claim, which a ledger must match, with a fingerprint of these parts."""
     return Claim(pipeline, "run-1", Fingerprint(repr(sorted(parts.items())), parts), on_change)
 
 
 def claimant(uid: str = "a", boot: str = "boot-1", pid: int = 100, time: float = 0.0) -> Claimant:
-    """Return a claimant of the ledger."""
+    """Return a process that claims the ledger."""
     return Claimant(uid, boot, Process(pid, pid * 10), time)
 
 
 @dataclass
 class Clock:
-    """A clock that advances on request."""
+    """A clock that advances by `step` at each reading, and otherwise only on request."""
 
     time: float = 0.0
     step: float = 0.0
@@ -105,7 +105,7 @@ class Clock:
 
 @dataclass
 class RecordingOutputs:
-    """Outputs that only log requests."""
+    """An output store that only logs requests."""
 
     log: list[Any] = field(default_factory=list)
     is_broken: bool = False
@@ -146,7 +146,7 @@ class RecordingOutputs:
 
 
 class RecordingStore(Store):
-    """A ledger that logs its durable changes."""
+    """A store that also logs its durable changes."""
 
     def __init__(self, path: Path, log: list[Any]) -> None:
         self.log: list[Any] = []
@@ -165,7 +165,7 @@ class RecordingStore(Store):
 
 @dataclass
 class Desk:
-    """A writer with its ledger, a clock that stands still, and logging outputs."""
+    """A writer with its ledger, a clock that does not advance, and outputs that log requests."""
 
     store: RecordingStore
     outputs: RecordingOutputs
@@ -176,7 +176,7 @@ class Desk:
     def next_attempt(
         self, attempt: int, *, deletes_vanished: bool = False, quarantine_after: int = 3
     ) -> LedgerWriter:
-        """Return a writer for a later attempt on the same ledger."""
+        """Start a later attempt on the same ledger, and return its writer."""
         self.log.clear()
         self.store.take_lease({"attempt": attempt, "uid": "a"})
         self.writer = LedgerWriter(
@@ -192,7 +192,7 @@ class Desk:
     def fail_in(
         self, source: ListedSource, *attempts: int, quarantine_after: int = 3
     ) -> LedgerWriter:
-        """Let the source fail in each of these attempts; keep the writer of the last."""
+        """Make the source fail in each of these attempts, and return the last writer."""
         for attempt in attempts:
             writer = self.next_attempt(attempt, quarantine_after=quarantine_after)
             writer.admit([source])

@@ -1,4 +1,4 @@
-"""Ledgers in a temporary folder."""
+"""Provides ledgers in a temporary folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    """Yield the first attempt on a new ledger; `log` has the actions in order."""
+    """Yield the first attempt on a new ledger. Its `log` has all actions in order."""
     log: list[Any] = []
     recording = RecordingStore(tmp_path / "ledger", log)
     recording.take_lease({"attempt": 1, "uid": "a"})

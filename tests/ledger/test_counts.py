@@ -1,4 +1,4 @@
-"""Counts of a ledger's current state: every source in one state, and every row once."""
+"""Counts of a ledger's current state include every source in one state, and every row once."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ REASONS = st.dictionaries(st.sampled_from(["too long", "empty"]), st.integers(1,
 
 
 def use_stages(store: Store, *stages: str, since: int = 0) -> None:
-    """Record the stages with which attempts worked."""
+    """Record the stages that attempts have used since this attempt."""
     known = store.read_meta(RECIPES) or []
     recipe = Recipe(since, {"order": ["files", *stages]}).pack()
     store.write(Change(meta={RECIPES: [*known, recipe], MAY_HAVE_DEAD_LETTERS: True}))
 
 
 def finish(key: str, rows: int, *changes: RowChange, dead: int = 0) -> Finish:
-    """Return a finished source with these rows, and dead letters of the filter."""
+    """Return a change that finishes a source with these rows, and dead letters of the filter."""
     source = listed(key)
     outputs = [output_of(source, ".parquet")._replace(rows=rows)]
     if dead:
@@ -166,7 +166,7 @@ def test_cuts_and_dead_letters_are_not_files_for_readers(tmp_path: Path) -> None
     [
         (StageTotals("f"), None),
         (StageTotals("f", 100, 100), 1.0),
-        (StageTotals("f", 10, 30), 3.0),  # a stage may make several rows of one
+        (StageTotals("f", 10, 30), 3.0),  # a stage may turn one row into several
         (StageTotals("f", 100, 75, 0, (("too short", 25),)), 0.75),
         (StageTotals("read", 2, 75, 0, (("no object", 25),)), 0.75),  # rows that a reader finds
         (StageTotals("f", 100, 75, 25), 0.75),

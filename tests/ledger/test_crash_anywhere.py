@@ -1,4 +1,4 @@
-"""A crash at any step, followed by a run, ends where a run without a crash ends."""
+"""After a crash at any step, the next run reaches the same state as a run without a crash."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from strandline.plan.token import derive_child
 from strandline.storage import faults
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 
-# All steps of the ledger, of outputs, and of gathering, and no others.
+# All fault injection steps of the ledger, of outputs, and of gathering.
 STEPS = (
     "piece.kept",
     "shard.appended",
@@ -54,8 +54,8 @@ STEPS = (
     "commit.synced",
     "lease.written",
 )
-# Listings of the first attempt and of all later attempts. Some sources of the first change, some
-# vanish, and one has failed; later listings have new sources.
+# Listings of the first attempt and of all later attempts. In the later listings, some sources have
+# changed, some are missing, and some are new. One source fails in the first attempt.
 EARLIER = [listed(key) for key in ("same", "changed", "gone", "failing", "shrinking")]
 LATER = [
     listed("same"),
@@ -68,7 +68,7 @@ LATER = [
 
 
 class Crash(BaseException):
-    """Simulates the end of the process; error handlers must not catch it."""
+    """Simulates the end of the process. Error handlers must not catch this exception."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> Steps:
 
 
 def piece_of(source: ListedSource, token: bytes) -> Piece:
-    """Return a piece of a task from one of two stages; some pieces are too large for memory."""
+    """Return a task's piece for one of two stages. One source's pieces are too large for memory."""
     line = f"{source.key} {token.hex()}\n".encode()
     if source.key == "fanned-out":
         return Piece("large", token, line * (LARGE_BYTES // len(line) + 1))
@@ -106,7 +106,7 @@ MERGES = {"small": concatenate, "large": concatenate}
 
 
 def work(writer: LedgerWriter, outputs: LocalOutputs, source: ListedSource, number: int) -> int:
-    """Do all of a source's work, and report its events in two messages; return the last number."""
+    """Work on a source and report its events in two messages. Return the last message's number."""
     if source.key == "failing" and source.version == listed("", "1").version:
         writer.apply(number + 1, [], [failed(source)])
         return number + 1
@@ -136,13 +136,13 @@ def put(outputs: LocalOutputs, source: ListedSource, token: bytes) -> Output:
 
 
 def attempt(path: Path, sources: list[ListedSource], uid: str) -> None:
-    """Make an attempt as a driver does; a crash may interrupt it anywhere."""
+    """Run an attempt as a driver does. A crash may interrupt the attempt at any step."""
     outputs = LocalOutputs(path / "output", f"ours-{uid}")
     with opened(path / "ledger", map_size=1 << 16) as store, ExitStack() as stack:
         number = open_attempt(store, claim(), claimant(uid))
         outputs.sweep("ours")
         clean_up(store, outputs)
-        # Reading the clock takes a while, so groups of about two sources are committed.
+        # Each reading advances the clock, so that groups of about two sources are committed.
         clock = Clock(step=GROUP_SECONDS / 4)
         pieces = stack.enter_context(closing(PieceStore(path / "shards", number)))
         writer = LedgerWriter(store, outputs, number, clock, deletes_vanished=True, pieces=pieces)
@@ -178,7 +178,7 @@ def end_state(path: Path) -> dict[str, object]:
 
 
 def check(path: Path) -> None:
-    """Check the invariants that hold at every moment, after any crash."""
+    """Check the invariants that hold after a crash at any step."""
     outputs = LocalOutputs(path / "output")
     with opened(path / "ledger") as store:
         finished, failures, marks = states(store)
@@ -197,7 +197,7 @@ def states(store: Store) -> tuple[set[bytes], set[bytes], set[bytes]]:
 
 
 def run(path: Path, monkeypatch: pytest.MonkeyPatch, *crashes: int | None) -> list[list[str]]:
-    """Make a first attempt, one attempt per crash, and a final one; return the steps of each."""
+    """Run a first attempt, one per crash, and a last one. Return the steps of each crash."""
     crash_at(monkeypatch, None)
     attempt(path, EARLIER, "first")
     reached = []
@@ -217,7 +217,7 @@ def run(path: Path, monkeypatch: pytest.MonkeyPatch, *crashes: int | None) -> li
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], list[str]]:
-    """Return the final state without a crash, and the steps of the attempt that may crash."""
+    """Return the final state of a run without a crash, and the steps of its second attempt."""
     path = tmp_path_factory.mktemp("undisturbed")
     with pytest.MonkeyPatch.context() as monkeypatch:
         (reached,) = run(path, monkeypatch, None)
@@ -232,10 +232,10 @@ def test_the_attempt_reaches_every_step(undisturbed: tuple[dict[str, object], li
     assert {"finished": len(LATER), **left} == end["open"]
 
 
-# Number of finished sources from which a ledger is large. The first two convert the ledger in the
-# attempt that may crash.
+# Number of finished sources at which a ledger is converted to the format for large ledgers. With
+# the first two values, the conversion is in the attempt that may crash.
 LARGE = [3, 4, 99]
-# Passes through one step at which the attempt crashes; one crash takes 100 ms.
+# A step may be reached many times: crash at this many of them at most. One crash takes 100 ms.
 PASSES = scale_examples(12)
 
 

@@ -17,7 +17,7 @@ from strandline.ledger.store.environment.inspection import check_image
 
 PAGE = 4096
 CASES = 120
-# Reads everything in a ledger, in a separate process because LMDB maps the damaged file.
+# Reads everything in each ledger, in separate processes, because LMDB maps the damaged file.
 READ = """
 import os, sys
 from pathlib import Path
@@ -50,7 +50,7 @@ for folder in sorted(Path(sys.argv[1]).iterdir()):
 
 @pytest.fixture
 def whole(tmp_path: Path) -> bytes:
-    """Return a ledger file with a lease and some hundred finished sources."""
+    """Return the bytes of a ledger file with a lease and three hundred finished sources."""
     with opened(tmp_path / "ledger") as store:
         store.take_lease({"attempt": 1, "uid": "a", "time": 0.0, "ended": False})
         store.write(Change(finish=[finish_of(listed(f"key {at}")) for at in range(300)]))
@@ -58,7 +58,7 @@ def whole(tmp_path: Path) -> bytes:
 
 
 def damage(content: bytes, random: Random) -> bytes:
-    """Change bytes in the first pages or anywhere, or overwrite a page."""
+    """Change random bytes, in the first pages or anywhere, or overwrite a page."""
     changed = bytearray(content)
     kind = random.randrange(3)
     if kind == 2:
@@ -72,7 +72,7 @@ def damage(content: bytes, random: Random) -> bytes:
 
 
 def test_law_a_damaged_ledger_is_read_or_reported(whole: bytes, tmp_path: Path) -> None:
-    """A page number beyond the file causes a signal, which is reported in a sentence as well."""
+    """A page number beyond the file, which would cause a signal, is also reported in a sentence."""
     random = Random(7)
     for case in range(CASES):
         folder = tmp_path / "damaged" / f"{case:03}"
@@ -94,7 +94,7 @@ def test_law_a_damaged_ledger_is_read_or_reported(whole: bytes, tmp_path: Path) 
     assert ends.count(0) + ends.count(65) > CASES * 0.9
 
 
-# Offsets of the page size and of the root of free pages in the first two pages.
+# Offsets in each of the first two pages: the page size, and the root of the free pages.
 SIZE_AT, ROOT_AT = 16 + 24, 16 + 24 + 40
 
 

@@ -1,4 +1,4 @@
-"""Entries of sources are unpacked from bytes unchanged."""
+"""Entries of sources are the same after packing and unpacking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledgers of all formats: old ones are read and written in their own format, by the same laws."""
+"""Ledgers of all formats are read and written in their own format, by the same laws."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COUNTS = counts(finished=len(FINISHED), failed=1, inflight=1, quarantined=1)
 
 
 def set_large(monkeypatch: pytest.MonkeyPatch, sources: int) -> None:
-    """Convert ledgers that hold this number of finished sources."""
+    """Set the number of finished sources at which a ledger is converted."""
     monkeypatch.setattr("strandline.ledger.store.environment.layout.LARGE", sources)
 
 
@@ -57,7 +57,7 @@ def read_format(path: Path) -> int:
 
 @pytest.fixture(params=["format 1", "format 2", "new", "grown"])
 def filled(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the same ledger as made by earlier versions, by this version, and grown large."""
+    """Return the same ledger, written by earlier versions, by this version, or converted."""
     path = tmp_path / "ledger"
     if request.param.startswith("format"):
         path.mkdir()
@@ -73,7 +73,7 @@ def filled(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 def read_all(store: Store) -> dict[str, Any]:
-    """Return everything that a ledger can be queried for, in no order."""
+    """Return the results of all queries of a ledger. Their order does not matter."""
     digests = [source.source for source in (*FIRST, *SECOND)]
     return {
         "count": store.count(),
@@ -121,7 +121,7 @@ def test_every_format_is_read_alike(filled: Path, readonly: bool) -> None:
 
 
 def test_an_attempt_resumes_from_any_format(filled: Path, tmp_path: Path) -> None:
-    """Finished sources are skipped, the rest is processed, and the next attempt sees the result."""
+    """Finished sources are skipped, others are processed, and the next attempt sees the result."""
     everything = [FINISHED.get(source.source, source) for source in (*FIRST, *SECOND)]
     todo = [source for source in everything if source.source not in FINISHED]
     with opened(filled) as store:
@@ -190,7 +190,7 @@ def test_gathered_pieces_of_a_redone_source_are_dropped(filled: Path) -> None:
 
 
 def read_rows(path: Path, *names: str) -> dict[str, list[tuple[bytes, bytes]]]:
-    """Return the content of some databases, which no store may have open."""
+    """Return the content of some databases. No store may have them open."""
     with lmdb.open(str(path), max_dbs=len(Databases._fields), readonly=True) as environment:
         handles = {name: environment.open_db(name.encode(), create=False) for name in names}
         with environment.begin() as txn:
@@ -204,7 +204,7 @@ STEPS = st.lists(
 
 
 def take_steps(store: Store, steps: list[tuple[str, int]]) -> Iterator[dict[bytes, int]]:
-    """Apply the steps; yield finished sources with their attempts according to a dictionary."""
+    """Apply the steps. After each, yield the expected finished sources with their attempts."""
     model: dict[bytes, int] = {}
     attempt = 1
     store.take_lease({"attempt": attempt, "uid": "a"})
@@ -233,7 +233,7 @@ def take_steps(store: Store, steps: list[tuple[str, int]]) -> Iterator[dict[byte
 def test_law_each_finished_source_has_one_record_and_its_attempt(
     tmp_path_factory: pytest.TempPathFactory, large: int, steps: list[tuple[str, int]]
 ) -> None:
-    """Holds before and after a conversion of the ledger, whenever that happens."""
+    """The law holds before and after a conversion of the ledger, at any time."""
     path = tmp_path_factory.mktemp("ledger")
     most = 0
     with pytest.MonkeyPatch.context() as patch, opened(path) as store:
@@ -244,7 +244,7 @@ def test_law_each_finished_source_has_one_record_and_its_attempt(
             assert model == {
                 source: entry.attempt for source, entry in store.find_finished([*model]).items()
             }
-            assert len(model) == store.count()["finished"]  # no unreferenced records
+            assert len(model) == store.count()["finished"]  # there are no unreferenced records
             most = max(most, len(model))
     if most < large:
         assert 1 == read_format(path)
@@ -269,7 +269,7 @@ def test_an_old_large_ledger_is_not_converted(
 def test_only_an_attempt_that_finishes_sources_converts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An older version could be working at the same time as a maintenance command."""
+    """Maintenance commands never convert, because an older version could use the ledger as well."""
     set_large(monkeypatch, 1)
     with opened(tmp_path) as store:
         store.write(Change(finish=[finish_of(FIRST[0])]))
@@ -306,7 +306,7 @@ def test_a_ledger_is_converted_whole_or_not_at_all(
         assert before[0]["records"].items() < read_all(store)["records"].items()
 
 
-# Another process of the same attempt finishes a source, which converts the ledger.
+# Another process of the same attempt that finishes a source, which converts the ledger.
 CONVERT = """
 import sys
 from pathlib import Path
@@ -353,7 +353,7 @@ def test_a_source_that_lacks_its_record_is_named_before_and_after(
 
 
 def test_a_reader_follows_a_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listing is read in portions, and the ledger may be converted in between."""
+    """A listing is read in portions, and the ledger may be converted between two portions."""
     monkeypatch.setattr("strandline.ledger.store.reading.portions.PORTION", 7)
     set_large(monkeypatch, len(FIRST))
     with opened(tmp_path) as store:
@@ -380,7 +380,7 @@ def test_a_ledger_of_another_format_is_refused(tmp_path: Path, readonly: bool) -
 
 
 def test_attempt_numbers_are_never_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a source could be attributed to the attempt that had the number before."""
+    """Otherwise a source could be attributed to a previous attempt with the same number."""
     set_large(monkeypatch, 1)
     source, other = listed("a"), listed("b")
     with opened(tmp_path) as store:
@@ -401,7 +401,7 @@ def test_records_of_a_large_ledger_fill_their_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_large(monkeypatch, 500)
-    with opened(tmp_path, map_size=1 << 16) as store:  # becomes full during the conversion as well
+    with opened(tmp_path, map_size=1 << 16) as store:  # so small that the conversion fills it, too
         store.take_lease(LEASE)
         for start in range(0, 5000, 500):
             sources = [listed(f"key-{number}") for number in range(start, start + 500)]

@@ -1,4 +1,4 @@
-"""Gathering: every finished source once, in order, however often and whenever it runs."""
+"""Gathering merges every finished source once, in order, however often and whenever it runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_intermediate_gathering_reads_only_new_pieces(barn: Barn) -> None:
     barn.gather()
     before = barn.merged()
     barn.put("d", "e")
-    find_shard(barn.shards, 2).unlink()  # merged pieces are not read again
+    find_shard(barn.shards, 2).unlink()  # merged pieces must not be read again
     barn.gather()
     assert before + in_order("d", "e") == barn.merged()
 
@@ -182,7 +182,7 @@ def test_a_merge_without_space_leaves_no_files(barn: Barn) -> None:
     barn.merges["words"] = fill
     with pytest.raises(VolumeError, match="no space is left on the volume"):
         barn.gather(is_whole=True)
-    assert ["000001.pack"] == barn.files()  # has replaced the shard
+    assert ["000001.pack"] == barn.files()  # the pack has replaced the shard
 
 
 def test_a_merge_may_move_the_one_file_it_was_given(barn: Barn) -> None:
@@ -251,7 +251,7 @@ def test_sources_that_finish_during_a_gathering_are_gathered_next_time(
 
     barn.merges["words"] = finish_another
     barn.gather()
-    assert in_order("a", "b") == barn.merged()  # the state at the start
+    assert in_order("a", "b") == barn.merged()  # the state when the gathering started
     barn.gather()
     assert {"a", "c", *([] if is_dropping else ["b"])} == set(barn.merged())
     assert [] == barn.gather()

@@ -1,4 +1,4 @@
-"""Space that a whole gathering takes, and the message if the volume lacks space."""
+"""A whole gathering takes a limited amount of space, and reports a volume that lacks space."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.ledger.gather.space import explain_shortage, find_free, measure_
 from strandline.ledger.gather.verification import verify_pieces
 
 WORDS = [f"{number:03d}" + "x" * 5000 for number in range(80)]
-SLACK = 40_000  # for a temporary file and frame headers
+SLACK = 40_000  # bytes for a temporary file and for frame headers
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def barn(tmp_path: Path) -> Iterator[Barn]:
 
 
 class Measured:
-    """Joins files, and measures all files when the result is written, at the peak."""
+    """Joins files, and measures the size of all files after the result is written, at the peak."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,7 +47,7 @@ def measure_files(barn: Barn) -> int:
 
 
 def test_law_a_whole_gathering_takes_no_more_than_three_times_the_pieces(barn: Barn) -> None:
-    """In addition to earlier merged files: the pieces, the joined pieces, and the result."""
+    """The space is for the pieces, the joined pieces, and the result; earlier results are extra."""
     for at in range(0, 80, 20):
         barn.put(*WORDS[at : at + 20])
     pieces = measure_files(barn)
@@ -76,7 +76,7 @@ def test_earlier_merged_files_are_removed_if_space_is_short(
 
 @pytest.mark.parametrize("is_sealed", [False, True])
 def test_a_pack_without_a_merge_is_a_valid_state(barn: Barn, is_sealed: bool) -> None:
-    """A stage cannot merge, or a kill follows, after the shards went into the pack."""
+    """The state occurs if a stage cannot merge, or if a kill follows after the pack was written."""
     barn.put("a", "b")
     barn.gather(is_whole=is_sealed)
     barn.put("c")

@@ -1,4 +1,4 @@
-"""Rows of the finished index compared with a dictionary, for all sizes of stamps."""
+"""Rows of the finished index behave like a dictionary, for all sizes of stamps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from strandline.ledger.store.index import IndexEntry, IndexRows, key_row, pack_entry
 
-# Few different bytes, so tails repeat inside each other and across borders of entries.
+# Few different bytes, so that tails repeat within entries and across the borders of entries.
 BYTES = st.sampled_from([b"\x00", b"\x01", b"\xff"])
 HEAD = b"\xab\xcd"
 KEY = HEAD + b"\x50"
@@ -28,7 +28,7 @@ def entries(stamp: int) -> st.SearchStrategy[IndexEntry]:
 
 @st.composite
 def scenes(draw: st.DrawFn) -> Scene:
-    """Draw rows, changes of one row, and one more entry."""
+    """Draw an index, changes of one row, and another entry."""
     stamp = draw(STAMPS)
     step = st.tuples(DIGESTS, st.none() | entries(stamp))
     return IndexRows(stamp), draw(st.lists(step, max_size=40)), draw(entries(stamp))
@@ -91,7 +91,7 @@ def test_digests_share_a_row_when_their_first_20_bits_agree(one: bytes, other: b
 
 @given(STAMPS)
 def test_a_match_across_two_entries_is_ignored(stamp: int) -> None:
-    """A digest whose tail is the end of one entry and the start of the next is not in the row."""
+    """A digest is not in a row if its tail matches only across the border of two entries."""
     rows = IndexRows(stamp)
     first, second = HEAD + bytes(14), HEAD + bytes([0, *[1] * 13])
     row = put(rows, b"", first, IndexEntry(b"v" * 8, b"\x07" * stamp))

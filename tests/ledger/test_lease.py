@@ -1,4 +1,4 @@
-"""Taking a ledger over: its owner, its compatibility, and the fencing of other writers."""
+"""A takeover of a ledger checks owner and compatibility, and fences other writers."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_changed_pipeline_is_accepted_without_finished_sources(store: Store) -
     wanted = claim(minWords=8)
     assert 2 == open_attempt(store, wanted, claimant("b"))
     assert [] == find_changes(store, wanted)
-    # Failures of the old stages do not count against the new ones.
+    # Failures of the old stages do not count against the changed pipeline.
     assert [] == list(store.list_failures())
     assert {("a", 0, True), ("b", 0, True)} == {
         (mark.key, mark.attempt, mark.is_stale) for _, mark in store.list_marks()
@@ -180,7 +180,7 @@ def test_restart_makes_everything_unfinished_and_its_outputs_leftovers(store: St
 
 
 def test_an_interrupted_restart_starts_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The new fingerprint is written last, so old sources do not pass for the new pipeline's."""
+    """The new fingerprint is written last, so the old sources never count for the new pipeline."""
     open_attempt(store, claim(minWords=5), claimant("a"))
     finish_all(store)
     wanted = claim(on_change=OnChange.RESTART, minWords=8)

@@ -1,4 +1,4 @@
-"""A ledger's files: how they grow, and how damage is reported before reading."""
+"""A ledger's files grow as needed, and damage is reported before reading."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from strandline.storage.errors import VolumeError
 
 TINY = 1 << 16
 PAGE = 4096
-LAST_PAGES = (META_BYTES - 16, PAGE + META_BYTES - 16)  # in each of the first two pages
+LAST_PAGES = (META_BYTES - 16, PAGE + META_BYTES - 16)  # offsets in the first two pages
 MANY = [finish_of(listed(f"a key that takes some room, number {number}")) for number in range(3000)]
-# Another process takes the ledger over and grows its map beyond the first process's map.
+# Another process that takes the ledger over and grows its map beyond the first process's map.
 TAKE_OVER = """
 import sys
 from pathlib import Path
@@ -57,7 +57,7 @@ def grow_elsewhere(path: Path, what: str) -> None:
     subprocess.run([sys.executable, "-c", TAKE_OVER, str(path), what], check=True)
 
 
-# The first ledgers lacked the last two databases, so a file without them is a valid ledger.
+# A file without the last two databases is valid, because the first ledgers did not have them.
 @pytest.mark.parametrize("made", range(len(Databases._fields) - 3))
 def test_a_ledger_whose_creation_was_killed_counts_as_missing(tmp_path: Path, made: int) -> None:
     environment = lmdb.open(str(tmp_path), max_dbs=len(Databases._fields))
@@ -238,13 +238,13 @@ def make_history(path: Path, seed: int) -> Iterator[bytes]:
 
 
 def test_a_file_that_lacks_only_free_pages_is_complete(tmp_path: Path) -> None:
-    """LMDB counts pages that it never writes: those freed in the same transaction as allocated."""
+    """LMDB also counts pages that it never writes: pages allocated and freed in one transaction."""
     shorter = 0
     for content in make_history(tmp_path / "history", 1):
         assert explain_damage(read_from(content), len(content)) is None
         counted = max(int.from_bytes(content[at : at + 8], "little") for at in LAST_PAGES) + 1
         shorter += counted * PAGE > len(content)
-    assert shorter > 0  # otherwise nothing was tested
+    assert shorter > 0  # otherwise the test would prove nothing
 
 
 def test_a_file_that_lacks_a_used_page_is_truncated(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_file_that_grows_during_the_check_is_complete(
 
 
 def test_an_equal_pid_in_another_container_is_reported(tmp_path: Path) -> None:
-    """LMDB makes a reader lock the byte of its pid; here another process locks it for this one."""
+    """An LMDB reader locks the byte of its pid. Here, another process already holds that lock."""
     Store(tmp_path).close()
     program = (
         "import fcntl, sys\n"

@@ -24,13 +24,13 @@ LEASE = {"attempt": 9, "uid": "successor"}
 
 
 def take_over(desk: Desk) -> None:
-    """Give the ledger to another attempt; the previous writer does not know yet."""
+    """Give the ledger to another attempt, unnoticed by the previous writer."""
     desk.store.write(Change(meta={"lease": LEASE}))
     desk.log.clear()
 
 
 def be_overtaken_after_a_removal(desk: Desk) -> None:
-    """Give the ledger to another attempt as soon as something was removed."""
+    """Give the ledger to another attempt immediately after a removal of files."""
     remove = desk.outputs.remove_others
 
     def be_overtaken(source: bytes, keep: set[str]) -> int:

@@ -1,4 +1,4 @@
-"""Copies of a ledger that another process writes: each copy is one committed state."""
+"""Each copy of a ledger that another process writes is one committed state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 
 SMALL_MAP = 1 << 18
-# A commit writes one number in two places. `grow` needs a larger map than the reader's.
+# Each commit writes one number in two places. `grow` makes the ledger larger than the reader's map.
 WRITE = f"""
 import sys
 from pathlib import Path
@@ -62,7 +62,7 @@ def await_written(writer: subprocess.Popen[str]) -> None:
 
 
 def copy_to(store: Store, folder: Path) -> Path:
-    """Make a copy that is a separate ledger."""
+    """Copy a ledger to a folder, where the copy is a separate ledger."""
     folder.mkdir()
     with (folder / "data.mdb").open("wb") as file:
         store.copy(file.fileno())

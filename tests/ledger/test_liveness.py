@@ -1,4 +1,4 @@
-"""Whether the last driver is alive: from processes on this host, from a heartbeat elsewhere."""
+"""A driver's liveness is seen from processes on this host, and from a heartbeat elsewhere."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def never(_: float) -> None:
 
 
 class Nap:
-    """A sleep that counts seconds and runs an action at a given second."""
+    """A sleep function that counts seconds, and runs an action at a given second."""
 
     def __init__(self, second: int = 0, what: Callable[[], object] = lambda: None) -> None:
         self.seconds = 0.0
@@ -89,7 +89,7 @@ def test_a_driver_with_a_live_parent_is_not_awaited(store: Store) -> None:
 
 
 def find_each(*answers: Process | None) -> Find:
-    """Return a finder: the parent is gone, and the driver gets these answers in turn."""
+    """Return a function that finds no parent, and returns these answers for the driver in turn."""
     rest: Iterator[Process | None] = iter(answers[:-1])
     return lambda pid: None if pid == PARENT.pid else next(rest, answers[-1])
 
@@ -121,7 +121,7 @@ def test_the_parents_pid_may_be_reused(store: Store) -> None:
 
 @pytest.mark.parametrize("skew", [-1e6, -5.0, 0.0, 5.0, 10 * LAPSE_SECONDS])
 def test_a_driver_on_another_host_lives_if_its_heartbeat_changes(store: Store, skew: float) -> None:
-    """Clocks of hosts differ, so times are not compared, except times long past."""
+    """The clocks of hosts differ, so the heartbeat's time is not compared with the own clock."""
     open_attempt(store, claim(), claimant("a", "boot-1", time=5000.0))
     later = Claimant("b", "boot-2", Process(200, 1), 5000.0 + skew)
     nap = Nap(17, lambda: store.renew_lease(5015.0))
@@ -137,7 +137,7 @@ def test_a_stopped_heartbeat_means_a_dead_driver(store: Store) -> None:
     assert LAPSE_SECONDS == nap.seconds
     assert refuse_live_driver(store, later, find_anybody, never, known_dead=lease) == lease
     store.renew_lease(5002.0)
-    with pytest.raises(LedgerError):  # the driver that seemed dead has returned
+    with pytest.raises(LedgerError):  # the driver that seemed dead sends heartbeats again
         refuse_live_driver(
             store, later, find_anybody, Nap(3, lambda: store.renew_lease(5003.0)), lease
         )

@@ -1,4 +1,4 @@
-"""Concurrent look-up processes: their answers match the ledger."""
+"""Answers of concurrent look-up processes match the ledger."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class Named(NamedTuple):
 
 
 def fill(path: Path) -> Path:
-    """Fill a ledger: the first attempt finished 20, 10 of which changed; the second finished 5."""
+    """Fill a ledger with sources of two attempts.
+
+    The first attempt finished 20 sources, 10 of which have changed; the second finished 5.
+    """
     with opened(path) as store:
         store.take_lease(LEASE)
         done = [listed(key, "0" if at < 10 else "1") for at, key in enumerate(KEYS[:20])]
@@ -36,19 +39,19 @@ def fill(path: Path) -> Path:
     return path
 
 
-FINISHED = set(KEYS[10:20])  # finished before the second attempt, and unchanged
+FINISHED = set(KEYS[10:20])  # unchanged sources that the first attempt finished
 
 
 @pytest.fixture(scope="module")
 def look_ups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LookUps[Named]]:
-    """Yield two processes that look up for the second attempt."""
+    """Yield look-ups by two processes for the second attempt."""
     look_ups = LookUps[Named](fill(tmp_path_factory.mktemp("ledger")), 2, 2)
     yield look_ups
     look_ups.close()
 
 
 def ask_all(look_ups: LookUps[Named], chunks: Sequence[Sequence[Named]]) -> list[list[int]]:
-    """Request look-ups within the limits, and return the remaining sources of each chunk."""
+    """Request look-ups within the limits, and return the unfinished sources of each chunk."""
     answers = []
     for start, chunk in enumerate(chunks):
         while not look_ups.has_room:
@@ -68,7 +71,7 @@ def test_law_remaining_sources_are_the_unfinished_ones(
     look_ups._resting = 0
     for keys, left in zip(chunks, ask_all(look_ups, asked), strict=True):
         unfinished = [index for index, key in enumerate(keys) if key not in FINISHED]
-        assert left in (unfinished, list(range(len(keys))))  # chunks passed on without a look-up
+        assert left in (unfinished, list(range(len(keys))))  # all: no look-up
         if not look_ups._resting:
             assert left == unfinished
 
@@ -113,7 +116,7 @@ def test_all_processes_end_on_close(tmp_path: Path) -> None:
 
 
 class FakeReader:
-    """Finds a fixed number of sources finished in each chunk."""
+    """A reader that reports a fixed number of finished sources in each chunk."""
 
     asked: int
 

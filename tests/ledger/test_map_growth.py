@@ -32,7 +32,7 @@ def test_law_threads_read_while_the_map_grows(tmp_path: Path) -> None:
 
     def repeat(read: Callable[[], object]) -> None:
         try:
-            while not over.wait(0.002):  # gives the writer a turn
+            while not over.wait(0.002):  # lets the writer run
                 read()
         except StrandlineError as error:
             errors.append(error)

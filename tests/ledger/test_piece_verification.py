@@ -1,4 +1,4 @@
-"""Verification of gathered pieces: all kinds of damage are found, and nothing else."""
+"""Verification of gathered pieces finds all kinds of damage, and nothing else."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_pieces_replaced_meanwhile_are_checked_again(
     barn: Barn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = [barn.state]
-    barn.gather(is_whole=True)  # removes the files that the first look would name
+    barn.gather(is_whole=True)  # removes the files that the first state names
     monkeypatch.setattr(
         piece_verification, "read_state", lambda store: seen.pop() if seen else read_state(store)
     )

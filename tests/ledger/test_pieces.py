@@ -1,4 +1,4 @@
-"""A writer counts pieces once, and only pieces of finished sources."""
+"""A writer counts each piece once, and only pieces of finished sources."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ A, B = listed("a"), listed("b")
 
 
 class Desk:
-    """A writer with a piece store, on a readable ledger."""
+    """A writer with a piece store, and a ledger that can be read."""
 
     def __init__(self, path: Path, store: Store, pieces: PieceStore) -> None:
         self.path = path
@@ -36,7 +36,7 @@ class Desk:
         self.writer.apply(self.told, events)
 
     def read(self, source: ListedSource) -> list[tuple[str, bytes]]:
-        """Return the pieces of a source in the ledger, read from the shard."""
+        """Return a source's pieces: their stages from the ledger, their content from the shard."""
         records = {digest: record for digest, _, record in self.store.list_records()}
         found = []
         with closing(open_frames(find_shard(self.path / "shards", 1), is_read_on=False)) as file:
@@ -59,7 +59,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def gathered(source: ListedSource, data: bytes, stage: str = "words", child: bytes = b"") -> Event:
-    """Return the event of a gathering stage that has settled the root and passed the task on."""
+    """Return a gathering stage's event that settles the root task and passes the task on."""
     root = root_of(source)
     child = child or derive_child([root], stage, 0)
     return Event(source.source, (root,), (child,), (Piece(stage, root, data),))
@@ -94,9 +94,9 @@ def test_a_repeated_piece_counts_once(desk: Desk) -> None:
     desk.writer.admit([A])
     desk.tell(gathered(A, b"one"), gathered(A, b"one"))
     desk.tell(gathered(A, b"one"), ended(A))
-    desk.tell(gathered(A, b"one"))  # late
+    desk.tell(gathered(A, b"one"))  # after the end of the source
     desk.writer.commit()
-    desk.tell(gathered(A, b"one"))  # later still
+    desk.tell(gathered(A, b"one"))  # after the commit
     desk.writer.commit()
     assert [("words", b"one")] == desk.read(A)
 
@@ -138,11 +138,11 @@ def test_pieces_waiting_in_memory_are_bounded(desk: Desk, monkeypatch: pytest.Mo
     desk.writer.admit(sources)
     for source in sources[:3]:
         desk.tell(gathered(source, b"x" * 100))
-    assert find_shard(desk.path / "shards", 1).exists()  # the third piece's
+    assert find_shard(desk.path / "shards", 1).exists()  # the third piece exceeded the limit
     desk.tell(*(ended(source) for source in sources[:3]))
     desk.writer.commit()
     size = find_shard(desk.path / "shards", 1).stat().st_size
-    desk.tell(gathered(sources[3], b"x" * 100))  # there is room again
+    desk.tell(gathered(sources[3], b"x" * 100))  # memory is free again, so the piece stays there
     assert find_shard(desk.path / "shards", 1).stat().st_size == size
     desk.tell(ended(sources[3]))
     desk.writer.commit()

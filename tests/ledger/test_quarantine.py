@@ -1,4 +1,4 @@
-"""Quarantine: a version that failed too often is not retried until it changes or is released."""
+"""A version that failed too often is not retried until it changes or is released."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_failed_commit_parks_nothing(desk: Desk, monkeypatch: pytest.MonkeyPat
 
 
 def arm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate a full disk at the next transaction, once."""
+    """Simulate a full disk for the next transaction only."""
     monkeypatch.setenv("STRANDLINE_FAULT", "commit.written:enospc")
     monkeypatch.setattr("strandline.storage.faults._reached", {"commit.written": 0})
 
@@ -198,7 +198,7 @@ def test_remaining_counts_exclude_previously_finished_and_quarantined_sources(de
 
 @pytest.fixture
 def full(desk: Desk) -> Desk:
-    """Put three sources into quarantine."""
+    """Return a ledger with three sources in quarantine."""
     for source in (A, B, C):
         desk.fail_in(source, 2, 3, 4)
     return desk
@@ -238,7 +238,7 @@ def test_a_source_that_is_not_in_quarantine_can_not_be_released(full: Desk) -> N
 
 @pytest.fixture
 def mixed(store: Store) -> Store:
-    """Set up sources that are finished, failed, quarantined, and (two) in flight."""
+    """Return a ledger with sources that are finished, failed, quarantined, and in flight (two)."""
     store.write(
         Change(
             finish=[finish_of(A, output_of(A))],
@@ -293,7 +293,7 @@ def test_only_a_restart_empties_the_quarantine_of_a_changed_pipeline(
 
 
 def test_a_crash_before_a_restart_blames_no_source(mixed: Store) -> None:
-    """A takeover restarts the ledger first, and then evaluates the end of the last attempt."""
+    """A takeover first restarts the ledger, and then evaluates how the previous attempt ended."""
     restart(mixed)
     assert 0 == accuse(mixed, Crash(1, {D.source}, (), "Killed", "gone"), quarantine_after=1)
     assert counts(inflight=5) == mixed.count()

@@ -31,7 +31,7 @@ from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_source_folder
 
 WRITES = 60
-# Reads, reports that, and is then killed.
+# A program that starts reading, reports that, and waits until it is killed.
 READ = """
 import sys, lmdb, time
 with lmdb.open(sys.argv[1], readonly=True, max_dbs=16).begin() as reading:
@@ -83,7 +83,7 @@ def fill(store: Store) -> None:
 
 
 def rewrite(store: Store, times: int = WRITES) -> None:
-    """Overwrite the same value repeatedly, as a run does with marks."""
+    """Overwrite the same value repeatedly, as a run overwrites marks."""
     for number in range(times):
         store.write(Change(meta={"filler": [number] * 5000}))
 
@@ -109,7 +109,7 @@ def test_law_iterating_a_ledger_holds_no_transaction(store: Store, name: str) ->
 
 def test_verification_of_every_output_holds_no_transaction(tmp_path: Path, store: Store) -> None:
     class Slow(LocalOutputs):
-        """Outputs during whose reading much is written."""
+        """Outputs that write to the ledger while they are read."""
 
         def digest(self, name: str) -> bytes:
             rewrite(store, 8)
@@ -139,7 +139,7 @@ def write_rows(file: BinaryIO) -> None:
 
 @pytest.mark.parametrize("what", ["finished", "left over"])
 def test_writes_during_verification_are_no_problem(tmp_path: Path, store: Store, what: str) -> None:
-    """A source finishes between the look at its files and the look at the ledger."""
+    """Sources change between the check of the files and the check of the ledger."""
 
     class Meanwhile(LocalOutputs):
         is_done = False
@@ -158,7 +158,8 @@ def test_writes_during_verification_are_no_problem(tmp_path: Path, store: Store,
     outputs = Meanwhile(tmp_path / "output")
     first = min(SOURCES, key=lambda one: one.source)
     others = [source for source in SOURCES if source is not first]
-    # The first in the ledger, so that the rest changes before verification reaches it.
+    # `first` is the first source in the ledger, so the others change before verification reaches
+    # them.
     finish_with_files(store, outputs, [first] if what == "finished" else SOURCES)
     assert [] == verify(store, outputs).problems
 

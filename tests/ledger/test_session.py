@@ -1,4 +1,4 @@
-"""Sessions: a process opens a ledger once, under its lease, which is renewed meanwhile."""
+"""A session opens a ledger once per process, under a lease that it renews."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from strandline.ledger.access.session import (
 from strandline.ledger.errors import LeaseLostError, LedgerError
 from strandline.ledger.records.entries import Change
 
-# The store that opens itself, and look-up processes of an open ledger.
+# Modules that may open a store: the store itself, and look-up processes of an open ledger.
 _STORE = {"ledger/store/store.py", "ledger/store/look_ups.py"}
 PRODUCT = Path(strandline.__file__).parent
 
 
 class Renewal:
-    """A heartbeat that beats on request."""
+    """A heartbeat that renews the lease on request."""
 
     def __init__(self) -> None:
         self.renewals: list[Callable[[float], None]] = []
@@ -137,7 +137,7 @@ def test_reading_creates_no_ledger(tmp_path: Path) -> None:
 
 
 def find_openings(source: str) -> Iterator[str]:
-    """Yield the calls in a module that open a ledger or keep a lease directly."""
+    """Yield a module's calls that open a ledger or hold a lease directly."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)

@@ -1,4 +1,4 @@
-"""Shared files in the ledger: the number of rows in a file that records refer to."""
+"""The ledger counts the rows of a shared file that records refer to."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def outputs(tmp_path: Path) -> LocalOutputs:
 def share(
     outputs: LocalOutputs, file: bytes, *sources: ListedSource, rows: int = 2
 ) -> list[Finish]:
-    """Write a file with `rows` rows of each source."""
+    """Write a shared file with `rows` rows per source. Return the changes that finish them."""
     content = b"row\n" * rows * len(sources)
 
     def spell(target: BinaryIO) -> None:
@@ -126,7 +126,7 @@ def test_an_old_ledger_has_no_shared_files(tmp_path: Path) -> None:
 
 
 class TestSweeping:
-    """Exactly the files without a record are removed."""
+    """A sweep removes exactly the files that no record names."""
 
     def test_a_file_without_a_receipt_is_removed(self, store: Store, outputs: LocalOutputs) -> None:
         store.write(Change(finish=share(outputs, FILE, A, B)))
@@ -152,7 +152,7 @@ class TestSweeping:
 
 
 class TestVerification:
-    """Every disagreement of records and shared files is found and named."""
+    """Verification finds and names every disagreement between records and shared files."""
 
     def test_changed_bytes_and_sizes_are_found(self, store: Store, outputs: LocalOutputs) -> None:
         store.write(Change(finish=share(outputs, FILE, A, B)))
@@ -227,7 +227,7 @@ def test_law_live_rows_of_a_file_equal_its_referenced_rows(
     large: int,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Also in a ledger that is converted to the second format on the way."""
+    """The law also holds in a ledger that is converted to the second format during the changes."""
     path = tmp_path_factory.mktemp("ledger")
     finished: set[bytes] = set()
     with pytest.MonkeyPatch.context() as monkeypatch, opened(path) as store:

@@ -1,4 +1,4 @@
-"""The cost of a source is recorded when it finishes, including only the work that led there."""
+"""A source's cost is recorded when it finishes, and includes only the work that led there."""
 
 from __future__ import annotations
 

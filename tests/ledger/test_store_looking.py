@@ -1,4 +1,4 @@
-"""Reading without a lock, as on a volume mounted read-only, while another process writes."""
+"""A reader without a lock, as on a read-only volume, reads while another process writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Writer(NamedTuple):
     process: subprocess.Popen[str]
 
     def write(self) -> None:
-        """Let the process commit once."""
+        """Make the process commit once."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write("once\n")
@@ -49,7 +49,7 @@ class Writer(NamedTuple):
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[Writer]:
-    """Yield a writer of a ledger with one finished source."""
+    """Yield a process that writes to a ledger with one finished source."""
     source = listed("a source")
     with closing(Store(tmp_path / "ledger")) as store:
         store.write(Change(finish=[finish_of(source, output_of(source))]))
@@ -67,7 +67,7 @@ def unlocked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def interrupt_reading(monkeypatch: pytest.MonkeyPatch, writer: Writer, times: int) -> None:
-    """Make a commit happen in the middle of the next reads of a portion."""
+    """Make a commit interrupt each of the next reads of a portion."""
     left = iter(range(times))
 
     def read(*arguments: object) -> object:

@@ -1,4 +1,4 @@
-"""States of a source in the ledger: effects of each change."""
+"""Each change moves a source to the expected state in the ledger."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ CHANGES = {
 
 
 def kinds_of(sources: Sequence[ListedSource]) -> st.SearchStrategy[list[tuple[str, ListedSource]]]:
-    """Draw some of these sources with a change for each."""
+    """Draw a kind of change for some of these sources."""
     kinds = st.lists(st.sampled_from(sorted(CHANGES)), max_size=len(sources))
     return kinds.map(lambda drawn: list(zip(drawn, sources, strict=False)))
 
 
 def join(changes: Iterable[Change]) -> Change:
-    """Return one change that combines all changes."""
+    """Combine all changes into one."""
     whole = Change()
     for change in changes:
         for name in ("finish", "mark", "fail", "quarantine", "forget"):
@@ -182,7 +182,7 @@ def test_empty_queries_find_nothing(store: Store) -> None:
 def test_many_sources_keep_to_their_own_states(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
-    """Sources share rows of the index, so a change of one must not affect its neighbors."""
+    """Sources share rows of the index, so a change of a source must not affect its neighbors."""
     finished: set[bytes] = set()
     with opened(tmp_path_factory.mktemp("ledger")) as store:
         for name, number in steps:
@@ -214,7 +214,7 @@ NEIGHBOURS = [
 
 
 def bytes_of(path: Path, changes: Iterable[Change]) -> list[list[tuple[bytes, bytes]]]:
-    """Return the content of all databases of a ledger after these changes."""
+    """Apply changes to a new ledger, and return the content of all its databases."""
     with opened(path) as store:
         for change in changes:
             store.write(change)
@@ -227,7 +227,7 @@ def bytes_of(path: Path, changes: Iterable[Change]) -> list[list[tuple[bytes, by
 def test_law_a_change_of_many_leaves_the_bytes_of_many_changes(
     tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[str, ListedSource]]]
 ) -> None:
-    """A change is applied in the order of sources, whatever order they arrive in."""
+    """A combined change is applied in the order of sources, not in the order of arrival."""
     folder = tmp_path_factory.mktemp("ledgers")
     together = [join(CHANGES[kind](source) for kind, source in step) for step in steps]
     apart = [
@@ -308,7 +308,7 @@ def test_a_heartbeat_changes_only_the_time_of_the_lease(store: Store) -> None:
 def test_a_heartbeat_does_not_undo_newer_changes_of_the_lease(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process of this attempt releases the lease meanwhile."""
+    """Another process of this attempt releases the lease during the heartbeat."""
     store.take_lease(LEASE | {"ended": False})
     monkeypatch.setattr(store, "read_meta", lambda _: LEASE | {"ended": False})
     store.write(Change(meta={"lease": LEASE | {"ended": True}}))

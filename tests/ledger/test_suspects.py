@@ -1,4 +1,4 @@
-"""A crash's effect on interrupted sources: a source alone is blamed, one of many suspected."""
+"""If a crash interrupts one source, the source is blamed; if several, all are suspected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WHY = "a process died while processing only this source"
 def crash(
     attempt: int, processing: Collection[ListedSource], queued: Collection[ListedSource] = ()
 ) -> Crash:
-    """Return an attempt that the kernel killed over these sources."""
+    """Return a crash: the kernel killed an attempt that worked on these sources."""
     return Crash(
         attempt,
         {source.source for source in processing},
@@ -67,7 +67,7 @@ def test_a_source_that_crashed_alone_is_blamed(desk: Desk) -> None:
         ([A, B, C], [], 3),
         ([A], [B], 2),
         ([A, B], [C, D], 4),
-        ([A, B], [A, B], 2),  # one task of theirs runs, another waits
+        ([A, B], [A, B], 2),  # each source has a running and a waiting task
         ([A], [A], 1),
     ],
 )
@@ -94,7 +94,7 @@ def test_suspicion_outlives_attempts_that_ended_otherwise(desk: Desk) -> None:
 
 
 def test_suspicion_follows_the_last_crash(desk: Desk) -> None:
-    """Suspects of a crash in a smaller group are next tried in a still smaller group."""
+    """After a crash of a smaller group, its suspects are tried in an even smaller group."""
     desk.writer.admit([A, B, C, D])
     accuse(desk.store, crash(1, [A, B, C, D]), 3)
     desk.next_attempt(2).admit([A, B, C, D])
@@ -157,7 +157,7 @@ def test_the_third_crash_alone_quarantines_a_source(desk: Desk) -> None:
 
 
 def test_a_group_is_never_quarantined(desk: Desk) -> None:
-    """A group is not quarantined even if the limit was lowered meanwhile."""
+    """A group is not quarantined even if the limit has been lowered since."""
     desk.fail_in(A, 2, 3)
     desk.next_attempt(4).admit([A, B])
     accuse(desk.store, crash(4, [A, B]), 1)
@@ -235,7 +235,7 @@ def test_an_accusation_is_kept_whole_or_not_at_all(
 
 
 def test_an_accusation_is_one_transaction(desk: Desk) -> None:
-    """In two transactions, the accusation could be lost or repeated."""
+    """If it were two transactions, a crash between them could lose or repeat the accusation."""
     desk.writer.admit([A, B])
     before = desk.store._env.info()["last_txnid"]
     assert 2 == accuse(desk.store, crash(1, [A, B]), 3)
@@ -251,13 +251,13 @@ def test_an_attempt_without_the_lease_blames_no_source(desk: Desk) -> None:
 
 
 class Try(NamedTuple):
-    """One attempt: the fate of each released source, and the end.
+    """An attempt: the fate of each released source, and the end.
 
     Attributes:
-        fates: fates by source: F (finished), X (failed), or O (open): still with workers at the
-            end.
+        fates: fate of each source: F (finished), X (failed), or O (open, still with workers at the
+            end).
         died: whether the attempt crashes.
-        with_workers: work by source at the crash: P (processing), Q (queued), or neither (-).
+        with_workers: work on each source at the crash: P (processing), Q (queued), or - (neither).
     """
 
     fates: str
@@ -267,10 +267,10 @@ class Try(NamedTuple):
 
 @dataclass
 class Guilt:
-    """The certain facts about a source.
+    """The facts that prove or disprove a source's guilt.
 
     Attributes:
-        times: attempts in which it failed, or was alone with workers at a crash.
+        times: number of attempts in which the source failed, or was alone with workers at a crash.
         ended: "" or the final state, finished or parked.
     """
 
@@ -280,7 +280,7 @@ class Guilt:
 
 @dataclass
 class Bench:
-    """A ledger, and the verdicts of an omniscient judge for comparison."""
+    """A ledger, and the verdicts of a judge with all facts for comparison."""
 
     store: Store
     after: int
@@ -339,7 +339,7 @@ TRIES = st.builds(
 def test_only_sources_that_failed_or_crashed_alone_are_parked(
     tmp_path_factory: pytest.TempPathFactory, tries: list[Try], after: int
 ) -> None:
-    """Sources that did so too often are always parked, exactly as an omniscient judge decides."""
+    """Sources with too many failures or crashes are parked, as a judge with all facts decides."""
     with opened(tmp_path_factory.mktemp("ledger")) as store:
         bench = Bench(store, after, [listed(key) for key in KEYS])
         bench.guilt = {key: Guilt() for key in KEYS}
@@ -355,7 +355,7 @@ def test_only_sources_that_failed_or_crashed_alone_are_parked(
 
 
 def test_a_source_to_be_replaced_is_blamed_and_stays_finished(desk: Desk) -> None:
-    """The source has no mark: only its record, by an earlier attempt, is known."""
+    """The source has no mark. The ledger only has its record, written by an earlier attempt."""
     desk.writer.admit([A, B])
     desk.writer.apply(1, [written(A), written(B)])
     desk.writer.commit()

@@ -42,7 +42,7 @@ A2 = listed("a", version="2")
 
 
 def removed(desk: Desk) -> list[str]:
-    """Return the actions on the vanished source in order."""
+    """Return the logged actions on source A, in order."""
     return [step[0] for step in desk.log if A.source in step]
 
 
@@ -55,7 +55,7 @@ def test_a_vanished_quarantined_source_is_removed_with_its_leftovers(
     writer.admit([B])
     writer.end_listing(1)
     assert counts(inflight=1) == desk.store.count()
-    # The source is marked before the removal of its files, and forgotten at the end.
+    # The source is marked before its files are removed, and forgotten at the end.
     assert ["mark", "remove_others", "forget"] == removed(desk)
     standing = writer.drain(0, anything_died=False)
     assert (1, 0) == (standing.removed, standing.quarantined)
@@ -88,7 +88,7 @@ def test_a_source_that_this_attempt_quarantined_stays(desk: Desk, deletes: bool)
 
 
 def test_a_source_quarantined_by_a_crash_is_removed_only_if_vanished(desk: Desk) -> None:
-    """The entry has the number of the attempt that crashed, not of the attempt that lists."""
+    """The quarantine entry has the number of the crashed attempt, not of the attempt that lists."""
     desk.writer.admit([A, B])
     crash = Crash(1, {A.source}, (), "Killed", "gone")
     accuse(desk.store, crash, quarantine_after=1)
@@ -115,7 +115,7 @@ def test_a_vanished_suspect_is_removed(desk: Desk) -> None:
 
 @pytest.mark.parametrize("deletes", [True, False])
 def test_law_a_listing_with_a_gap_removes_nothing(desk: Desk, deletes: bool) -> None:
-    desk.fail_in(A, 2, 3, 4)  # quarantined
+    desk.fail_in(A, 2, 3, 4)  # A is in quarantine after these failures
     writer = desk.next_attempt(5, deletes_vanished=deletes)
     writer.admit([A, B, C, D])
     writer.apply(1, [written(B)], [failed(C)])
@@ -149,7 +149,7 @@ def test_an_interrupted_removal_leaves_a_source_to_be_redone(desk: Desk, comes_b
 
 @pytest.fixture
 def mixed(store: Store) -> Store:
-    """Set up `a` finished, `b` failed, `c` quarantined, and `d` in flight, all since attempt 3."""
+    """Return a ledger of attempt 3: `a` finished, `b` failed, `c` quarantined, `d` in flight."""
     store.take_lease({"attempt": 3, "uid": "a"})
     store.write(
         Change(
@@ -190,7 +190,7 @@ def digests(keys: str) -> Collection[bytes]:
 
 
 def attempt_on_parts(desk: Desk, number: int, keys: list[str], **end: Any) -> LedgerWriter:
-    """Finish all listed sources in an attempt that treats `#N` as the suffix of a part's key."""
+    """Finish all listed sources in an attempt, where the suffix `#N` of a key names a part."""
     writer = desk.next_attempt(number)
     writer.set_removal(RemovalPolicy(part_suffix=r"#\d+"))
     sources = [listed(key) for key in keys]
@@ -253,7 +253,7 @@ def test_law_records_are_read_if_one_must_be_removed(
     changed: set[str],
     unfinished: set[str],
 ) -> None:
-    """Records are not read if as many sources are finished as were listed as finished."""
+    """Records are read only if more sources are finished than the listing named as finished."""
     log: list[Any] = []
     store = RecordingStore(tmp_path_factory.mktemp("ledger") / "ledger", log)
     desk = Desk(

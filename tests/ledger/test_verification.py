@@ -1,4 +1,4 @@
-"""Verification: every disagreement of ledger and outputs is found and named."""
+"""Verification finds and names every disagreement between the ledger and the outputs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _spell(file: object, content: bytes) -> None:
 
 
 def finish(store: Store, outputs: LocalOutputs, *sources: ListedSource) -> list[Path]:
-    """Finish sources with one output each; return the files."""
+    """Finish sources with one output each, and return the files."""
     written = [(source, write(outputs, source)) for source in sources]
     store.write(Change(finish=[finish_of(source, output) for source, output in written]))
     return [outputs.root / name_output(source.source, output) for source, output in written]

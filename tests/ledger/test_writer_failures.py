@@ -1,4 +1,4 @@
-"""Records of failures: one per source and attempt, counted until the source finishes.
+"""The ledger has one failure record per source and attempt, and counts until the source finishes.
 
 `test_quarantine` covers the consequences of too many failures.
 """

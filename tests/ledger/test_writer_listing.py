@@ -1,4 +1,4 @@
-"""A writer skips, releases, or rejects listed sources, and removes vanished ones."""
+"""A writer skips, releases, or rejects listed sources, and removes vanished sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 
 
 def first_attempt(desk: Desk) -> None:
-    """Run an attempt: `a` is finished, `b` failed, and `c` and `d` were lost."""
+    """Run an attempt in which `a` finishes, `b` fails, and `c` and `d` are lost."""
     desk.writer.admit([A, B, C, D])
     desk.writer.apply(1, [written(A, output_of(A))], [failed(B)])
     desk.writer.commit()
@@ -131,7 +131,7 @@ def test_a_vanished_finished_source_is_deleted_on_request(desk: Desk) -> None:
     writer.end_listing(3)
     assert [] == list(desk.store.list_records())
     steps: list[Any] = [("mark", A.source), ("remove_others", A.source, []), ("forget", A.source)]
-    assert steps == desk.log[-3:]  # records never refer to removed files
+    assert steps == desk.log[-3:]  # so that records never refer to removed files
     assert 1 == writer.drain(0, anything_died=False).removed
 
 
@@ -187,6 +187,6 @@ def test_seen_and_missing_sources_are_distinguished() -> None:
 def test_law_a_versions_failures_are_known_until_it_changes(desk: Desk) -> None:
     desk.writer.admit([A])
     desk.fail_in(A, 2)
-    for attempt in (3, 4):  # the first ends before reaching the source
+    for attempt in (3, 4):  # attempt 3 ends before it reaches the source
         assert [RELEASED + HAS_FAILED] == desk.next_attempt(attempt).admit([A])
     assert [RELEASED] == desk.next_attempt(5).admit([listed("a", version="2")])

@@ -1,4 +1,4 @@
-"""The order in which a writer makes things durable, and the time of its commits."""
+"""A writer makes changes durable in a fixed order, and commits at defined times."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_new_source_has_no_leftovers_to_remove(desk: Desk) -> None:
 
 @pytest.mark.parametrize("end", ["lost", "failed", "finished"])
 def test_leftovers_are_removed_when_a_source_is_finished_again(desk: Desk, end: str) -> None:
-    """Removal happens under the lease after any earlier end, and keeps the files of the new try."""
+    """After any earlier end, removal happens under the lease and keeps the new try's files."""
     desk.writer.admit([A])
     if end == "failed":
         desk.writer.apply(1, [], [failed(A)])
@@ -141,11 +141,11 @@ def test_a_group_waits_for_its_time(desk: Desk) -> None:
     desk.writer.apply(2, [written(B)])
     desk.writer.commit_due()
     assert 0 == desk.writer.finished
-    desk.clock.time += GROUP_SECONDS / 2  # since the first of the group, not since the last
+    desk.clock.time += GROUP_SECONDS / 2  # measured from the group's first source
     desk.writer.commit_due()
     assert 2 == desk.writer.finished
     assert ("finish", A.source, B.source) == desk.log[-1]
-    desk.writer.apply(3, [written(C)])  # starts another group
+    desk.writer.apply(3, [written(C)])  # the first source of the next group
     assert 2 == desk.writer.finished
     desk.clock.time += GROUP_SECONDS
     desk.writer.commit_due()

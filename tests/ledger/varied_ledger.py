@@ -1,6 +1,6 @@
-"""A ledger with all kinds of entries, the same on every call and in every format.
+"""Writes a ledger with all kinds of entries, the same on every call and in every format.
 
-`tests/fixtures/ledgers` has the ledgers that versions made of it, each in its own format:
+`tests/fixtures/ledgers` has the ledgers that several versions wrote, each in its own format:
 
     git checkout VERSION -- ../../pipelines/strandline     # in tests/ledger
     python varied_ledger.py ../fixtures/ledgers/format-1.mdb.gz
@@ -33,16 +33,16 @@ from strandline.plan.receipt import Effort, Piece, PieceLocation
 LEASE = {"attempt": 2, "uid": "two", "time": 0.0, "ended": True}
 FIRST = [listed(f"first-{number:03d}", ordinal=number) for number in range(100)]
 SECOND = [listed(f"second-{number:03d}", ordinal=number) for number in range(100, 150)]
-CHANGED = [listed(source.key, version="2") for source in FIRST[:10]]  # replaced by the second
+CHANGED = [listed(source.key, version="2") for source in FIRST[:10]]  # replaced by attempt 2
 GATHERED, EFFORT = FIRST[20], FIRST[21]
 FAILED, IN_FLIGHT, QUARANTINED, FORGOTTEN, UNTIDY = FIRST[90:95]
 FINISHED = {
     source.source: source for source in (*FIRST[:90], UNTIDY, *SECOND, *CHANGED)
-}  # the later of two versions
+}  # by source; a changed source has its later version
 
 
 def fill(path: Path) -> None:
-    """Write a ledger in two attempts."""
+    """Write a ledger with the results of two attempts."""
     with opened(path) as store:
         store.take_lease(LEASE | {"attempt": 1, "uid": "one"})
         store.write(Change(mark=[_mark(source, 1) for source in FIRST]))
@@ -82,7 +82,7 @@ def _finish(source: ListedSource) -> Finish:
 
 
 def write_image(target: Path) -> None:
-    """Fill a ledger and store its data file compressed, without free pages."""
+    """Fill a ledger, and store its data file, compressed and without free pages."""
     with tempfile.TemporaryDirectory() as folder:
         fill(Path(folder) / "ledger")
         with lmdb.open(str(Path(folder) / "ledger"), max_dbs=16, readonly=True) as environment:
@@ -93,7 +93,7 @@ def write_image(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[2:]:  # the number of sources from which a ledger is large
+    if sys.argv[2:]:  # number of finished sources at which a ledger is large
         layout = import_module("strandline.ledger.store.environment.layout")  # new since format 2
         vars(layout)["LARGE"] = int(sys.argv[2])
     write_image(Path(sys.argv[1]))

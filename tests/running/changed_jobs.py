@@ -1,6 +1,6 @@
-"""Selection of the second tier's groups by the paths that a change touches.
+"""Selects the second tier's groups by the paths that a change touches.
 
-These rules are the only ones: `.ci/run`, `make test-more`, and the GitHub workflows all call this
+There are no other rules: `.ci/run`, `make test-more`, and the GitHub workflows all call this
 module. A path without a rule selects every group, so a new folder is never left untested.
 
     python tests/running/changed_jobs.py [BASE]    # prints `groups=[...]` for GitHub
@@ -24,7 +24,8 @@ RUNTIME = frozenset({"commands", "engines", "stores", "bench", "wheel"})
 CLUSTER = frozenset({"server", "chart", "gitops", "node"})
 EVERY = RUNTIME | CLUSTER | {"workflow"}
 NONE: frozenset[str] = frozenset()
-# The first matching prefix counts. The first tier runs for every change, so no rule names it.
+# Path prefixes with their groups. The first matching prefix counts. The first tier runs for every
+# change, so no rule names it.
 RULES: tuple[tuple[str, frozenset[str]], ...] = (
     ("docs/", NONE),
     ("changelog.d/", NONE),
@@ -53,7 +54,7 @@ RULES: tuple[tuple[str, frozenset[str]], ...] = (
     ("tests/running/", EVERY),
     ("tests/support/", EVERY),
 )
-# The groups that run the tests of a folder in the second tier.
+# The group that runs a folder's tests of the second tier.
 GROUPS_OF_FOLDERS: Mapping[str, str] = {
     **dict.fromkeys(ENGINE_FOLDERS, "engines"),
     **{folder: folder for folder in FOLDERS_OF_MORE},
@@ -61,33 +62,33 @@ GROUPS_OF_FOLDERS: Mapping[str, str] = {
 }
 ORDER = [group.name for group in list_groups([])]
 MINUTES, MINUTES_OF_ONE_SIDE = 45, 25
-# A change to only one of these sides has the shorter budget.
+# A change whose code is on only one of these sides has the shorter budget.
 SIDES = (("pipelines/",), ("operator/", "charts/"))
 BESIDE_CODE = ("docs/", "changelog.d/", "tests/")
-HOURS = 4  # assumed length of a change if only the history indicates its beginning
+HOURS = 4  # assumed duration of a change if only the history shows its beginning
 
 
 def choose_groups(paths: Iterable[str], readers: Mapping[str, set[str]]) -> list[str]:
     """Return the names of the groups that a change selects, the most relevant first.
 
-    A group that more of the paths select is more relevant; among equals, the order of
-    `list_groups` decides.
+    The more paths select a group, the more relevant it is. Equally relevant groups have the order
+    of `list_groups`.
 
     Args:
-        paths: touched by the change, relative to the root.
-        readers: the folders of tests that name a page, by the page's file name.
+        paths: paths that the change touches, relative to the root.
+        readers: folders of tests that name a page, by the page's file name.
     """
     votes: Counter[str] = Counter()
     for path in paths:
         votes.update(_match(path))
-        # The first tier runs the other readers of a page for every change.
+        # The remaining readers of a page are in the first tier, which runs for every change.
         for folder in readers.get(Path(path).name, set()) & FOLDERS_OF_MORE:
             votes[GROUPS_OF_FOLDERS[folder]] += 1
     return sorted(votes, key=lambda name: (-votes[name], ORDER.index(name)))
 
 
 def choose_budget(paths: Iterable[str]) -> int:
-    """Return the minutes that `.ci/run` may take in all, the first tier included."""
+    """Return the total minutes that `.ci/run` may take, including the first tier."""
     code = [path for path in paths if not path.startswith(BESIDE_CODE)]
     is_one_side = any(all(path.startswith(side) for path in code) for side in SIDES)
     return MINUTES_OF_ONE_SIDE if is_one_side else MINUTES
@@ -102,13 +103,14 @@ def _match(path: str) -> frozenset[str]:
     first, _, rest = path.partition("/")
     folder, has_more, _ = rest.partition("/")
     if first == "tests" and has_more:
-        # A first-tier test needs no group, but its folder may hold others.
+        # A test of the first tier needs no group, but its folder may contain tests of the second
+        # tier.
         return frozenset({GROUPS_OF_FOLDERS.get(folder, "commands")})
     return EVERY
 
 
 def find_readers(paths: Iterable[str]) -> dict[str, set[str]]:
-    """Return the folders of tests that name each page among some paths."""
+    """Return the folders of tests that name a changed page, by the page's file name."""
     names = {Path(path).name for path in paths if path.endswith(".md")}
     readers: dict[str, set[str]] = {}
     for file in TESTS.rglob("*.py") if names else ():
@@ -120,10 +122,10 @@ def find_readers(paths: Iterable[str]) -> dict[str, set[str]]:
 
 
 def find_base(given: str) -> str:
-    """Return the commit at which a change begins, or nothing for the whole history.
+    """Return the commit at which a change begins, or an empty text for the whole history.
 
-    Without a given commit, this is where the branch left the remote's main branch. In a clone
-    without other branches, it is the last commit that is hours older than the newest one.
+    By default, the change begins where the branch left the remote's main branch. In a clone without
+    other branches, it begins at the last commit that is `HOURS` older than the newest one.
     """
     if given:
         return given
@@ -136,9 +138,9 @@ def find_base(given: str) -> str:
 
 
 def list_changed(base: str) -> list[str]:
-    """Return the paths that differ from a commit, both names of each moved file.
+    """Return the paths that differ from a commit, including both names of each moved file.
 
-    Changes that are not committed yet count, and so do new files.
+    Uncommitted changes and new files also count.
     """
     known = _run_git("diff", "--name-only", "--no-renames", "-z", base)
     new = _run_git("ls-files", "--others", "--exclude-standard", "-z")
@@ -152,7 +154,7 @@ def read_groups() -> dict[str, Group]:
 
 
 def choose_for_change(given: str) -> tuple[list[str], int]:
-    """Return the groups of the change since a commit, and the minutes that CI may take."""
+    """Return the groups that the change since a commit selects, and CI's budget in minutes."""
     base = find_base(given)
     if not base:
         return sorted(EVERY, key=ORDER.index), MINUTES
@@ -167,11 +169,12 @@ def _run_git(*words: str) -> str:
 
 
 def main() -> int:
-    """Print the groups as GitHub reads outputs; without a base, print all of them."""
+    """Print the selected groups as outputs of a GitHub step. If there is no base, select all."""
     base = "".join(sys.argv[1:])
     chosen = choose_for_change(base)[0] if base else sorted(EVERY, key=ORDER.index)
     full = [group.name for group in read_groups().values() if group.tier is Tier.FULL]
-    # These two groups have separate GitHub jobs: on a cluster, and on several Python versions.
+    # The groups `node` and `wheel` have separate GitHub jobs: on a cluster, and on several Python
+    # versions.
     print(f"groups={json.dumps([name for name in chosen if name not in {'node', 'wheel'}])}")
     print(f"node={json.dumps('node' in chosen)}")
     print(f"wheel={json.dumps('wheel' in chosen)}")

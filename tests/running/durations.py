@@ -1,4 +1,4 @@
-"""How long the tests of each file take, by tier: `tests/durations.json`.
+"""Reads and writes the duration of each test file by tier: `tests/durations.json`.
 
 `make test-all` writes the file. Test processes use it to start the longest files first, and tests
 compare the budgets of the first tier with it.
@@ -31,7 +31,7 @@ def read_longest(path: Path = DURATIONS) -> dict[str, float]:
 
 
 def merge_durations(report: Path, path: Path, group: str) -> None:
-    """Replace the durations of a group by those of a report; do nothing without a report."""
+    """Replace the durations of a group with those of a report. Do nothing if there is no report."""
     if report.is_file():
         durations = read_durations(path) | {group: read_report(report)}
         ordered = {name: durations[name] for name in sorted(durations)}

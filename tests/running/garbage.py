@@ -1,4 +1,4 @@
-"""Keeps long-lived objects of a test process out of the garbage collector.
+"""Exempts long-lived objects of a test process from garbage collection.
 
 The collector traverses all old objects whenever their number has grown by a quarter. Without this
 module, a million syntax tree nodes and the tests of a session would be traversed many times while
@@ -14,9 +14,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def spare_collector() -> Iterator[None]:
-    """Disable collection in the block, and exempt all objects that exist at its end.
+    """Disable the collector during the block, and exempt all objects that exist at its end.
 
-    Garbage of the block stays too, so the block should create much and drop little.
+    The block's own garbage is also kept, so the block should create many objects and drop few.
     """
     was_enabled = gc.isenabled()
     gc.disable()

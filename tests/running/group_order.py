@@ -1,4 +1,4 @@
-"""Groups of tests that share a process, and the order in which the groups start.
+"""Assigns tests to groups that share a process, and orders the groups.
 
 `tests/durations.json` has the durations of files; `make test-all` writes it. Pure.
 """
@@ -9,17 +9,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from statistics import median
 
-# The tests of these folders share one Ray, so they run in one process. Tests of other folders that
+# Folders whose tests share one Ray and therefore run in one process. Tests of other folders that
 # start a Ray are spread over all processes.
 RAY = frozenset({"engines", "runtime"})
 RAY_CRASHES = "tests/runtime/crash/"
-# Their servers may still be building while other tests run.
+# Folders whose tests need a server, which may still be building while other tests run.
 SERVERS = frozenset({"apiserver", "stores"})
-UNKNOWN_SECONDS = 1.0  # for a file whose folder has no known duration either
+UNKNOWN_SECONDS = 1.0  # duration of a file if its folder has no known duration either
 
 
 def find_group(nodeid: str) -> str:
-    """Return the group of a test: its file, or the folders that share a Ray."""
+    """Return the group of a test: its file, or the shared group of tests that share a Ray."""
     path = nodeid.partition("::")[0]
     if path.startswith(RAY_CRASHES):
         return "ray-crashes"
@@ -27,12 +27,13 @@ def find_group(nodeid: str) -> str:
 
 
 def order_groups(nodeids: Iterable[str], seconds: Mapping[str, float]) -> dict[str, int]:
-    """Return the rank of each group: the longest begins first, those with a server last.
+    """Return the rank of each group: the longest starts first, and groups with a server start last.
 
-    A long group that began last would keep one process busy after the others have ended.
+    If a long group started last, it would keep one process busy after the others have ended.
 
     Args:
-        seconds: of each file. A file without a duration counts as the median of its folder.
+        seconds: duration of each file. A file without a duration counts as the median of its
+            folder.
     """
     files: dict[str, set[str]] = {}
     for nodeid in nodeids:
@@ -47,7 +48,7 @@ def order_groups(nodeids: Iterable[str], seconds: Mapping[str, float]) -> dict[s
 
 
 def needs_server(path: str) -> bool:
-    """Return whether a test, or the group of that name, needs a server that must be built."""
+    """Return whether a test or a group needs a server that must be built."""
     return bool(SERVERS.intersection(path.split("/")[1:2]))
 
 

@@ -15,9 +15,9 @@ class Group:
     """A part of a tier that can run alone: `make group G=NAME`.
 
     Attributes:
-        words: the arguments of make that run it, or the folders of tests that pytest gets.
+        words: arguments of make that run the group; if empty, pytest runs its folders.
         builds: targets of make that must be up to date first, such as a server in Go.
-        needs_root: whether only root can run it, and only on Linux.
+        needs_root: whether the group runs only as root, and only on Linux.
     """
 
     name: str
@@ -29,11 +29,11 @@ class Group:
 
 
 def list_groups(test_folders: Sequence[str]) -> list[Group]:
-    """Return all groups. Among equally relevant groups, CI runs the first ones first.
+    """Return all groups. CI runs equally relevant groups in this order.
 
     Args:
-        test_folders: the folders below `tests`. Folders of no other group belong to `commands`, so
-            no test is left out.
+        test_folders: folders below `tests`. A folder that no other group names belongs to
+            `commands`, so no test is left out.
     """
     taken = {*ENGINE_FOLDERS, *FOLDERS_OF_MORE}
     rest = tuple(folder for folder in test_folders if folder not in taken)

@@ -1,4 +1,4 @@
-"""The lowest versions that pyproject.toml allows, as constraints for pip."""
+"""Computes the lowest versions that pyproject.toml allows, as constraints for pip."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 BOUND = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?>=([0-9][0-9.]*)")
-# pip installs the others, so its own version can't be constrained.
+# pip installs the other libraries, so its own version can't be constrained.
 LEFT = {"pip"}
 
 
 def list_lowest(requirements: Iterable[str]) -> list[str]:
-    """Pin each library to its lower bound, or to the highest of several bounds.
+    """Pin each library to its lower bound. If there are several bounds, the highest counts.
 
     Args:
-        requirements: as pyproject.toml writes them, such as `ray[data]>=2.50,<3`.
+        requirements: requirements as in pyproject.toml, such as `ray[data]>=2.50,<3`.
 
     Raises:
         ValueError: if a library has no lower bound.
@@ -45,7 +45,7 @@ def read_extras() -> dict[str, list[str]]:
 
 
 def read_requirements(extras: Iterable[str]) -> list[str]:
-    """Return the requirements of Strandline with some extras."""
+    """Return Strandline's requirements with some extras."""
     project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
     needed = [line for extra in extras for line in read_extras()[extra]]
     return [*project["dependencies"], *needed]

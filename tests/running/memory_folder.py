@@ -1,4 +1,4 @@
-"""A folder in memory for test files: a sync to a busy disk takes 8 ms instead of 0.3.
+"""Provides a folder in memory for test files: a sync to a busy disk takes 8 ms instead of 0.3.
 
 Power losses, full disks, and kinds of file systems are simulated, so no test needs a disk.
 """
@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own, and a folder of our own in it
-# The files of a whole first tier use less than a third of either limit.
+# Minimum free space and available memory. A whole first tier uses less than a third of either.
 LEAST_ROOM = 8 << 30
 LEAST_MEMORY = 12 << 30
 _MEMORY = Path("/proc/meminfo")
-TEMP_ROOT = "PYTEST_DEBUG_TEMPROOT"  # defined by pytest
+TEMP_ROOT = "PYTEST_DEBUG_TEMPROOT"  # variable that pytest defines
 
 
 def has_room(folder: Path = SHARED_MEMORY, memory: Path = _MEMORY) -> bool:
-    """Return whether the files of a first tier fit into memory beside its processes."""
+    """Return whether the first tier's files fit into memory in addition to its processes."""
     try:
         found = os.statvfs(folder)
         rows = dict(line.split(":", 1) for line in memory.read_text().splitlines())
@@ -33,10 +33,10 @@ def has_room(folder: Path = SHARED_MEMORY, memory: Path = _MEMORY) -> bool:
 
 @contextmanager
 def temporary_root(environ: Mapping[str, str] = os.environ) -> Iterator[dict[str, str]]:
-    """Yield the environment in which pytest writes to memory, if there is room.
+    """Yield an environment in which pytest writes to memory, if the memory suffices.
 
-    A folder that the user has set stays in effect. All files are removed at the end, also those of
-    failed tests.
+    A folder that the user has set stays in effect. All files are removed at the end, including
+    those of failed tests.
     """
     if TEMP_ROOT in environ or not has_room():
         yield dict(environ)

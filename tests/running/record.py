@@ -1,7 +1,7 @@
-"""The record of test runs: the commit, duration, seed, and result of each group's last run.
+"""Records test runs: the commit, duration, seed, and result of each group's last run.
 
 `make test-all` writes `tests/record.json`. CI reads durations from it to decide which groups fit
-into its time, and `make release-dry` refuses a release whose groups have no recent green run.
+into its time, and `make release-dry` rejects a release whose groups have no recent green run.
 
     python tests/running/record.py    # exits with 1 if a group has no recent green run
 """
@@ -29,9 +29,9 @@ class Entry:
     """The last run of a group.
 
     Attributes:
-        commit: full hash. Uncommitted changes make the result `uncommitted`.
-        seconds: wall time, builds not included.
-        seed: of the group's random examples.
+        commit: full hash of the commit. Uncommitted changes make the result `uncommitted`.
+        seconds: wall-clock time without builds.
+        seed: seed of the group's random examples.
         result: `passed`, `failed`, or `uncommitted` for a green run of a changed tree.
     """
 
@@ -42,7 +42,7 @@ class Entry:
 
 
 def read_record(path: Path = RECORD) -> dict[str, Entry]:
-    """Return the entries by group; empty without a file."""
+    """Return the entries by group, or an empty mapping if the file is missing."""
     if not path.is_file():
         return {}
     entries = json.loads(path.read_text(encoding="utf-8"))
@@ -62,9 +62,9 @@ def find_stale(
     """Yield a sentence for each group without a recent green run.
 
     Args:
-        names: of all groups.
-        count_commits: returns the number of commits after a commit, or a negative number if HEAD
-            does not descend from it.
+        names: names of all groups.
+        count_commits: function that returns the number of commits since a commit, or a negative
+            number if HEAD does not descend from it.
     """
     found = []
     for name in names:
@@ -81,7 +81,7 @@ def find_stale(
 
 
 def count_commits(commit: str) -> int:
-    """Return the number of commits after this one, or -1 if HEAD does not descend from it."""
+    """Return the number of commits since a commit, or -1 if HEAD does not descend from it."""
     words = ["git", "merge-base", "--is-ancestor", commit, "HEAD"]
     if subprocess.run(words, cwd=ROOT, check=False, capture_output=True).returncode:
         return -1

@@ -1,4 +1,4 @@
-"""`make test`: lint and the first tier of tests in parallel, with one summary.
+"""Implements `make test`: lint and the first tier of tests in parallel, with one summary.
 
 python tests/running/run_first_tier.py [WORDS OF PYTEST ...]
 """
@@ -18,7 +18,7 @@ from tiers import Tier
 
 
 def run_tests(words: Sequence[str]) -> tuple[int, float]:
-    """Run the first tier in the foreground. Return pytest's exit code and the seconds."""
+    """Run the first tier in the foreground. Return pytest's exit code and the seconds taken."""
     begun = time.monotonic()
     command = [sys.executable, "-m", "pytest", "--quiet", "--numprocesses", count_workers()]
     command += [f"--tier={Tier.FIRST}", "--durations=10", f"--junitxml={REPORTS / Tier.FIRST}.xml"]
@@ -28,7 +28,7 @@ def run_tests(words: Sequence[str]) -> tuple[int, float]:
 
 
 def main() -> int:
-    """Run both and print the results. Return exit code 1 if either failed."""
+    """Run lint and tests, and print the results. Return exit code 1 if either failed."""
     REPORTS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile("w+") as output:
         # mypy and ruff finish long before the tests do, so their output waits until the end.

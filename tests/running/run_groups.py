@@ -1,4 +1,4 @@
-"""`make test-more`, `make test-all`, `make group`, and the second half of `.ci/run`: run groups.
+"""Runs groups for `make test-more`, `make test-all`, `make group`, and `.ci/run`.
 
     python tests/running/run_groups.py NAME ...          # these groups
     python tests/running/run_groups.py --changed [BASE]  # groups selected by the change since BASE
@@ -28,7 +28,7 @@ from schedule import Estimate, estimate_builds, fits, measure_slowness
 from tiers import Tier
 
 REPORTS = ROOT / ".cache" / "reports"
-# Full builds on two cores; `make test-all` prints the actual durations.
+# Seconds of a full build on two cores. `make test-all` prints the actual durations.
 BUILD_SECONDS = {
     "azure": 60.0,
     "browser": 60.0,
@@ -40,10 +40,10 @@ BUILD_SECONDS = {
     "readers": 180.0,
     "s3": 150.0,
 }
-IMAGES_SECONDS = 360.0  # both images, which a node needs too
+IMAGES_SECONDS = 360.0  # for both images, which a node also needs
 
 OF_MAKE = frozenset({"ARGS", "BASE", "G", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS"})
-# The files that a recorded run writes do not count as changes of its tree.
+# Files that a recorded run writes. They do not count as uncommitted changes.
 WRITTEN = (":!tests/record.json", ":!tests/durations.json")
 STATUS = ("status", "--porcelain", "--untracked-files=no", "--", ".", *WRITTEN)
 
@@ -53,8 +53,8 @@ class Clock:
     """CI's time budget.
 
     Attributes:
-        deadline: on the monotonic clock.
-        slowness: of this machine, as a factor of the recorded durations.
+        deadline: end of the budget on the monotonic clock, in seconds.
+        slowness: duration on this machine as a multiple of the recorded duration.
     """
 
     deadline: float
@@ -62,7 +62,7 @@ class Clock:
 
     @property
     def remaining(self) -> float:
-        """Seconds until the deadline; negative after it."""
+        """Seconds until the deadline; negative after the deadline."""
         return self.deadline - time.monotonic()
 
 
@@ -70,8 +70,8 @@ class Runner:
     """Runs groups one after another and collects their results.
 
     Args:
-        seed: for groups that draw random examples.
-        is_recording: whether to write results and durations into the tree.
+        seed: seed of the groups' random examples.
+        is_recording: whether to write results and durations to files of the repository.
     """
 
     def __init__(self, seed: int, *, is_recording: bool) -> None:
@@ -116,10 +116,10 @@ class Runner:
 
 
 def make_environment(inherited: Mapping[str, str], seed: int) -> dict[str, str]:
-    """Return the environment of a group.
+    """Return the environment of a group, without make's command line variables.
 
-    The command line variables of make are removed: make exports them, and a group would read
-    `ARGS`, the names of groups, as the arguments of its own program.
+    make exports these variables, and a group would read `ARGS`, the names of groups, as the
+    arguments of its own program.
     """
     kept = {name: value for name, value in inherited.items() if name not in OF_MAKE}
     return kept | {"SEED": str(seed)}
@@ -136,12 +136,12 @@ def make_command(group: Group) -> list[str]:
 
 
 def count_workers() -> str:
-    """Return the number of test processes: more than cores, because tests often wait."""
+    """Return the number of test processes, which exceeds the cores because tests often wait."""
     return os.environ.get("WORKERS") or str(((os.cpu_count() or 1) * 3 + 1) // 2)
 
 
 def estimate(group: Group) -> Estimate:
-    """Return the expected duration of a group from the record."""
+    """Return the expected duration of a group, based on the record."""
     entry = read_record().get(group.name)
     is_built = {name: _is_built(name) for name in group.builds}
     missing = estimate_builds(group.builds, is_built, BUILD_SECONDS)
@@ -167,7 +167,7 @@ def find_reason(group: Group, clock: Clock | None) -> str:
     """Return the reason to skip a group now, or an empty text if it can run.
 
     Args:
-        clock: the time budget of CI, or None outside of CI.
+        clock: CI's time budget, or None outside of CI.
     """
     if group.needs_root and not (sys.platform == "linux" and os.geteuid() == 0):
         return "needs root on Linux"
@@ -203,7 +203,7 @@ def choose_names(arguments: argparse.Namespace) -> tuple[list[str], int]:
 
 
 def start_clock(arguments: argparse.Namespace, minutes: int) -> Clock | None:
-    """Return CI's clock, or None if this is not CI."""
+    """Return CI's time budget, or None outside of CI."""
     if arguments.budget_from is None:
         return None
     recorded = read_record().get(Tier.FIRST.value)

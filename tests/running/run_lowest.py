@@ -1,4 +1,4 @@
-"""`make lowest`: run tests with the lowest versions that pyproject.toml allows.
+"""Implements `make lowest`: runs tests with the lowest versions that pyproject.toml allows.
 
 The versions are installed into .cache/lowest, separately for each side, because the operator's
 libraries require newer versions of common dependencies. Test tools have the versions of
@@ -18,7 +18,7 @@ from lowest_versions import PYPROJECT, list_lowest, read_extras, read_requiremen
 
 ROOT = PYPROJECT.parent
 FOLDER = ROOT / ".cache" / "lowest"
-# KenLM needs a compiler, and Ray's dashboard a cluster: these tests use neither.
+# Extras that these tests do not need: KenLM requires a compiler, and Ray's dashboard a cluster.
 LEFT_EXTRAS = {"perplexity", "cluster"}
 OPERATOR = "operator"
 ROOMS: Mapping[str, Sequence[str]] = {
@@ -26,11 +26,11 @@ ROOMS: Mapping[str, Sequence[str]] = {
     OPERATOR: ("operator",),
 }
 LEFT_TESTS = (
-    "tests/engine/test_start_of_ray.py",  # Ray's versions have a separate target
+    "tests/engine/test_start_of_ray.py",  # a separate make target tests versions of Ray
     "tests/operator/test_lineage_reporting.py",  # also needs the other side's libraries
     "tests/operator/test_with_last_release.py",  # also needs the other side's libraries
 )
-# Tools that these folders' tests do not use.
+# Tools that the tests of these folders do not use.
 LEFT_TOOLS = (
     "codespell",
     "import-linter",
@@ -46,7 +46,7 @@ RUNNERS = ("hypothesis==", "pytest")
 
 
 def list_extras(side: str) -> list[str]:
-    """Return the extras that a side is tested with."""
+    """Return the extras with which a side is tested."""
     if side == OPERATOR:
         return [OPERATOR]
     return sorted(set(read_extras()) - LEFT_EXTRAS - {OPERATOR})
@@ -63,7 +63,7 @@ def list_pins(extras: Sequence[str]) -> list[str]:
 
 
 def list_tools() -> list[str]:
-    """Return the tests' requirements besides Strandline."""
+    """Return the requirements of the tests, without Strandline."""
     document = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))
     tools: list[str] = document["dependency-groups"]["dev"]
     return [tool for tool in tools if not tool.startswith(LEFT_TOOLS)]

@@ -1,4 +1,4 @@
-"""The last line of a test run."""
+"""Prints the last line of a test run."""
 
 from __future__ import annotations
 

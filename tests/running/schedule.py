@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-# Maximum slowdown. A first-tier run on another machine or beside other work measures the slowdown.
+# Maximum slowness that is assumed. The slowness is measured with the first tier, which another
+# machine or other work may slow down.
 MOST_SLOWNESS = 4.0
 
 
@@ -14,8 +15,8 @@ class Estimate:
     """Expected duration of a group.
 
     Attributes:
-        seconds: of its tests, as recorded.
-        build_seconds: of its missing programs.
+        seconds: recorded seconds of its tests.
+        build_seconds: seconds to build its missing programs.
     """
 
     seconds: float
@@ -23,7 +24,7 @@ class Estimate:
 
 
 def measure_slowness(measured: float, recorded: float | None) -> float:
-    """Return how much slower this machine is now than at the time of the record; at least 1.
+    """Return the current duration as a multiple of the recorded duration, at least 1.
 
     Args:
         measured: seconds of the first tier in this run.
@@ -42,5 +43,5 @@ def fits(estimate: Estimate, slowness: float, remaining: float) -> bool:
 def estimate_builds(
     builds: Iterable[str], is_built: Mapping[str, bool], seconds: Mapping[str, float]
 ) -> float:
-    """Return the seconds of the missing builds."""
+    """Return the seconds to build the programs that are not built."""
     return sum(seconds[name] for name in builds if not is_built[name])

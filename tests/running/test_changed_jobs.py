@@ -1,4 +1,4 @@
-"""Selection of groups by paths, and their time budget in CI."""
+"""Groups are selected by paths, and CI has a time budget for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tiers import FOLDERS_OF_MORE, Tier
     [
         (["docs/spot.md"], set()),
         (["README.md", "changelog.d/1.fixed.md", "mkdocs.yml", "tests/durations.json"], set()),
-        (["docs/kubernetes.md"], {"server"}),  # a server runs its commands
+        (["docs/kubernetes.md"], {"server"}),  # tests with an API server run the page's commands
         (["charts/strandline/values.yaml"], {"chart", "gitops", "node"}),
         (["operator/strandline_operator/__main__.py"], {"server", "chart", "gitops", "node"}),
         (["pipelines/strandline/plan/task.py"], RUNTIME),
@@ -86,7 +86,7 @@ def test_a_page_selects_the_folders_of_tests_that_name_it() -> None:
 
 def test_every_folder_of_tests_is_in_one_group_of_the_second_tier() -> None:
     groups = [group for group in read_groups().values() if group.tier is Tier.MORE]
-    # `make chart` and `make gitops` run these folders themselves.
+    # `chart` and `gitops` are missing from the groups, because make targets run these folders.
     listed = [folder for group in groups for folder in group.folders] + ["chart", "gitops"]
     folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
     assert sorted(listed) == sorted(folders)
@@ -98,6 +98,6 @@ def test_rules_name_existing_paths_and_groups() -> None:
     assert {name for name, group in groups.items() if group.tier is Tier.MORE} == EVERY
     assert set(GROUPS_OF_FOLDERS.values()) <= EVERY
     for prefix, names in RULES:
-        if not prefix.startswith("tests/record"):  # created by the first `make test-all`
+        if not prefix.startswith("tests/record"):  # the first `make test-all` creates this file
             assert (ROOT / prefix).exists(), prefix
         assert names <= EVERY

@@ -24,7 +24,7 @@ PIPES: dict[str, Any] = {
     "stderr": subprocess.PIPE,
     "text": True,
 }
-# Prints the entire observable state of the process, except for random differences.
+# Prints the whole observable state of the process that does not differ at random.
 STATE = """
 import atexit, logging, os, signal, sys, tempfile, threading, warnings
 atexit.register(print, "first exit handler")
@@ -45,7 +45,7 @@ print("error output", file=sys.stderr)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[CommandServer]:
-    """Serve commands from a process with few loaded modules."""
+    """Provide a command server with few loaded modules."""
     server = CommandServer(["json", "logging", "pathlib"])
     yield server
     server.close()
@@ -172,7 +172,7 @@ def test_an_option_or_a_variable_turns_warnings_into_errors(server: CommandServe
 
 
 def test_commands_run_at_the_same_time(server: CommandServer, tmp_path: Path) -> None:
-    """Each command waits for a pipe that the other opens."""
+    """Each command waits for a pipe that the other command opens."""
     for name in ("first", "second"):
         os.mkfifo(tmp_path / name)
     codes = ("open('first', 'w'); open('second')", "open('first'); open('second', 'w')")
@@ -192,7 +192,7 @@ def test_a_started_command_is_polled_signalled_and_waited_for(server: CommandSer
         assert psutil.Process(process.pid).cmdline()[:3] == [sys.executable, "-c", code]
         process.terminate()
         assert process.wait(timeout=60) == -signal.SIGTERM
-        process.kill()  # no effect on an ended process
+        process.kill()  # has no effect on an ended process
     assert process.args == [sys.executable, "-c", code]
 
 
@@ -220,7 +220,7 @@ def test_a_grandchild_keeps_no_pipe_of_the_server_open(server: CommandServer) ->
         assert process.stdout is not None
         child, count = map(int, process.stdout.readline().split())
         os.kill(child, signal.SIGKILL)
-    assert count <= 4  # standard streams, and one more while the program is executed
+    assert count <= 4  # three standard streams, and one more while the program starts
 
 
 PARENT = """

@@ -1,4 +1,4 @@
-"""The table of facts in the design note on tiers names tests that exist, each in its tier."""
+"""The design note on tiers lists facts; the tests that it names exist, each in its tier."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_rows() -> list[list[str]]:
 
 
 def find_problem(name: str, tier: Tier) -> str:
-    """Return why a test or a group does not prove a fact in this tier, or an empty text."""
+    """Return the reason a test or a group does not prove a fact in this tier, or an empty text."""
     if not name.startswith("tests/"):
         group = read_groups().get(name)
         return "" if group is not None and group.tier is tier else f"{name} is no group of {tier}"
@@ -78,5 +78,6 @@ def test_each_fact_has_its_proofs() -> None:
 
 def test_every_fact_has_a_proof_in_a_tier_that_runs_for_its_changes() -> None:
     without = {fact for fact, first, more, _ in read_rows() if not first and not more}
-    # Groups of this fact install other versions of every library.
+    # Only the third tier proves this fact, because its groups install other versions of every
+    # library.
     assert without == {"the lowest and the newest libraries work"}

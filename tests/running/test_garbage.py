@@ -10,7 +10,7 @@ from garbage import spare_collector
 
 
 class Knot:
-    """A self-reference, which only the collector can free."""
+    """An object that refers to itself, so that only the collector can free it."""
 
     def __init__(self) -> None:
         self.itself = self

@@ -1,4 +1,4 @@
-"""Tests share processes by file or by Ray; the longest groups start first."""
+"""Tests of a file or of a Ray share a process, and the longest groups start first."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_new_file_counts_as_the_median_of_its_folder() -> None:
     st.dictionaries(st.sampled_from(FILES), st.floats(0, 1000)),
 )
 def test_law_every_group_has_a_unique_rank(files: list[str], seconds: dict[str, float]) -> None:
-    """Each group has one rank, independent of the order and of known durations."""
+    """A group's rank is unique, and does not depend on the order of tests or on known durations."""
     tests = [f"{name}::test_{number}" for number, name in enumerate(files)]
     ranks = order_groups(tests, seconds)
     assert sorted(ranks.values()) == list(range(len({find_group(test) for test in tests})))

@@ -1,4 +1,4 @@
-"""The folder in memory: used only if there is room, and removed afterwards."""
+"""The folder in memory is used only if the memory suffices, and is removed afterwards."""
 
 from __future__ import annotations
 

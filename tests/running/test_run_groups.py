@@ -1,4 +1,4 @@
-"""Groups run, or are listed with the reason for skipping."""
+"""Groups run, or are listed with the reason that they were skipped."""
 
 from __future__ import annotations
 

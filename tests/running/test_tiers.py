@@ -1,4 +1,4 @@
-"""Each test has one tier: from its mark, or else from its folder."""
+"""A test's tier comes from its mark, or from its folder if it has no mark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tier_selection import find_long_files
 from tiers import Tier, describe_rest, find_tier
 
 ROOT = Path(__file__).parents[2]
-BUDGET = 2400.0  # worker-seconds: 15 minutes of three workers, minus collection and lint
+BUDGET = 2400.0  # worker-seconds: 15 minutes of three workers, without collection and lint
 LONG, TOO_LONG = 20.0, 60.0
 
 
@@ -90,10 +90,10 @@ def test_tests_of_the_layout_are_never_left_out() -> None:
 
 
 def find_over_budget(seconds: dict[str, float], sources: dict[str, str]) -> list[str]:
-    """Yield a sentence for each excess over the first tier's budget.
+    """Return a sentence for each excess over the first tier's budget.
 
     Args:
-        seconds: of each file in the first tier.
+        seconds: duration of each file in the first tier.
         sources: text of each file.
     """
     found = []

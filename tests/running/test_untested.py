@@ -1,4 +1,4 @@
-"""The last line of a run, which reports skipped tests."""
+"""The last line of a run reports the skipped tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pytest options `--tier` and `--most-seconds`: run a part of the tests and count the rest."""
+"""Adds the pytest options `--tier` and `--most-seconds`, which run a part of the tests.
+
+The remaining tests are counted and reported.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ KEY = "strandline_left_out"  # key in the output that a pytest-xdist worker send
 
 
 def add_option(parser: pytest.Parser) -> None:
-    """Add both options. Without them, pytest runs all given tests."""
+    """Add both options. If neither is set, pytest runs all given tests."""
     parser.addoption(
         "--tier", choices=[tier.value for tier in Tier], help="run the tests of this tier only"
     )
@@ -25,7 +28,7 @@ def add_option(parser: pytest.Parser) -> None:
 
 
 def select_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests of other tiers and of long files, in place."""
+    """Deselect in place the tests of other tiers and of long files."""
     wanted, most = config.getoption("--tier"), config.getoption("--most-seconds")
     long = find_long_files(most) if most else frozenset()
     left_out: Counter[str] = Counter()
@@ -34,7 +37,7 @@ def select_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         tier = find_tier(item.nodeid, {mark.name for mark in item.iter_markers()})
         if wanted and tier != wanted:
-            left_out[tier.value] += 1  # plain text, which pytest-xdist can send
+            left_out[tier.value] += 1  # pytest-xdist can send a plain text, but no `Tier`
         elif item.nodeid.partition("::")[0] in long:
             left_out[LONG_FILES] += 1
         else:
@@ -47,14 +50,14 @@ def select_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def find_long_files(most_seconds: float) -> frozenset[str]:
-    """Return the files whose first-tier tests take longer, except for tests of the layout."""
+    """Return the files whose first-tier tests take longer than this, except architecture tests."""
     seconds = read_durations()[Tier.FIRST.value]
     long = (name for name, duration in seconds.items() if duration > most_seconds)
     return frozenset(name for name in long if not name.startswith(LAYOUT))
 
 
 class SelectionReport:
-    """Writes the last line of a run with the excluded tests."""
+    """Writes the last line of a run, which reports the excluded tests."""
 
     def __init__(self) -> None:
         self._left_out: Counter[str] = Counter()
@@ -70,7 +73,7 @@ class SelectionReport:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object, error: object) -> None:
-        """Read a worker's counts; all workers collect the same tests."""
+        """Read a worker's counts, which are equal in all workers."""
         self._left_out |= Counter(getattr(node, "workeroutput", {}).get(KEY, {}))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

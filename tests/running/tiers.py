@@ -11,14 +11,14 @@ from enum import StrEnum
 
 
 class Tier(StrEnum):
-    """Tier of a test. The values of the last two are pytest marks."""
+    """Tier of a test. The values of the last two tiers are also pytest marks."""
 
     FIRST = "first"
     MORE = "more"
     FULL = "full"
 
 
-# Their tests need a server or a program built from Go, or repeat the measurements of a benchmark.
+# Folders whose tests need a server or a program built from Go, or repeat a benchmark.
 FOLDERS_OF_MORE = frozenset({"apiserver", "bench", "chart", "gitops", "stores"})
 LONG_FILES = "long files"
 COMMANDS = {
@@ -30,10 +30,10 @@ COMMANDS = {
 
 
 def find_tier(nodeid: str, marks: Collection[str]) -> Tier:
-    """Return the tier of a test; a mark outranks its folder.
+    """Return the tier of a test. A mark takes precedence over the folder.
 
     Args:
-        nodeid: pytest's id, such as `tests/cli/test_run.py::test_help`.
+        nodeid: ID of the test in pytest, such as `tests/cli/test_run.py::test_help`.
         marks: names of the marks of the test.
     """
     for tier in (Tier.FULL, Tier.MORE):
@@ -44,10 +44,10 @@ def find_tier(nodeid: str, marks: Collection[str]) -> Tier:
 
 
 def describe_rest(counts: dict[str, int]) -> str:
-    """Describe in one sentence the excluded tests, with the command that runs them.
+    """Describe the excluded tests in one sentence, with the command that runs them.
 
     Args:
-        counts: of excluded tests by tier; those of long files by `LONG_FILES`.
+        counts: number of excluded tests by tier, and of tests in long files by `LONG_FILES`.
     """
     parts = [
         f"{counts[part]} tests of `{command}`"

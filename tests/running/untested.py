@@ -1,4 +1,4 @@
-"""One line about skipped tests, because a hundred skip messages scroll past unread.
+"""Summarizes skipped tests in one line, because a hundred skip messages scroll past unread.
 
 The line repeats the first words of each reason, and must not depend on their meaning.
 """
@@ -12,7 +12,7 @@ LONGEST = 60
 
 
 def describe_untested(reasons: Iterable[str]) -> str:
-    """Describe skipped tests by reason, the most frequent first; empty if no test was skipped."""
+    """Describe skipped tests by reason, the most frequent first, or return an empty text."""
     counts = Counter(shorten(reason) for reason in reasons)
     if not counts:
         return ""

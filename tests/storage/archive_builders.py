@@ -1,4 +1,4 @@
-"""Archives for tests, of any kind and with any content."""
+"""Writes archives for tests, of any kind and with any content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILES = {"mystages.py": b"MIN = 5\n", "deep/er/other.py": b""}
 
 
 def write_zip(path: Path, files: Mapping[str, bytes] = FILES, link: str = "") -> str:
-    """Write a zip, and return its digest."""
+    """Write a zip file, and return its digest."""
     with zipfile.ZipFile(path, "w") as packed:
         for name, content in files.items():
             packed.writestr(name, content)
@@ -28,7 +28,7 @@ def write_zip(path: Path, files: Mapping[str, bytes] = FILES, link: str = "") ->
 def write_tar(
     path: Path, files: Mapping[str, bytes] = FILES, *, mode: str = "w:gz", kind: bytes = b""
 ) -> str:
-    """Write a tar, and return its digest.
+    """Write a tar file, and return its digest.
 
     Args:
         kind: type of an additional member `odd`, such as `tarfile.SYMTYPE`.

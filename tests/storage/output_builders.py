@@ -1,4 +1,4 @@
-"""Writing a single output for tests."""
+"""Writes a single output for tests."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A folder on a machine that may lose power, which loses all unsynced data.
+"""Simulates a machine that loses power: all unsynced data of a folder is lost.
 
 Every sync is recorded. A folder keeps the names it had at its last sync, and a file keeps the bytes
-it had at its last sync. Everything else may be lost on a real machine, and is always lost here. A
-file of which only the name is kept is empty.
+it had at its last sync. Everything else may be lost on a real machine, and is always lost here. If
+only the name of a file is kept, the file is empty.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Inode = tuple[int, int]
 
 
 class Disk:
-    """Records syncs below a folder; its current content is durable.
+    """Records syncs below a folder. The folder's initial content counts as synced.
 
     Args:
-        root: the folder.
-        monkeypatch: replaces `os.fsync`, and `syncfs` where outputs use it.
+        root: folder to watch.
+        monkeypatch: fixture that replaces `os.fsync`, and the `syncfs` of outputs.
     """
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,19 +38,19 @@ class Disk:
         monkeypatch.setattr(local_outputs, "sync_filesystem", lambda _: self._keep_all())
 
     def lose_power(self, into: Path) -> Path:
-        """Write the content that survives a power loss to a new folder."""
+        """Write the content that survives a power loss to a new folder, and return the folder."""
         self._restore(_number(os.stat(self._root)), into)
         return into
 
     def close(self) -> None:
-        """Close all held files."""
+        """Close all files that were kept open."""
         for handle in self._held:
             os.close(handle)
 
     def _keep_all(self) -> None:
         for folder, _, files in os.walk(self._root):
             for path in (folder, *(os.path.join(folder, file) for file in files)):
-                with contextlib.suppress(FileNotFoundError):  # a writer removes files meanwhile
+                with contextlib.suppress(FileNotFoundError):  # a concurrent writer removed the file
                     self._keep(os.open(path, os.O_RDONLY))
 
     def _keep(self, handle: int) -> None:
@@ -59,7 +59,7 @@ class Disk:
         if stat.S_ISDIR(found.st_mode):
             children = {}
             for name in os.listdir(path):
-                with contextlib.suppress(FileNotFoundError):  # a writer removes files meanwhile
+                with contextlib.suppress(FileNotFoundError):  # a concurrent writer removed the file
                     children[name] = os.lstat(f"{path}/{name}")
             self._names[_number(found)] = {name: _number(info) for name, info in children.items()}
             files = [info for info in children.values() if stat.S_ISREG(info.st_mode)]

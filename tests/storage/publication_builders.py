@@ -1,4 +1,4 @@
-"""Publications to inspect, break, and remove, and a process that crashes while making them."""
+"""Builds publications for tests, and simulates a process that crashes while building them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES = {"metrics.json": b'{"rows": 3}', "artifacts/hashes.bin": b"\0\1", "artif
 
 
 class Crash(BaseException):
-    """Simulates the end of the process; error handlers must not catch it."""
+    """Simulates the end of the process. Error handlers must not catch this exception."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ def watch_steps(monkeypatch: pytest.MonkeyPatch, crash_at: int | None = None) ->
 
 
 def make(folder: PipelineFolder, *places: tuple[int, int]) -> list[Publication]:
-    """Publish at exactly these places in this order; `latest` leads to the last."""
+    """Publish at exactly these places in this order. `latest` leads to the last publication."""
     made = []
     for attempt, number in places:
         before = folder.publication(attempt, number - 1)
@@ -59,7 +59,7 @@ def make(folder: PipelineFolder, *places: tuple[int, int]) -> list[Publication]:
 
 
 def half_write(folder: PipelineFolder, attempt: int, number: int) -> Path:
-    """Leave the files of a process that was killed before it wrote the manifest."""
+    """Leave the files of a process that was killed before writing the manifest."""
     path = folder.publication(attempt, number)
     path.mkdir(parents=True)
     (path / "metrics.json").write_bytes(b"{")
@@ -76,7 +76,7 @@ def resolved(folder: PipelineFolder) -> PublicationId | None:
 
 
 def complete_places(folder: PipelineFolder) -> list[PublicationId]:
-    """Return the complete publications, found by scanning all folders without the product."""
+    """Return the complete publications, found by a scan of all folders."""
     found = []
     for path in folder.attempts.glob("[0-9]*/p[0-9]*"):
         place = PublicationId(int(path.parent.name), int(path.name[1:]))
@@ -86,7 +86,7 @@ def complete_places(folder: PipelineFolder) -> list[PublicationId]:
 
 
 def list_tree(path: Path) -> dict[str, object]:
-    """Return all files with contents, links with targets, and folders with None."""
+    """Return files with their contents, links with their targets, and folders with None."""
     return {
         str(each.relative_to(path)): (
             f"-> {each.readlink()}"

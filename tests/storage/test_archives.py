@@ -25,7 +25,7 @@ def fetch(path: Path, wanted: str, folder: Path, *, is_kept: bool = False) -> No
 
 
 def refuse(path: Path, wanted: str) -> str:
-    """Return the error for a refused archive, and check that nothing is left."""
+    """Check that an archive is rejected and no file is left. Return the error message."""
     folder = path.parent / "into" / "code"
     with pytest.raises(ArchiveError) as told:
         fetch(path, wanted, folder)
@@ -165,13 +165,13 @@ def spoil_later_block(content: bytearray) -> None:
 
 
 def spoil_directory(content: bytearray) -> None:
-    """Move a zip's directory to where no file has room."""
+    """Move the offset of a zip file's directory beyond the end of any file."""
     end = content.rindex(b"PK\x05\x06")
     content[end + 16 : end + 20] = b"\xff\xff\xff\x7f"
 
 
 def spoil_name(content: bytearray) -> None:
-    """Make a zip's directory name a file in bytes that are not UTF-8."""
+    """Change a name in a zip file's directory to bytes that are not UTF-8."""
     start = content.rindex("é".encode())
     content[start : start + 2] = b"\xff\xff"
 

@@ -1,4 +1,4 @@
-"""Downloads from any place: transient errors are retried, permanent errors are reported at once."""
+"""Downloads retry transient errors, and report permanent errors immediately."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CUT = -200
 
 
 class Web:
-    """A web server that answers with these codes in turn; the last code repeats.
+    """A web server that answers with these codes in turn, and then repeats the last code.
 
     For `CUT`, the connection is lost in the middle of the answer.
     """
@@ -45,7 +45,7 @@ class Web:
                 self.send_header("Content-Length", str(len(CONTENT)))
                 self.end_headers()
                 if code == CUT:
-                    self.wfile.write(CONTENT[:4])  # and the connection is closed
+                    self.wfile.write(CONTENT[:4])  # then the connection is closed
                 else:
                     self.wfile.write(CONTENT if code == 200 else b"x" * len(CONTENT))
 

@@ -1,4 +1,4 @@
-"""Logs of drivers on a volume: limited in length and number, and never a reason to end a run."""
+"""Logs of drivers on a volume are limited in length and number, and never end a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fault injection: inactive unless armed, and a fault fires once across all processes."""
+"""Fault injection is inactive unless armed, and a fault fires once across all processes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_kill_fires_once_over_several_processes(tmp_path: Path) -> None:
     ends = [run(log, "output.synced:kill", "output.opened", "output.synced") for _ in range(3)]
     assert [-signal.SIGKILL, 0, 0] == [end.returncode for end in ends]
     assert ["", "survived\n", "survived\n"] == [end.stdout for end in ends]
-    (line,) = log.read_text().splitlines()  # proves that and where the fault fired
+    (line,) = log.read_text().splitlines()  # proves that the fault fired, and where
     step, action, pid = line.split()
     assert ("output.synced", "kill") == (step, action)
     assert int(pid) > 0
@@ -106,7 +106,8 @@ def test_every_step_of_the_code_is_listed() -> None:
     }
     text = "".join(texts.values())
     reached = set(re.findall(r'\breach\("([\w.]+)"\)', text))
-    # Callers of whole files and links give a prefix; these are the suffixes of the names.
+    # These functions reach steps whose names are a prefix from the caller and one of these
+    # suffixes.
     for module, call in (
         ("storage/outputs/disk/whole_files.py", "write_whole"),
         ("storage/volume/latest.py", "_lead"),

@@ -1,4 +1,4 @@
-"""File systems on which a ledger may live, from mount tables as kernels print them."""
+"""The file system of a path is found in mount tables as kernels print them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def test_every_name_of_a_mount_point_is_found_under_its_escapes(name: str) -> No
     escaped = name.replace("\\", "\\134")
     for blank in " \t\n":
         escaped = escaped.replace(blank, f"\\{ord(blank):03o}")
-    # The kernel escapes these four characters; Unicode line ends do not end a line of its table.
+    # The kernel escapes these four characters. Other Unicode line ends do not end a line of its
+    # table.
     mounts = f"1 0 0:1 / / rw - ext4 d rw\n2 1 0:2 / /m/{escaped} rw - nfs s:/ rw\n"
     assert "nfs" == find_filesystem(f"/m/{name}/ledger", mounts)
 
@@ -170,7 +171,7 @@ def test_a_file_system_is_synced_as_a_whole_if_errors_are_reported(
 def test_a_read_only_volume_is_distinguished_from_missing_rights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int, told: str
 ) -> None:
-    """The superuser may write anywhere else, so only the mount shows the reason."""
+    """The superuser may write anywhere else, so only the mount's flags show the reason."""
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=flags))
     with pytest.raises(VolumeError, match=told):

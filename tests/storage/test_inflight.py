@@ -1,4 +1,4 @@
-"""The table of work in flight always shows the work of workers, to any reader."""
+"""The table of work in flight always shows the workers' current work to any reader."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_table_matches_a_count_of_calls(
         elif (step == "settle" and not processing[item]) or (
             step in {"process", "withdraw"} and not queued[item]
         ):
-            continue  # impossible in practice
+            continue  # workers never take this step
         elif step == "settle":
             processing[item] -= 1
         else:

@@ -1,4 +1,4 @@
-"""The publication for readers: a choice, else the link, else the newest, else none."""
+"""Readers get the pinned publication, else the linked one, else the newest, else none."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def link(path: Path, target: str | Path) -> None:
 
 
 def read_links(folder: PipelineFolder) -> tuple[str | None, str | None]:
-    """Return the targets of `latest` and `pinned` as text."""
+    """Return the targets of `latest` and `pinned` as text, or None for a missing link."""
     latest, pinned = (
         os.readlink(each) if each.is_symlink() else None for each in (folder.latest, folder.pinned)
     )
@@ -113,7 +113,8 @@ def put_loop(path: Path) -> None:
     (path.parent / "loop").symlink_to(path.name)
 
 
-# Things in place of a link to a complete publication: link targets, or functions.
+# Objects that are not a link to a complete publication: link targets, or functions that create
+# them.
 USELESS: dict[str, str | Callable[[Path], None]] = {
     "missing": put_nothing,
     "dangling": "attempts/0001/p0099",
@@ -233,7 +234,7 @@ ENTRY = {"size": 0, "digest": "0" * 32}
     ("text", "is_complete"),
     [
         (manifest(), True),
-        (manifest(format=2, more=[]), True),  # of a later version
+        (manifest(format=2, more=[]), True),  # written by a later version
         (manifest(files={"artifacts/empty": ENTRY}), True),
         (manifest(files={"artifacts/other": ENTRY}), False),
         (manifest(files={"../p0001/metrics.json": ENTRY | {"size": 11}}), False),
@@ -418,7 +419,7 @@ def test_links_and_removals_exclude_each_other(
     other = threading.Thread(target=act, args=(folder,))
     with hold_links(folder):
         other.start()
-        other.join(0.2)  # long enough for a thread that does not wait
+        other.join(0.2)  # a thread that does not wait would end in this time
         assert other.is_alive()
         assert before == list_tree(folder.path)
     other.join(30)

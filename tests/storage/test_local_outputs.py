@@ -1,4 +1,4 @@
-"""Outputs in a folder: complete and durable under their final name, or absent."""
+"""An output in a folder is complete and durable under its final name, or absent."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_bytes_are_durable_before_the_name_and_the_name_before_the_end(
         target = os.readlink(f"/proc/self/fd/{handle}")
         calls.append(("fsync", os.path.relpath(target, outputs.root)))
         if TEMPORARY in target:
-            assert len(CONTENT) == os.stat(handle).st_size  # nothing is left in a buffer
+            assert len(CONTENT) == os.stat(handle).st_size  # no bytes are left in a buffer
         fsync(handle)
 
     def record_rename(path: Path, target: Path) -> Path:
@@ -90,7 +90,7 @@ def test_bytes_are_durable_before_the_name_and_the_name_before_the_end(
     monkeypatch.setattr(os, "fsync", record_fsync)
     monkeypatch.setattr(Path, "rename", record_rename)
     write_output(outputs, SOURCE, "t.txt", spell(CONTENT))
-    assert ("fsync", "abc") in calls  # the names of new folders
+    assert ("fsync", "abc") in calls  # makes the names of new folders durable
     assert ("fsync", ".") in calls
     (kind, temporary), *rest = calls[-3:]
     assert "fsync" == kind
@@ -122,7 +122,7 @@ def test_a_failed_write_leaves_no_temporary_file(
 
 
 def test_a_full_disk_is_reported(outputs: LocalOutputs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a real full disk, the bytes that did not fit fail once more on close."""
+    """When a real disk is full, the bytes that did not fit cause a second error on close."""
     opened = Path.open
 
     def open_full(path: Path, mode: str) -> Any:
@@ -137,7 +137,7 @@ def test_a_full_disk_is_reported(outputs: LocalOutputs, monkeypatch: pytest.Monk
 
 
 def test_errors_of_the_sink_itself_are_unchanged(outputs: LocalOutputs) -> None:
-    """For example, a missing codec file fails that source, although the volume works."""
+    """A sink's own error, such as a missing codec file, fails only the source: the volume works."""
     own = OSError(errno.ENOSPC, "the sink's own")
 
     def raise_own(file: BinaryIO) -> None:

@@ -1,4 +1,4 @@
-"""Locks: one new attempt runs at a time, and ends only the writers of a dead attempt."""
+"""Locks allow one new attempt at a time, which ends only the writers of a dead attempt."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ with hold_alone(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
-# Ends, and leaves a child with copies of all inheritable descriptors.
+# A program that ends, but leaves a child with copies of all inheritable descriptors.
 ORPHANING = """
 import ctypes, os, sys
 from pathlib import Path
@@ -67,7 +67,7 @@ def lock(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Return a function that starts a writer with a shared lock until its input ends."""
+    """Return a function that starts a writer, which holds a shared lock until its input ends."""
     started: list[subprocess.Popen[str]] = []
 
     def start_writer(path: Path, program: str = WRITER) -> subprocess.Popen[str]:
@@ -128,14 +128,14 @@ def test_the_second_new_attempt_waits_for_the_first(lock: Path) -> None:
 
 
 def test_a_wait_for_a_lock_has_a_limit(lock: Path) -> None:
-    handle = hold_shared(lock)  # this process is never killed, so the wait must end in an error
+    handle = hold_shared(lock)  # this process is not killed, so the wait must end in an error
     slept: list[float] = []
     told = "writers.lock: a writer that is not visible here still holds the lock"
     with pytest.raises(VolumeError, match=told), hold_exclusive(lock, 2.0, slept.append):
         pass
     assert 2.0 < sum(slept) < 10.0
     os.close(handle)
-    with hold_exclusive(lock, 2.0, do_nothing) as ended:  # the failure left no lock
+    with hold_exclusive(lock, 2.0, do_nothing) as ended:  # the failed attempt left no lock
         assert [] == ended
 
 
@@ -158,7 +158,7 @@ def test_a_writer_that_outlives_the_wait_is_killed(lock: Path, start: Start) -> 
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
-        if len(slept) > 2:  # the wait is over: the writers were requested to end
+        if len(slept) > 2:  # the grace period is over, and the writers were killed
             for writer in writers:
                 writer.wait(timeout=60)
 
@@ -170,7 +170,7 @@ def test_a_writer_that_outlives_the_wait_is_killed(lock: Path, start: Start) -> 
 def test_a_reused_pid_is_not_killed(
     lock: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the check and the kill, the holder ended and an unrelated process got its pid."""
+    """Between the check and the kill, the holder ends, and an unrelated process gets its pid."""
     writer = start(lock)
     real = find_process(writer.pid)
     assert real is not None
@@ -184,7 +184,7 @@ def test_a_reused_pid_is_not_killed(
 
 @pytest.fixture
 def orphan(lock: Path, request: pytest.FixtureRequest) -> Iterator[int]:
-    """Yield a process whose dead parent has held the lock."""
+    """Yield a process whose parent held the lock and has died."""
     command = [sys.executable, "-c", ORPHANING, str(lock), request.param]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
@@ -236,7 +236,7 @@ def test_holders_of_other_files_are_not_listed(tmp_path: Path, lock: Path, start
 def test_an_equal_inode_number_elsewhere_is_another_file(
     lock: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inode numbers repeat across file systems, so the holder there is unrelated."""
+    """Inode numbers repeat across file systems, so the same number elsewhere is another file."""
     start(lock)
     handle = handle_of(lock)
     real = os.fstat(handle)
@@ -261,7 +261,7 @@ def test_a_process_is_identified_by_pid_and_start(start: Start, lock: Path) -> N
 def test_a_zombie_is_no_process(start: Start, lock: Path) -> None:
     writer = start(lock)
     writer.kill()
-    os.waitid(os.P_PID, writer.pid, os.WEXITED | os.WNOWAIT)  # dead, and not yet collected
+    os.waitid(os.P_PID, writer.pid, os.WEXITED | os.WNOWAIT)  # dead, but not yet reaped
     assert find_process(writer.pid) is None
     writer.wait()
     assert find_process(writer.pid) is None
@@ -321,7 +321,7 @@ def test_a_second_one_is_refused_and_told_who_is_first(lock: Path, start: Start)
         pytest.fail("it must not be had twice")
     assert 69 == HeldError.exit_code
     assert 0.5 < sum(slept) < 2.0
-    assert find_holder(lock) == Holder(find_process(first.pid))  # the refused one changed nothing
+    assert find_holder(lock) == Holder(find_process(first.pid))  # the rejected one changed nothing
 
 
 def test_a_lock_ends_with_its_process(lock: Path, start: Start) -> None:
@@ -335,7 +335,7 @@ def test_a_lock_ends_with_its_process(lock: Path, start: Start) -> None:
 
 
 def test_a_check_does_not_block_a_holder(lock: Path) -> None:
-    """A check takes the lock for a moment, so another process tries again."""
+    """A check takes the lock for a moment, so a process that wants the lock must retry."""
     looking = handle_of(lock)
     fcntl.flock(looking, fcntl.LOCK_SH)
     slept: list[float] = []
@@ -370,7 +370,7 @@ def test_a_check_of_a_named_holder_does_not_take_the_lock(
     ],
 )
 def test_a_holder_in_another_namespace_is_unnamed(lock: Path, signature: str) -> None:
-    """Its pid may belong to an unrelated process here, so it is never named for a kill."""
+    """Its pid may belong to an unrelated process here, so messages must not contain the pid."""
     own = own_process()
     text = signature.format(pid=own.pid, started=own.started, boot=read_boot_id())
     lock.write_bytes(text.encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""Folders are durable before anything depends on them, even if their maker died."""
+"""Folders are durable before anything depends on them, even if their creator died."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def spell(file: BinaryIO) -> None:
 
 
 def write(root: Path, *sources: bytes, name: str = "t.txt") -> None:
-    """Write an output for each source in one process."""
+    """Write one output per source, all in one process."""
     outputs = LocalOutputs(root, "0001-7")
     for source in sources:
         write_output(outputs, source, name, spell)
@@ -59,7 +59,7 @@ def read(root: Path, source: bytes = SOURCE, name: str = "t.txt") -> bytes | Non
 
 
 class TestTheDiskItself:
-    """The simulated disk keeps exactly what a real disk must keep."""
+    """The simulated disk keeps exactly the data that a real disk must keep."""
 
     def test_synced_data_survives(self, volume: Path, disk: Disk, tmp_path: Path) -> None:
         with (volume / "a").open("wb") as file:
@@ -97,7 +97,7 @@ class TestTheDiskItself:
 
 @pytest.mark.parametrize("below", ["out", "a/b/out"])
 def test_the_root_of_outputs_survives(volume: Path, disk: Disk, tmp_path: Path, below: str) -> None:
-    """Includes its own name, and the names of the folders created for it."""
+    """The root's own name and the names of all folders created for it also survive."""
     write(volume / below, SOURCE)
     assert CONTENT == read(disk.lose_power(tmp_path / "left") / below)
 
@@ -114,7 +114,7 @@ MADE = [
 def test_an_unsynced_folder_of_another_process_survives(
     volume: Path, disk: Disk, tmp_path: Path, made: str
 ) -> None:
-    """Another process may be about to sync the folder, or was killed before."""
+    """Another process may have been killed before it could sync the folder."""
     (volume / made).mkdir(parents=True)
     write(volume / "out", SOURCE)
     assert CONTENT == read(disk.lose_power(tmp_path / "left") / "out")
@@ -145,7 +145,7 @@ def test_acknowledged_writes_of_any_process_survive(
     steps: list[tuple[int, list[bytes], bool]],
     is_synced_whole: bool,
 ) -> None:
-    """Three processes write groups, or make a folder and are killed before the sync."""
+    """Three processes write groups, or create a folder and are killed before the sync."""
     place = tmp_path_factory.mktemp("whoever")
     (place / "volume").mkdir()
     with pytest.MonkeyPatch.context() as monkeypatch:

@@ -1,4 +1,4 @@
-"""Reasons why a URL cannot be opened, found without opening anything."""
+"""The reason that a URL cannot be opened is found without opening anything."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_missing_package_is_named_with_its_extra(
 ) -> None:
     for loaded in [name for name in sys.modules if name.startswith("fsspec.implementations.http")]:
         monkeypatch.delitem(sys.modules, loaded)
-    known = sys.modules["fsspec.registry"]._registry  # keeps previously loaded protocols
+    known = sys.modules["fsspec.registry"]._registry  # contains protocols that were loaded before
     for part in url.split("::"):
         monkeypatch.delitem(known, part.partition(":")[0], raising=False)
     monkeypatch.setitem(sys.modules, module, None)

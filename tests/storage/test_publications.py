@@ -1,4 +1,4 @@
-"""Publishing and retention: complete or absent, and a crash never removes a publication."""
+"""A publication is complete or absent, and a crash never removes an existing publication."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_all_is_durable_before_the_manifest_and_the_manifest_before_latest(
     path = "attempts/0001/p0001"
     assert PUBLISHING == [each for each in seen if each in faults.STEPS]
     until = seen.index
-    names = {"attempts/0001", "attempts", "."}  # a new folder is synced with its parent
+    names = {"attempts/0001", "attempts", "."}  # each new folder is synced, and its parent too
     assert names <= set(seen[: until("publication.begun")])
     content = {f"{path}/{name}" for name in FILES} | {path, f"{path}/artifacts"}
     assert content == set(seen[until("publication.begun") : until("publication.synced")]) - set(
@@ -127,8 +127,8 @@ def test_all_is_durable_before_the_manifest_and_the_manifest_before_latest(
         ([], 1),
         (["p0001/x", "p0002/x"], 3),  # incomplete publications
         (["p0002/manifest.json"], 3),
-        ([".p0007.removed/x"], 8),  # was being removed
-        (["p0004"], 5),  # a file
+        ([".p0007.removed/x"], 8),  # an interrupted removal
+        (["p0004"], 5),  # a file instead of a folder
         (["attempt.json", "px/x", "p0001.bak/x"], 1),
         (["p9999/x"], 10_000),
         (["p10000/x"], 10_001),
@@ -225,7 +225,7 @@ def test_files_and_folders_in_place_of_links_are_not_replaced(
     spot.touch() if kind == "file" else (spot / "inner").mkdir(parents=True)
     before = list_tree(folder.path)
     if name == "pinned":
-        assert (1, 2) == publish(folder, 1, {}, {}).identity  # the name does not count
+        assert (1, 2) == publish(folder, 1, {}, {}).identity  # only `latest` must be a link
         return
     sentence = f"^{spot}: this must be a link, but is not; move it away and run again$"
     with pytest.raises(VolumeError, match=sentence):
@@ -316,7 +316,8 @@ def assert_nothing_is_left_over(folder: PipelineFolder) -> None:
     assert len(complete_places(folder)) == len(list(folder.attempts.glob("*/p*")))
 
 
-# Old publications, with incomplete ones in between and at the end, and an interrupted removal.
+# Creates old publications, incomplete publications between and after them, and an interrupted
+# removal.
 def prepare_crash(folder: PipelineFolder) -> None:
     make(folder, (1, 1), (1, 2), (2, 1))
     half_write(folder, 1, 3)
@@ -357,7 +358,7 @@ def test_a_crash_anywhere_keeps_latest_complete_and_is_cleaned_up(
     with pytest.raises(Crash):
         publish_and_retain(folder)
     check_latest(folder)
-    for again in range(1, 4):  # and a second crash during the cleanup
+    for again in range(1, 4):  # a second crash, during the cleanup
         watch_steps(monkeypatch, crash_at=number + again)
         try:
             publish_and_retain(folder)
@@ -385,7 +386,7 @@ def test_a_crash_of_the_first_publication_leaves_it_complete_or_invisible(
 
 
 def check_latest(folder: PipelineFolder) -> None:
-    """Check that `latest` leads to a complete publication, which readers resolve as well."""
+    """Check that `latest` leads to a complete publication, and that readers get the same one."""
     target = folder.path / os.readlink(folder.latest)
     found = resolve(folder)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Errors of stores: which end a run, which fail one file, and their messages."""
+"""Some errors of stores end a run, others fail one file, and all have a clear message."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_the_message_is_that_of_the_store() -> None:
 
 
 class Answer(SimpleNamespace):
-    """An answer of Google's store."""
+    """A response of Google's store."""
 
     CONTENT: ClassVar[str] = '{{"error": {{"code": 401, "message": "{}"}}}}'
 

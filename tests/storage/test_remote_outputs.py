@@ -1,4 +1,4 @@
-"""Outputs at an fsspec URL keep the same promises as outputs in a folder."""
+"""Outputs at an fsspec URL have the same guarantees as outputs in a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention: the newest publications stay, and those named by a link or the caller."""
+"""Retention keeps the newest publications, and publications that a link or the caller names."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_publication_is_renamed_before_its_files_are_removed(
 
 states = st.lists(
     st.tuples(st.integers(1, 3), st.booleans()), min_size=1, max_size=7
-)  # attempt, complete?
+)  # number of the attempt, and whether the publication is complete
 
 
 @settings(max_examples=scale_examples(60))

@@ -1,4 +1,4 @@
-"""Files of frames: incomplete frames are never trusted, and damage is reported."""
+"""Readers of frame files never trust incomplete frames, and report damage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.storage.outputs.disk.shards import (
 )
 
 KEYS = [bytes([number]) * 16 for number in range(1, 4)]
-SIZE = b"\0\0\0\0\0\0\0\5"  # data size of a frame
+SIZE = b"\0\0\0\0\0\0\0\5"  # data size in a frame's header
 
 
 def title(key: bytes) -> Title:
@@ -75,7 +75,7 @@ def test_a_damaged_size_is_not_trusted(pack: Path, which: int) -> None:
     at = -1
     for _ in range(which + 1):
         at = content.index(SIZE, at + 1)
-    content[at] = 0x7F  # exabytes
+    content[at] = 0x7F  # increases the size to exabytes
     pack.write_bytes(bytes(content))
     with closing(PackReader(open_frames(pack, is_read_on=True))) as reader:
         for key in KEYS[:which]:

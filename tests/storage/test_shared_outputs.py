@@ -1,4 +1,4 @@
-"""Files shared by several sources: in a separate folder, complete or absent like other files."""
+"""Files shared by several sources are in a separate folder, and are complete or absent too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of stores: what each store can do, and that secrets are never written."""
+"""Options of stores apply where a store supports them, and secrets are never written."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_every_stage_accesses_the_sources_files_with_its_options() -> None:
     plain = check_plan("default", "asked", bare, others)
     assert plain.source.stores == {}
     changed = plan.fingerprint.parts.keys() ^ plain.fingerprint.parts.keys()
-    assert not changed  # the identity of a reader changes no output
+    assert not changed  # the credentials of a reader do not affect the output
 
 
 def test_options_of_a_data_set_apply_to_its_store() -> None:

@@ -1,4 +1,4 @@
-"""Caching of stores: what may be cached, and what is requested every time; no server needed."""
+"""Connections to stores are cached, but listings are requested every time. Needs no server."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class KeepingStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no typ
 
 
 class StubbornStore(KeepingStore):
-    """Caches listings despite options."""
+    """Caches listings even if options disable the cache."""
 
     protocol = "stubborn"
 
@@ -55,7 +55,7 @@ class StubbornStore(KeepingStore):
 
 
 class StrictStore(KeepingStore):
-    """Passes its options to a library that does not know them."""
+    """Accepts no options, like a library that does not support them."""
 
     protocol = "strict"
 
@@ -68,7 +68,7 @@ STORES = (KeepingStore, StubbornStore, StrictStore)
 
 @pytest.fixture(params=STORES, ids=lambda kind: str(kind.protocol))
 def base(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Yield a folder of a store with one file, which other programs write."""
+    """Yield a folder of a store with one file. Other programs also write to the store."""
     kind = request.param
     kind.store, kind.pseudo_dirs = {}, [""]
     fsspec.register_implementation(kind.protocol, kind, clobber=True)
@@ -78,7 +78,7 @@ def base(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def put(protocol: str, name: str, content: bytes) -> None:
-    """Write past the caches of all file systems."""
+    """Write a file as another program would, without updating the caches of this process."""
     others = fsspec.filesystem(protocol, skip_instance_cache=True)
     others.pipe_file(f"/bucket/{name}", content)
 
@@ -93,7 +93,7 @@ def list_pattern(url: str) -> list[tuple[str, int]]:
 
 
 def list_outputs(url: str) -> list[tuple[str, int]]:
-    outputs = OUTPUTS.setdefault(url, RemoteOutputs(url))  # lives as long as a driver
+    outputs = OUTPUTS.setdefault(url, RemoteOutputs(url))  # one object for the life of a driver
     return sorted((f"{url}/{name}", size) for name, size in outputs.list_names())
 
 
@@ -141,7 +141,7 @@ def test_caches_of_users_are_not_changed(base: str) -> None:
 
     assert len(ours.ls(root)) == 2
     assert len(theirs.ls("/bucket/00")) == 1
-    assert protocol != "keeping" or not ours.dircache  # a listing of millions is not cached
+    assert protocol != "keeping" or not ours.dircache  # listings of millions are not cached
 
 
 def test_a_connection_is_kept() -> None:

@@ -1,4 +1,4 @@
-"""Temporary folders: removed with their owner, and never while the owner lives."""
+"""Temporary folders are removed after their owner's end, and never during the owner's life."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.storage.outputs.disk.temporary import (
     sweep_folders,
 )
 
-# Makes a folder, reports that, and waits to be ended.
+# A program that creates a folder, prints its path, and waits until it is killed.
 OWN = """
 import sys, tempfile, time
 tempfile.tempdir = sys.argv[1]
@@ -37,14 +37,14 @@ Start = Callable[..., tuple[subprocess.Popen[str], Path]]
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder for temporary folders."""
+    """Return the parent of all temporary folders."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return tmp_path
 
 
 @pytest.fixture
 def start(root: Path) -> Iterator[Start]:
-    """Return a function that starts a process with a temporary folder."""
+    """Return a function that starts a process, which creates a temporary folder."""
     started = []
 
     def start(*before: str) -> tuple[subprocess.Popen[str], Path]:
@@ -85,7 +85,7 @@ def test_the_next_process_removes_folders_of_a_killed_one(start: Start) -> None:
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_law_the_folder_of_a_living_process_is_not_removed(start: Start, apart: bool) -> None:
-    """The folder stays even if the owner's pid belongs to another process here, or to none."""
+    """The folder stays even if this process cannot see the owner, or sees another with its pid."""
     if apart and not can_be_apart():
         pytest.skip("this machine gives no process a namespace of its own")
     _, living = start(*(APART if apart else ()))
@@ -109,7 +109,7 @@ def test_foreign_folders_stay(root: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_folder_swept_before_it_was_held_is_recreated(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process sweeps between making a folder and holding it."""
+    """Another process removes the folder after its creation, before the owner holds it."""
     known, swept = temporary.hold_folder, list[Path]()
 
     def hold(path: Path) -> int | None:

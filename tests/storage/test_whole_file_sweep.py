@@ -1,4 +1,4 @@
-"""Leftovers of a killed writer beside a whole file are removed; files of a live writer stay."""
+"""A killed writer's leftovers beside a whole file are removed; a live writer's files stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole files: the former content or the new content after any event, with no leftovers."""
+"""A whole file has the former or the new content after any event, and leaves no leftovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A withheld publication is complete and kept, but no reader is led to it."""
+"""A withheld publication is complete and kept, but readers never get it."""
 
 from __future__ import annotations
 

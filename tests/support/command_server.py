@@ -1,4 +1,4 @@
-"""Commands as forks of a process that has all modules loaded, instead of new interpreters.
+"""Runs commands as forks of a process that has all modules loaded, instead of new interpreters.
 
 A new interpreter needs a second of processor time for its imports; a fork needs some milliseconds.
 Tests whose subject is the start of the interpreter call `start_interpreter`.
@@ -23,7 +23,7 @@ import fork_program
 from forked_process import PythonCommand
 
 PATIENCE = 300.0
-# Every module of a package for a name that ends in `.*`.
+# Modules to load. A name that ends in `.*` stands for every module of a package.
 MODULES = (
     "PIL.Image",
     "aiohttp",
@@ -56,7 +56,7 @@ MODULES = (
     "strandline.run.supervise.*",
     "strandline_packs.*",
 )
-# The longest command line that `/proc` can show of a command.
+# Maximum length of a command line in `/proc`. A fork can only overwrite the server's own arguments.
 TITLE_BYTES = 8192
 # An interpreter reads these variables before any module, so a fork cannot apply them.
 START_VARIABLES = ("LC_", "LANG", "LD_", "PYTHON", "MALLOC_")
@@ -79,8 +79,8 @@ class CommandServer:
         folders: additional folders to load them from.
 
     Attributes:
-        pid: the process.
-        environment: the variables of the process.
+        pid: process ID of the server.
+        environment: environment variables of the server.
     """
 
     def __init__(self, modules: Sequence[str] = MODULES, folders: Sequence[Path] = ()) -> None:
@@ -110,7 +110,7 @@ class CommandServer:
         self.pid = self._process.pid
 
     def start(self, arguments: Sequence[str | os.PathLike[str]], **settings: Any) -> ForkedCommand:
-        """Start a command. The settings are those of `subprocess.Popen`."""
+        """Start a command. Settings have the same meaning as in `subprocess.Popen`."""
         return ForkedCommand(self, arguments, **settings)
 
     def execute(
@@ -120,7 +120,7 @@ class CommandServer:
         timeout: float = PATIENCE,
         **settings: Any,
     ) -> subprocess.CompletedProcess[Any]:
-        """Run a command to its end, and kill it after the timeout.
+        """Run a command until its end, and kill it after the timeout.
 
         Both output streams are captured unless the settings redirect them.
         """
@@ -151,9 +151,9 @@ class ForkedCommand(subprocess.Popen[Any]):
     """A `subprocess.Popen` whose process is forked by a command server.
 
     Args:
-        server: forks the process.
+        server: server that forks the process.
         arguments: command line of Python, or a console script and its arguments.
-        settings: those of `subprocess.Popen`.
+        settings: other arguments of `subprocess.Popen`.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class ForkedCommand(subprocess.Popen[Any]):
             raise ValueError(f"a fork cannot run {arguments}: use start_interpreter")
         chosen = dict(os.environ if environment is None else environment)
         folder = os.path.abspath(os.getcwd() if cwd is None else cwd)
-        os.stat(folder)  # raises the error of a missing folder
+        os.stat(folder)  # raises the proper error if the folder is missing
         _check_variables(self._server.environment, chosen)
         settings = {
             "cwd": folder,
@@ -212,7 +212,7 @@ class ForkedCommand(subprocess.Popen[Any]):
                     raise subprocess.TimeoutExpired(self.args, timeout)
                 return None
             word, code = self._read_line().split()
-            # The server kills its commands if it dies first.
+            # Without an exit code, the server has died, and its commands were killed with it.
             self.returncode = int(code) if word == "code" else -9
             os.close(self._report)
             self._report = -1
@@ -237,7 +237,7 @@ def _check_variables(known: Mapping[str, str], chosen: Mapping[str, str]) -> Non
 
 
 def _read_umask() -> int:
-    """Read the umask of this process without changing it, as another thread may create files."""
+    """Read the umask of this process without changing it: other threads may create files."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     (line,) = (line for line in lines if line.startswith("Umask:"))
     return int(line.split()[1], 8)
@@ -247,7 +247,7 @@ _servers: dict[tuple[int, tuple[str, ...]], CommandServer] = {}
 
 
 def find_server(*modules: str) -> CommandServer:
-    """Return the server of this process, started at the first call.
+    """Return the command server of this process. The first call starts the server.
 
     Args:
         modules: names of modules that it loads in addition, such as clients of object stores.
@@ -262,19 +262,19 @@ def find_server(*modules: str) -> CommandServer:
 def start_command(
     arguments: Sequence[str | os.PathLike[str]], **settings: Any
 ) -> subprocess.Popen[Any]:
-    """Start Python or a console script as a fork. The settings are those of `subprocess.Popen`."""
+    """Start Python or a console script as a fork. Settings have the same meaning as in `Popen`."""
     return find_server().start(arguments, **settings)
 
 
 def execute_command(
     arguments: Sequence[str | os.PathLike[str]], **settings: Any
 ) -> subprocess.CompletedProcess[Any]:
-    """Run Python or a console script to its end as a fork, and capture its output."""
+    """Run Python or a console script until its end as a fork, and capture its output."""
     return find_server().execute(arguments, **settings)
 
 
 def execute_strandline(*words: str, **settings: Any) -> subprocess.CompletedProcess[Any]:
-    """Run a `strandline` command to its end as a fork, and capture its output."""
+    """Run a `strandline` command until its end as a fork, and capture its output."""
     return execute_command([sys.executable, "-m", "strandline", *words], **settings)
 
 
@@ -288,5 +288,5 @@ def start_interpreter(
 def execute_interpreter(
     arguments: Sequence[str | os.PathLike[str]], **settings: Any
 ) -> subprocess.CompletedProcess[Any]:
-    """Run a new interpreter to its end, for tests whose subject is its start or its imports."""
+    """Run a new interpreter until its end, for tests of its start or of its imports."""
     return subprocess.run(arguments, **{"timeout": PATIENCE, "check": False, **settings})  # noqa: PLW1510 - the settings have it

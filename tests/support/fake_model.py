@@ -1,4 +1,4 @@
-"""A fake model behind OpenAI's protocol, with faults drawn from a seed.
+"""A fake model behind the OpenAI API, with random but reproducible faults.
 
 Clients use HTTP, or call the model in this process to save time. The model counts requests.
 """
@@ -22,7 +22,7 @@ MODEL = "fake-1"
 KEY = "sk-secret-of-the-tests"
 PROBE = "."
 
-# Transient faults: the request is repeated.
+# Transient faults, after which the client repeats the request.
 PASSING = (
     "busy",
     "busy for a while",
@@ -34,21 +34,21 @@ PASSING = (
     "no JSON",
     "no choices",
 )
-# Faults of a row: the row gets no good answer.
+# Permanent faults, after which the row gets no good answer.
 LASTING = ("cut short", "refused", "filtered", "too long")
-# Name of a fault, or a reply.
+# Name of a fault, a reply, or None for a good answer.
 Fault = str | Reply | UnansweredRequest | None
 
 
 @dataclass
 class FakeModel:
-    """Answers a prompt with `echo: ` and its last line, unless a fault is due.
+    """Answers a prompt with `echo: ` and its last line, unless `choose` returns a fault.
 
     Attributes:
-        choose: returns the fault for the nth request of a prompt, counted from 1.
-        answer: returns the answer to a prompt.
+        choose: function that returns the fault for the nth request of a prompt, counted from 1.
+        answer: function that returns the answer to a prompt.
         key: required API key, or None to accept every client.
-        usage: reported by its answers.
+        usage: token usage that the answers report.
         asked: number of requests per prompt, including probes.
         answered: prompts that got a good answer, in order.
     """
@@ -94,7 +94,7 @@ class FakeModel:
 
 
 class Direct:
-    """Calls the model without a network."""
+    """A client that calls the model without a network."""
 
     def __init__(self, model: FakeModel) -> None:
         self._model = model
@@ -104,7 +104,7 @@ class Direct:
 
 
 def read_prompt(request: Mapping[str, Any]) -> str:
-    """Return the last message of a request."""
+    """Return the content of a request's last message."""
     if "messages" not in request:
         return str(request.get("prompt", request.get("input")))
     content = request["messages"][-1]["content"]
@@ -154,7 +154,7 @@ def make_fault(fault: str) -> Reply | UnansweredRequest:
 def draw_faults(
     seed: int, share: float, *, most: int = 3, passing: Sequence[str] = PASSING
 ) -> Callable[[str, int], Fault]:
-    """Draw faults for a share of the prompts: some permanent, others a few transient ones."""
+    """Choose faults for a share of the prompts: permanent for some, a few transient for others."""
 
     def choose(prompt: str, time: int) -> Fault:
         dice = random.Random(f"{seed} {prompt}")
@@ -170,10 +170,10 @@ def draw_faults(
 
 
 class AnsweringHandler(BaseHTTPRequestHandler):
-    """Sends complete and partial replies."""
+    """HTTP handler that sends complete and partial replies."""
 
     protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16  # header and body in one packet, to avoid a delayed acknowledgment
+    wbufsize = 1 << 16  # send header and body in one packet, to avoid a delayed acknowledgment
 
     def read_body(self) -> bytes:
         return self.rfile.read(int(self.headers["content-length"]))
@@ -187,7 +187,7 @@ class AnsweringHandler(BaseHTTPRequestHandler):
         self.wfile.write(reply.body)
 
     def send_half(self) -> None:
-        """Send half of an answer, then nothing."""
+        """Send half of an answer, and close the connection."""
         self.send_response(200)
         self.send_header("content-length", "1000")
         self.end_headers()
@@ -199,7 +199,7 @@ class AnsweringHandler(BaseHTTPRequestHandler):
 
 
 class AnsweringServer(ThreadingHTTPServer):
-    """A server with a long accept queue, so that clients with many connections lose none."""
+    """A server with a long accept queue, so that clients may open many connections at a time."""
 
     request_queue_size = 128
     daemon_threads = True

@@ -1,4 +1,4 @@
-"""The server process: loads modules once, and forks one process for each requested command.
+"""Program of the server process: loads modules once, and forks one process for each command.
 
 `command_server` starts this program and sends the requests.
 """
@@ -24,13 +24,13 @@ from typing import Any
 import forked_process
 from forked_process import ForkedProcess
 
-# The size of one request: environment and source text.
+# Maximum size of a request, which contains the environment and the source text.
 MESSAGE_BYTES = 1 << 20
 DESCRIPTORS = 64
 # Modules whose libraries start threads when they are imported.
 UNSAFE = (".delta", ".iceberg", ".lance")
 PARENT_SECONDS = 5.0
-# Modules of the product that start Python again, by `subprocess.Popen`.
+# Modules of the product that start another Python with `subprocess.Popen`.
 STARTERS = (
     "strandline.run.supervise.driver.retained_driver",
     "strandline.engine.processes.fork_program",
@@ -39,10 +39,10 @@ STARTERS = (
 
 
 class ForkServer:
-    """Forks a process for each request, and reports how it ended.
+    """Forks a process for each request, and reports how the process ended.
 
     Args:
-        control: socket that delivers the requests. The server ends with the other side.
+        control: socket that delivers the requests. The server ends when the other side is closed.
         parent: process that started the server.
     """
 
@@ -129,7 +129,7 @@ def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _fork_in_starters() -> None:
-    """Make the product fork where it would start another interpreter."""
+    """Make the product fork where it would otherwise start another interpreter."""
     parts: dict[str, Callable[..., Any] | Any] = {**vars(subprocess), "Popen": ForkedProcess}
     for name in STARTERS:
         vars(import_module(name))["subprocess"] = SimpleNamespace(**parts)
@@ -144,7 +144,7 @@ def main(control: int, parent: int, modules: list[str], folders: list[str]) -> N
         modules: names of the modules to load.
         folders: additional folders to load them from.
     """
-    # Keys at a terminal are for the tests, which end the server.
+    # Ignore Ctrl-C, because the tests receive it too and end the server.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     state = forked_process.STATE
     state.record_exit_handlers()
@@ -162,7 +162,7 @@ def main(control: int, parent: int, modules: list[str], folders: list[str]) -> N
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    # The folder of this program is no part of a command's search path.
+    # Remove the folder of this program, which is not in a command's search path.
     sys.path.remove(given.pop("here"))
     forked_process.STATE.search_path.remove(os.path.dirname(os.path.abspath(__file__)))
     main(**given)

@@ -1,4 +1,4 @@
-"""Forks of the current process that behave like a new Python interpreter.
+"""Forks the current process so that the fork behaves like a new Python interpreter.
 
 A fork has every module of its parent loaded, so a command starts in milliseconds. Everything else
 that a program can observe is reset to the state of a new interpreter: arguments, module search
@@ -31,10 +31,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-# Python sets these handlers at its start, and every other signal has the default action.
+# Signals whose default actions the fork restores, unless they are ignored.
 OWN_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 IGNORED_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
-FLUSH_FAILED = 120  # the exit code of an interpreter that cannot flush its standard output
+FLUSH_FAILED = 120  # exit code of an interpreter that cannot flush its standard output
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -48,7 +48,8 @@ class PythonCommand:
         subject: name of the module, source text, or path of the script.
         words: arguments of the program.
         warning_options: values of `-W`.
-        is_safe_path: True for `-P`: the interpreter adds no folder to the search path.
+        is_safe_path: whether `-P` is set, so that the interpreter adds no folder to the search
+            path.
     """
 
     kind: str
@@ -107,7 +108,7 @@ class PythonCommand:
 
 
 def _decode(arguments: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Return the plain strings that an interpreter receives for enumerations and paths."""
+    """Convert arguments, such as paths, to the plain strings that an interpreter receives."""
     return [os.fsencode(argument).decode() for argument in arguments]
 
 
@@ -130,8 +131,8 @@ class CleanState:
     Attributes:
         search_path: `sys.path` without the entries of `PYTHONPATH`.
         default_filters: warning filters before any import.
-        library_filters: warning filters that loaded libraries added.
-        exit_handlers: exit handlers that loaded libraries registered.
+        library_filters: warning filters added by the loaded libraries.
+        exit_handlers: exit handlers registered by the loaded libraries.
     """
 
     search_path: list[str] = field(default_factory=lambda: list(sys.path))
@@ -153,7 +154,7 @@ class CleanState:
         atexit.register = record  # type: ignore[assignment]
 
     def finish(self) -> None:
-        """Record the effects of the modules that are loaded now."""
+        """Record the effects of all modules that have been loaded."""
         known = self.default_filters
         self.library_filters = [each for each in warnings.filters if each not in known]
 
@@ -178,7 +179,7 @@ class ForkedProcess(subprocess.Popen[Any]):
         umask, session, group = given[20:23]
         signals = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         with warnings.catch_warnings():
-            # Newer releases of Python warn if another thread is running.
+            # Newer releases of Python warn about a fork if another thread is running.
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if self.pid:
@@ -211,8 +212,8 @@ def _reset_process(session: bool, group: int, umask: int, cwd: str | None) -> No
 
 
 def _reset_descriptors(streams: Sequence[int], passed: Sequence[int]) -> None:
-    """Connect the standard streams, and close everything that is not passed on."""
-    # Copies with high numbers cannot be overwritten by the standard streams.
+    """Connect the standard streams, and close all descriptors that are not passed on."""
+    # Copy the descriptors to numbers above 2, so that `dup2` overwrites none of them.
     copies = [os.dup(stream) if stream >= 0 else -1 for stream in streams]
     while any(0 <= copy < 3 for copy in copies):
         copies = [os.dup(copy) if copy >= 0 else -1 for copy in copies]
@@ -253,9 +254,9 @@ def _reset_memory(
 
 
 def _reset_exit_handlers() -> None:
-    """Put the handlers of loaded libraries after the first one of the program.
+    """Register the handlers of loaded libraries after the program's first handler.
 
-    A new interpreter loads the libraries later than the program registers its first handler.
+    In a new interpreter, a program registers its first handler before it loads the libraries.
     """
     atexit._clear()
 
@@ -284,7 +285,7 @@ def _reset_warnings(command: PythonCommand) -> None:
 
 
 def _reset_streams() -> None:
-    """Open new objects: the old ones may hold text that their own process will write."""
+    """Open new stream objects, because the buffers of the old may contain the parent's text."""
     encoding, _, errors = os.environ.get("PYTHONIOENCODING", "").partition(":")
     is_unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
     for number, (name, mode) in enumerate({"stdin": "r", "stdout": "w", "stderr": "w"}.items()):
@@ -312,7 +313,7 @@ def _reset_streams() -> None:
 def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
     for number in OWN_SIGNALS:
-        # A new interpreter inherits an ignored signal, such as SIGHUP below nohup.
+        # Keep an ignored signal ignored, as a new interpreter does, such as SIGHUP under nohup.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     for number in IGNORED_SIGNALS:
@@ -322,7 +323,7 @@ def _reset_signals() -> None:
 
 
 def _write_title(arguments: Sequence[str]) -> None:
-    """Show the command line in `/proc`, as far as that of the server leaves room for it."""
+    """Show the command line in `/proc`, cut to the length of the server's command line."""
     with open("/proc/self/stat", "rb") as file:
         start, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
     words = b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
@@ -331,7 +332,7 @@ def _write_title(arguments: Sequence[str]) -> None:
 
 
 def _run_to_end(command: PythonCommand) -> NoReturn:
-    """Run a program, and end as the interpreter does."""
+    """Run a program, and end the process as an interpreter does."""
     code = 1
     try:
         code = _run(command)

@@ -1,4 +1,4 @@
-"""Replies of several vendors' servers: good answers, and replies that must not count as such.
+"""Replies of several vendors' servers: good answers, and replies that must not count as answers.
 
 The forms come from the vendors' documentation or from bug reports.
 """
@@ -129,7 +129,7 @@ NO_VECTORS: dict[str, Reply] = {
     "texts": embed(["0.5"]),
     "booleans": embed([True]),
 }
-# Errors with a success status: their meaning, and the server's message.
+# Errors with a success status: the reply, its kind, and the server's message.
 HIDDEN_ERRORS: dict[str, tuple[Reply, str, str]] = {
     "openrouter: busy": (
         give({"error": {"code": 429, "message": "Rate limited upstream"}}),
@@ -219,7 +219,7 @@ HIDDEN_ERRORS: dict[str, tuple[Reply, str, str]] = {
     "an array of arrays": (Reply(200, {}, b"[" * 100_000), "setback", "not of OpenAI's protocol"),
     "Latin-1": (Reply(200, {}, '{"error": "né"}'.encode("latin-1")), "setback", "not of OpenAI's"),
 }
-# Usage values without information.
+# Usage values that contain no token counts.
 NO_USAGE: dict[str, object] = {
     "missing": None,
     "empty": {},

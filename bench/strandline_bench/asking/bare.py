@@ -19,7 +19,7 @@ Ask = Callable[[int], Awaitable[None]]
 
 
 def time_httpx(url: str, numbers: range, at_once: int) -> float:
-    """Return the seconds with httpx, without the connection setup."""
+    """Return the seconds that httpx takes, without the connection setup."""
 
     async def ask_all() -> float:
         limits = httpx.Limits(max_connections=_POOL_CONNECTIONS)
@@ -34,7 +34,7 @@ def time_httpx(url: str, numbers: range, at_once: int) -> float:
 
 
 def time_aiohttp(url: str, numbers: range, at_once: int) -> float:
-    """Return the seconds with aiohttp."""
+    """Return the seconds that aiohttp takes."""
 
     async def ask_all() -> float:
         connector = aiohttp.TCPConnector(limit=at_once)
@@ -61,7 +61,7 @@ def _ask_by_httpx(client: httpx.AsyncClient, url: str) -> Ask:
 
 
 async def _time(asks: Sequence[Ask], numbers: range, at_once: int) -> float:
-    """Return the seconds for all numbers, with the same number of workers per client."""
+    """Return the seconds for all numbers, with equally many workers per client."""
     waiting = iter(numbers)
 
     async def ask_often(ask: Ask) -> None:

@@ -1,4 +1,4 @@
-"""Runs each product's program on a server and returns table rows.
+"""Runs each product's program against a server and returns table rows.
 
 The server measures the time from the first request to the last response. The time before and after
 is a separate value.
@@ -27,7 +27,7 @@ _ERROR_CHARACTERS = 500
 
 
 def measure_products(what: str, asking: Asking, turns: int) -> list[Row]:
-    """Return a row per product, installed or not."""
+    """Return a row per product, even if the product is not installed."""
     rows = []
     for name, program in PROGRAMS.items():
         if not all(util.find_spec(module) for module in program.needs):
@@ -42,13 +42,13 @@ def measure_products(what: str, asking: Asking, turns: int) -> list[Row]:
 
 
 def describe_rate(requests: float) -> str:
-    """Format a rate in requests and in tokens."""
+    """Format a rate in requests per second and in tokens per second."""
     tokens = format_number(requests * quick_server.TOKENS, "tokens/s")
     return f"{format_number(requests, 'requests/s')}, {tokens}"
 
 
 def _run(name: str, asking: Asking) -> tuple[float, float]:
-    """Return the seconds of requests, and the seconds before and after.
+    """Return the seconds from the first request to the last response, and the remaining seconds.
 
     Raises:
         RuntimeError: if the program failed, or the number of responses differs from the requests.

@@ -1,4 +1,4 @@
-"""The same requests as a program of each product: a prompt and a response per row.
+"""Sends the same requests through each product: a prompt and a response per row.
 
 `python -m strandline_bench.asking.programs NAME URL COUNT AT_ONCE FOLDER` prints the number of good
 responses. Each program follows the product's documentation and imports only that product.
@@ -27,10 +27,10 @@ class Asking(NamedTuple):
     """Parameters of the requests.
 
     Attributes:
-        url: of the server, without the protocol's `/v1`.
+        url: URL of the server, without `/v1`.
         requests: number of requests.
         at_once: maximum number of concurrent requests.
-        folder: for output.
+        folder: folder for output files.
     """
 
     url: str
@@ -80,13 +80,14 @@ def run_datatrove(asking: Asking, *, has_checkpoints: bool = False) -> int:
 
 
 def run_datatrove_with_checkpoints(asking: Asking) -> int:
-    """Run the same with checkpoints, its log of requests for crashes."""
+    """Run datatrove's InferenceRunner with checkpoints, which record finished requests."""
     return run_datatrove(asking, has_checkpoints=True)
 
 
 def run_ray_data(asking: Asking) -> int:
     """Run the HTTP processor of `ray.data.llm` with one worker and several parallel batches."""
-    # Requests of a batch are sequential, so the number of parallel batches sets the concurrency.
+    # Ray Data sends the requests of a batch one after another, so the number of parallel batches
+    # sets the concurrency.
     os.environ["RAY_DATA_DEFAULT_ASYNC_BATCH_UDF_MAX_CONCURRENCY"] = str(asking.at_once)
     import ray  # noqa: PLC0415 - each program loads its own
     from ray.data.llm import HttpRequestProcessorConfig, build_processor  # noqa: PLC0415 - see above
@@ -115,13 +116,13 @@ def _is_good(choice: dict[str, Any]) -> bool:
 
 
 class Program(NamedTuple):
-    """A program of a product.
+    """A product's program that sends the requests.
 
     Attributes:
-        title: in the table.
-        package: the package whose version is printed.
+        title: name of the product in the table.
+        package: package whose version is printed.
         needs: required modules.
-        run: sends the requests and returns the number of good responses.
+        run: function that sends the requests and returns the number of good responses.
     """
 
     title: str

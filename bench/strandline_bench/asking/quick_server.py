@@ -1,4 +1,4 @@
-"""A server of OpenAI's protocol with a fixed response time: `quick_server.py SECONDS`.
+"""A server of the OpenAI API with a fixed response time: `quick_server.py SECONDS`.
 
 Prints its port. A response needs little work, so the benchmark compares the clients. The server
 counts requests itself, so the result does not depend on the clients' own counts.
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 _PROMPT_TOKENS, _COMPLETION_TOKENS = 20, 3
 TOKENS = _PROMPT_TOKENS + _COMPLETION_TOKENS  # tokens per request
-ASKED = "asked"  # path of the counts since the previous call
+ASKED = "asked"  # path that returns the counts since its previous request
 _ANSWER = {
     "choices": [{"message": {"role": "assistant", "content": "three"}, "finish_reason": "stop"}],
     "model": "quick",
@@ -58,7 +58,7 @@ class _Connection(asyncio.Protocol):
         self._seconds, self._tally, self._received = seconds, tally, b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # a TCP server passes no other type
+        assert isinstance(transport, asyncio.Transport)  # a TCP server uses no other transport type
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:

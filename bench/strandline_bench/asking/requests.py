@@ -1,4 +1,4 @@
-"""Compares `ask-model` and its log with bare clients and products, and measures the log.
+"""Compares `ask-model` with bare clients and products, and measures its request log.
 
 Clients take turns on one server in a separate process, at the same concurrency; the ratio is a
 ratio of medians. Then each product sends the same number of requests.
@@ -27,17 +27,17 @@ from strandline_packs.models.asking.log.answer_book import AnswerBook, KeepingTe
 from strandline_packs.models.asking.log.log_blocks import LogEntry, build_block, pack
 from strandline_packs.models.asking.log.request_log import ANSWERS, SUFFIX, FolderLog
 
-LEAST_SHARE = 95.0  # percent of the rate of its own client library alone
-MOST_BYTES, MOST_SECONDS = 500.0, 10.0  # MB for a million requests, and seconds to read them
+LEAST_SHARE = 95.0  # percent of the request rate that the HTTP library reaches alone
+MOST_BYTES, MOST_SECONDS = 500.0, 10.0  # MB for a log of a million requests; seconds to read it
 WRITERS, GROUP, WORDS, TASK = 100, 64, 40, 1_000
 HTTPX, AIOHTTP, OURS = "httpx alone", "aiohttp alone", "`ask-model` with its log"
 _BARE = {HTTPX: time_httpx, AIOHTTP: time_aiohttp}
 FIRST = 1_000  # maximum number of requests in the first turn
-MANY = 20_000  # from this number of requests on, one turn is enough
+MANY = 20_000  # from this number of requests on, one turn suffices
 
 
 def measure_requests(scale: Scale) -> list[Row]:
-    """Query servers with response times of 1 ms and 200 ms, then read a log."""
+    """Send requests to servers with response times of 1 ms and 200 ms, then measure the log."""
     count = scale.requests or scale.pick(3_000, 200)
     turns = scale.turns or scale.pick(3 if count < MANY else 1, 1)
     fast = _compare(scale, 0.001, count, 32, turns)
@@ -79,7 +79,7 @@ def _compare(scale: Scale, seconds: float, count: int, at_once: int, turns: int)
 
 
 def _measure_log(scale: Scale, count: int) -> list[Row]:
-    """Write a log of answers with forty words each, and look all of them up as a new run does."""
+    """Write a log of forty-word answers, and look up all of them as a new run does."""
     folder = scale.folder / "logs"
     (folder / ANSWERS).mkdir(parents=True)
     paths = [folder / ANSWERS / f"{number}{SUFFIX}" for number in range(WRITERS)]
@@ -103,7 +103,7 @@ def _measure_log(scale: Scale, count: int) -> list[Row]:
 
 
 def _write_log(path: Path, count: int, chance: random.Random) -> list[bytes]:
-    """Write answers one by one, as a worker does, and return the digests of their requests."""
+    """Append answers individually, as a worker does, and return the digests of their requests."""
     words = [f"word{number:x}" for number in range(2000)]
     digests = []
     with path.open("wb") as file:

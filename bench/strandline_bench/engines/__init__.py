@@ -1,1 +1,1 @@
-"""Our engine and others on the same work."""
+"""Compares Strandline's engine with other engines on the same work."""

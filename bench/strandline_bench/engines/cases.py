@@ -1,4 +1,4 @@
-"""The work on which engines are compared: inputs, the work of each stage, and expected outputs.
+"""Defines the cases that all engines run: inputs, the work of each stage, and expected outputs.
 
 Each process rebuilds a case from its name and size, so cases are never transferred.
 """
@@ -34,26 +34,25 @@ from strandline_bench.ground.folders import ROOT
 
 EXAMPLES = ("python-functions", "text-documents")
 LOGICAL_CPUS = 8
-# Limit on the files of an example: with these, each engine takes a minute or more.
+# Maximum number of input files of an example. With this number, each engine takes a minute or more.
 _MOST_FILES = {"python-functions": 3000}
 _BLOCK = 10_000_000
 _COSTS = (1, 10, 2)
-# Optimum of whole workers on eight CPUs: workers per stage, and the time that each stage needs per
-# task, in units of the cheapest stage.
+# The best number of workers per stage, if eight CPUs are divided among stages that cost 1 : 10 : 2.
 _BEST = (1, 5, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kind of work.
+    """A benchmark case: inputs, stages, and limits.
 
     Attributes:
-        name: on the command line.
-        title: in the table.
+        name: name on the command line.
+        title: name in the table.
         cpus: logical CPUs of a Ray cluster, or processes of an engine without Ray.
         batch: items per call.
-        works: of the stages in order; the last returns nothing.
-        items: returns the inputs, created anew by each call.
+        works: work functions of the stages in order; the last returns nothing.
+        items: function that creates the inputs on each call.
         kind: type of the items between stages: `number`, `bytes`, `block`, or `task`.
         cpu: CPUs per worker.
         sizes: workers per stage, for engines that require a number.
@@ -61,7 +60,7 @@ class Case:
         limit: timeout of a run in seconds.
         expected: expected output, or None to expect the first run's output.
         optimum: items per second at the optimum, or None if unknown.
-        manifest, settings: of an example.
+        manifest, settings: manifest of an example, and its overrides.
     """
 
     name: str
@@ -82,7 +81,7 @@ class Case:
 
     @property
     def count(self) -> int:
-        """Number of inputs."""
+        """The number of inputs."""
         return len(self.items())
 
 
@@ -95,7 +94,7 @@ def build_case(name: str, folder: Path, *, is_quick: bool) -> Case:
     """Return a case by name.
 
     Args:
-        folder: for output.
+        folder: folder for output files.
     """
     if name in EXAMPLES:
         return _build_example(name, folder, is_quick=is_quick)
@@ -113,7 +112,7 @@ def build_case(name: str, folder: Path, *, is_quick: bool) -> Case:
 
 
 def build_tiny(count: int, folder: Path, cpus: int | None = None) -> Case:
-    """Return items of a hundred bytes through four stages with almost no work."""
+    """Return a case of hundred-byte items that pass four stages with almost no work."""
     cpus = cpus or count_cores()
     stirs = [Stir(salt) for salt in (3, 5, 7, 11)]
     weights = _weigh_stirred(stirs, count)
@@ -134,7 +133,7 @@ def build_tiny(count: int, folder: Path, cpus: int | None = None) -> Case:
 
 
 def build_skewed(count: int, folder: Path, cpus: int = LOGICAL_CPUS, nap: float = 0.005) -> Case:
-    """Return one stage of sleeps, of which one in a hundred is a hundred times longer."""
+    """Return a case with one stage of sleeps; one in a hundred is a hundred times longer."""
     return Case(
         name="skewed",
         title=f"(b) {count:,} naps of {nap * 1000:g} ms, 1 % of them 100 × longer",
@@ -152,7 +151,7 @@ def build_skewed(count: int, folder: Path, cpus: int = LOGICAL_CPUS, nap: float 
 
 
 def build_blocks(count: int, folder: Path, cpus: int | None = None, size: int = _BLOCK) -> Case:
-    """Return ten-megabyte blocks that three stages create, change, and weigh."""
+    """Return a case whose three stages create, change, and weigh ten-megabyte blocks."""
     cpus = cpus or count_cores()
     return Case(
         name="blocks",
@@ -171,7 +170,7 @@ def build_blocks(count: int, folder: Path, cpus: int | None = None, size: int = 
 
 
 def build_ratio(count: int, folder: Path, cpus: int = LOGICAL_CPUS, unit: float = 0.02) -> Case:
-    """Return three stages of sleeps with a cost ratio of 1 : 10 : 2."""
+    """Return a case of three stages that sleep, with a cost ratio of 1 : 10 : 2."""
     naps = [Nap(unit * cost) for cost in _COSTS]
     pace = min(size / (cost * unit) for size, cost in zip(_BEST, _COSTS, strict=True))
     return Case(
@@ -192,7 +191,7 @@ def build_ratio(count: int, folder: Path, cpus: int = LOGICAL_CPUS, unit: float 
 
 
 def build_fanout(count: int, folder: Path, cpus: int = LOGICAL_CPUS, nap: float = 0.005) -> Case:
-    """Return one item that becomes many sleeps, of which one in a hundred is much longer."""
+    """Return a case whose single input becomes many sleeps, one in a hundred much longer."""
     return Case(
         name="fanout",
         title=f"(f) one item that becomes {count:,} naps of {nap * 1000:g} ms, 1 % of them longer",
@@ -224,7 +223,7 @@ def _build_example(name: str, folder: Path, *, is_quick: bool) -> Case:
 
 
 def build_example(manifest: Path, settings: tuple[str, ...], folder: Path) -> Case:
-    """Return the pipeline of a manifest as a case."""
+    """Return a case that runs the pipeline of a manifest."""
     plan = read_manifest(manifest, settings).plan
     output = folder / "output"
     indexes = range(len(plan.stages))

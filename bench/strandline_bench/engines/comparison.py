@@ -1,4 +1,4 @@
-"""Compares ours, Ray Data, Cosmos-Xenna, datatrove, process pools, and bare actors."""
+"""Compares Strandline, Ray Data, Cosmos-Xenna, datatrove, process pools, and bare actors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline_bench.ground.table import Row
 
 
 def measure_engines(scale: Scale) -> dict[str, list[Row]]:
-    """Measure every engine on every case it can express, each run in its own process.
+    """Measure every engine on every case that it supports. Each run has its own process.
 
     Returns:
         The rows of each case.
@@ -32,7 +32,7 @@ def _compare(scale: Scale, case: Case, rivals: list[Rival]) -> dict[str, list[Tr
     seen: dict[str, list[Trial]] = {rival.name: [] for rival in rivals}
     turns = scale.turns or scale.pick(5, 1)
     for turn in range(turns):
-        # Alternate the order: the machine may become slower or faster meanwhile.
+        # Alternate the order, because the machine may become slower or faster over time.
         for rival in reversed(rivals) if turn % 2 else rivals:
             trials = seen[rival.name]
             if trials and trials[-1].trouble:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from strandline_bench.engines.records import Mark
 
-_STEADY = (0.6, 0.9)  # the range of outputs, as shares, in which the rate counts as steady
+_STEADY = (0.6, 0.9)  # the part of the outputs that counts as steady: from 60 % to 90 %
 
 
 def find_time_to_rate(
@@ -15,7 +15,7 @@ def find_time_to_rate(
     """Return the seconds until the end of the first window with at least this rate.
 
     Args:
-        marks: in order of time.
+        marks: recorded batches in order of time.
         begun: start time of the run.
         rate: items per second.
         window: seconds; the first window begins with the run.

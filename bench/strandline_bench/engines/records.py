@@ -1,4 +1,4 @@
-"""Records the outputs of a compared engine with their times, in the last stage.
+"""Records the outputs of a compared engine and their times, in the last stage.
 
 Each process writes its own file, so no process waits for another; a record is one `write`.
 """
@@ -23,10 +23,10 @@ _files: dict[tuple[str, int], int] = {}
 
 
 class Summary(NamedTuple):
-    """The number of outputs, with two order-independent checksums.
+    """The number of outputs, and two checksums that do not depend on the order.
 
-    The count reveals a lost or repeated item. The checksums reveal a lost item that a repeated item
-    makes up for.
+    The count reveals a lost or repeated item. The checksums reveal a lost item even if another item
+    is repeated, which keeps the count correct.
     """
 
     items: int = 0
@@ -40,7 +40,7 @@ class Summary(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A batch that came out at a time of the system's monotonic clock."""
+    """A batch of outputs, and its time on the system's monotonic clock."""
 
     time: float
     summary: Summary
@@ -57,11 +57,11 @@ def sum_up(weights: Iterable[int]) -> Summary:
 
 
 class Recorded:
-    """A pipeline's last work. Records each batch and returns nothing.
+    """Wraps the last stage's work function: records each batch and returns nothing.
 
     Args:
-        work: of the last stage.
-        folder: of the records.
+        work: work function of the last stage.
+        folder: folder for the records.
     """
 
     def __init__(self, work: Work, folder: Path) -> None:
@@ -95,7 +95,7 @@ def sum_marks(marks: Iterable[Mark]) -> Summary:
 
 
 def sum_files(folder: Path) -> Summary:
-    """Return the summary of a folder's files by name and content, without owner and list files."""
+    """Summarize a folder's files by name and content, except for the owner and list files."""
     return sum_up(
         int.from_bytes(
             blake2b(
@@ -110,7 +110,7 @@ def sum_files(folder: Path) -> Summary:
 
 
 def explain_difference(expected: Summary, found: Summary) -> str:
-    """Describe the difference from the expected output in a few words; empty if there is none."""
+    """Describe the difference from the expected output briefly. Return an empty text if equal."""
     if found.items != expected.items:
         return f"{found.items:,} of {expected.items:,} came out"
     return "" if found == expected else "not the right ones came out"

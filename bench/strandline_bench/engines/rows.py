@@ -1,4 +1,4 @@
-"""Rows of the engines' table: medians, ratios, and targets."""
+"""Builds the rows of the engines' table: medians, ratios, and targets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Seen = Mapping[str, Sequence[Trial]]
 def list_rows(case: Case, seen: Seen) -> list[Row]:
     """Return two rows per engine of a case, without and with the start of its Ray cluster.
 
-    A case with an optimum has two more per engine, and the tiny case has the limits for ours.
+    A case with an optimum has two more rows per engine. The tiny case also has rows with the limits
+    for Strandline.
     """
     rivals = [rival for rival in RIVALS if rival.name in seen]
     rows = [_measure_time(case, rival, seen) for rival in rivals]
@@ -41,7 +42,7 @@ def list_rows(case: Case, seen: Seen) -> list[Row]:
 def find_ratio(seen: Seen, name: str, other: str, *, is_whole: bool = False) -> float | None:
     """Return the median ratio of two engines' times over all turns, or None if unknown.
 
-    Pairs are runs of the same turn, because the speed of the machine varies between turns.
+    The ratio compares runs of the same turn, because the speed of the machine varies between turns.
     """
     pairs = zip(seen.get(name, ()), seen.get(other, ()), strict=False)
     ratios = [
@@ -53,7 +54,7 @@ def find_ratio(seen: Seen, name: str, other: str, *, is_whole: bool = False) -> 
 
 
 def find_trouble(trials: Sequence[Trial]) -> str:
-    """Return why an engine has no result, or an empty text. A single failed run is enough."""
+    """Return the reason an engine has no result, or an empty text. One failed run suffices."""
     return next((trial.trouble for trial in trials if trial.trouble), "")
 
 
@@ -67,7 +68,8 @@ def _measure_time(case: Case, rival: Rival, seen: Seen, *, is_whole: bool = Fals
     is_race = case.name in rival.beaten_in
     target = "≥ 1 × ours" if is_race else ""
     if trouble := find_trouble(trials):
-        # An engine that timed out was slower. An engine that lost work does not count.
+        # Strandline beats an engine that timed out. Against an engine that lost work, there is no
+        # result.
         return Row(what, trouble, target, True if is_race and "end" in trouble else None)
     middle = statistics.median(_read_seconds(trial, is_whole=is_whole) for trial in trials)
     seconds = format_number(middle, "s")

@@ -52,7 +52,7 @@ def main() -> None:
 def run_trial(
     rival: Rival, case: Case, folder: Path, profile: cProfile.Profile | None = None
 ) -> dict[str, Any]:
-    """Return the seconds of a case, the time of its first batch, and all its outputs."""
+    """Return the seconds of a case, the seconds until its first batch, and the outputs."""
     moments: list[float] = []
     run: Callable[..., None] = rival.load()
 

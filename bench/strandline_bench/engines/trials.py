@@ -19,9 +19,9 @@ from strandline_bench.engines.records import Summary, explain_difference
 from strandline_bench.engines.rivals.index import HOW_TO_INSTALL, Rival
 from strandline_bench.ground.folders import join_python_path
 
-TRIAL = ("-m", "strandline_bench.engines.trial")  # arguments for Python
+TRIAL = ("-m", "strandline_bench.engines.trial")  # arguments of the Python interpreter
 MARK = "STRANDLINE_BENCH_RUN"  # environment variable that all processes of a run inherit
-_START_SECONDS = 90.0  # untimed, for imports and Ray
+_START_SECONDS = 90.0  # added to the timeout, for imports and the start of Ray
 _ERROR_CHARACTERS = 120
 NOTHING = Summary()
 
@@ -31,13 +31,13 @@ class Trial:
     """Result of a run.
 
     Attributes:
-        seconds: from the first call to the last result.
+        seconds: seconds from the first call to the last result.
         start: seconds for the start of Ray, before the first call.
-        first: seconds until the first batch came out.
-        summary: of the outputs.
-        reached: seconds until most of the optimum was reached.
+        first: seconds until the first batch of outputs.
+        summary: count and checksums of the outputs.
+        reached: seconds until the run reached most of the optimal rate.
         steady: rate in the later part, as a share of the optimum.
-        trouble: why there is no result; empty if there is one.
+        trouble: reason that there is no result; empty if there is a result.
     """
 
     seconds: float = 0.0
@@ -57,10 +57,10 @@ class Trial:
 def run_apart(
     rival: Rival, case: Case, folder: Path, *, is_quick: bool, options: Sequence[str] = ()
 ) -> Trial:
-    """Run a case in a separate process and end everything that remains of the run.
+    """Run a case in a separate process, and kill all remaining processes of the run.
 
     Args:
-        folder: of this run, empty.
+        folder: folder of this run, which must not exist.
     """
     if not rival.is_installed():
         return Trial(trouble=HOW_TO_INSTALL)

@@ -1,1 +1,1 @@
-"""Shared basis of all benchmarks: sizes, tables, a local Ray cluster, and empty stages."""
+"""Shared code of all benchmarks: sizes, tables, a local Ray cluster, and empty stages."""

@@ -1,4 +1,4 @@
-"""Rewrites the tables of documents, each between two markers."""
+"""Rewrites the tables of documents. Each table is between two markers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ BEGIN, END = "<!-- {}: begin -->\n", "<!-- {}: end -->\n"
 
 
 def write_table(document: Path, text: str, marker: str = "table") -> None:
-    """Replace the text between a document's two markers of a table.
+    """Replace the text between the two markers of a table in a document.
 
     Raises:
         ValueError: if the markers are missing.

@@ -1,4 +1,4 @@
-"""Fills a ledger with many finished sources through the store, as an attempt does."""
+"""Fills a ledger with many finished sources through `Store`, as an attempt does."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class FilledLedger(NamedTuple):
     """A filled ledger.
 
     Attributes:
-        path: its folder.
+        path: folder of the ledger.
         sources: number of finished sources.
-        seconds: time of the filling, including the generation of its contents.
+        seconds: seconds that the filling took, including the generation of its contents.
     """
 
     path: Path
@@ -31,7 +31,7 @@ class FilledLedger(NamedTuple):
 
 
 def key_of(number: int) -> str:
-    """Return the key of a source: 20 characters."""
+    """Return the 20-character key of a source."""
     return f"shard-{number:014d}"
 
 
@@ -62,6 +62,6 @@ def _finish(number: int) -> Finish:
     key = key_of(number)
     source, version = digest_key(key), digest_version(version_of(number))
     size, rows = 100_000 + number % 900_000, 1_000 + number % 9_000
-    # Any 16 bytes can serve as a content digest, provided that they do not compress.
+    # Use the version as the content digest: any 16 bytes serve, provided that they do not compress.
     output = Output(derive_root(source, version), ".parquet", size, source, rows)
     return Finish(source, version, SourceRecord(key, (output,)))

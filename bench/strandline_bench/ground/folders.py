@@ -1,4 +1,4 @@
-"""Folders of the benchmarks, and the Python path of processes that they start."""
+"""Folders of the benchmarks, and the Python path of subprocesses."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[2]
 ROOT = BENCH.parent
-EXAMPLES = ROOT / "pipelines" / "examples"  # with generators of the examples' inputs
-CONTROL_PLANE = ROOT / "tests" / "apiserver"  # also started by tests
-NODE = ROOT / "e2e"  # with the code that finds a KubeRay
+EXAMPLES = ROOT / "pipelines" / "examples"  # has the generators of the examples' inputs
+CONTROL_PLANE = ROOT / "tests" / "apiserver"  # has the API server that tests also start
+NODE = ROOT / "e2e"  # has the code that finds a KubeRay checkout
 
 
 def join_python_path(*folders: Path) -> str:
-    """Return a `PYTHONPATH` of the benchmarks, the given folders, and this process's own path."""
+    """Return a `PYTHONPATH` with the benchmarks, the given folders, and this process's own path."""
     others = [str(folder) for folder in folders]
     return os.pathsep.join(filter(None, (str(BENCH), *others, os.environ.get("PYTHONPATH"))))

@@ -1,4 +1,4 @@
-"""Sets the garbage collector as the command does, in any measuring process."""
+"""Configures the garbage collector of a measuring process as the `strandline` command does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline.__main__ import NEW_OBJECTS
 
 @contextmanager
 def search_as_commands() -> Iterator[None]:
-    """Run the garbage collector as rarely as the command does."""
+    """Run the garbage collector as rarely as the `strandline` command does."""
     before = gc.get_threshold()
     gc.set_threshold(NEW_OBJECTS)
     try:

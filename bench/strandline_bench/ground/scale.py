@@ -1,4 +1,4 @@
-"""The sizes of the benchmarks, and a shared filled ledger, created on first use."""
+"""The sizes of the benchmarks, and a shared filled ledger that is created on first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from strandline_bench.ground.filled_ledger import FilledLedger, fill
 Answer = TypeVar("Answer")
 
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
-# Bytes per source while the file is filled: pages are copied before they are freed.
+# Bytes per source while the ledger is filled, because LMDB copies pages before it frees the old
+# ones.
 _BYTES_PER_SOURCE = 700
 
 
@@ -25,11 +26,11 @@ class Scale:
 
     Args:
         is_quick: use small numbers, for a check in less than a minute.
-        sources: of the filled ledger, or None for ten million, fewer when quick.
-        pipelines: of the operator, or None for a thousand, fewer when quick.
-        cases: of the engines, or None for all.
-        turns: of the engines, or None for five, one when quick.
-        requests: to models, or None for a few thousand.
+        sources: sources of the filled ledger. None means ten million, or fewer in a quick run.
+        pipelines: pipelines of the operator. None means a thousand, or fewer in a quick run.
+        cases: cases of the engines, or None for all.
+        turns: turns of the engines. None means five, or one in a quick run.
+        requests: requests to models, or None for a few thousand.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Scale:
         self._filled: FilledLedger | None = None
 
     def pick(self, full: int, quick: int) -> int:
-        """Return one of two sizes."""
+        """Return the full size, or the quick size in a quick run."""
         return quick if self.is_quick else full
 
     def fill_ledger(self) -> FilledLedger:
@@ -73,13 +74,13 @@ class Scale:
 
 
 def run_apart(function: Callable[..., Answer], *arguments: Any) -> Answer:  # noqa: ANN401 - any
-    """Call a function of a module in a new process, to isolate its memory."""
+    """Call a module's function in a new process, to measure its memory use in isolation."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
 
 def _choose_folder(size: int) -> str | None:
-    """Return a folder in memory if there is space: the disk is not under test. Else None."""
+    """Return a folder in memory, or None if memory is short. The disk is not under test."""
     if not _MEMORY_FOLDER.is_dir() or not os.access(_MEMORY_FOLDER, os.W_OK):
         return None
     free = min(shutil.disk_usage(_MEMORY_FOLDER).free, read_available_memory())

@@ -1,4 +1,4 @@
-"""Stages that do nothing, or only use a known time of a core.
+"""Stages that do nothing, sleep, or keep a core busy for a known time.
 
 The stages have their own module because workers import it.
 """
@@ -41,14 +41,14 @@ class Numbers(SourceStage):
 
 
 class Pass(Stage):
-    """Passes its tasks on."""
+    """Returns its tasks unchanged."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         return list(tasks)
 
 
 class Drop(Stage):
-    """Filters its tasks, so that the sink writes nothing."""
+    """Filters out its tasks, so that the sink writes nothing."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         return [NoneTask() for _ in tasks]
@@ -60,7 +60,7 @@ class Busy(Stage):
     def process(self, task: Task) -> Task:
         end = time.thread_time() + 0.001
         while time.thread_time() < end:
-            sum(range(100))  # work in user space, so that the loop does not only read the clock
+            sum(range(100))  # work in user space; the loop would otherwise only read the clock
         return task
 
 
@@ -89,7 +89,7 @@ class Nowhere(SinkStage):
 
 
 def plan_busy(count: int, workers: int, output: str) -> PipelinePlan:
-    """Return one-millisecond tasks on this many workers, without output files."""
+    """Return a pipeline of one-millisecond tasks on this many workers, without output files."""
     stages = [
         StagePlan("busy", "busy", Busy(), min_workers=workers, batch_size=BATCH),
         StagePlan("sink", "nowhere", Nowhere(), batch_size=BATCH),
@@ -98,7 +98,7 @@ def plan_busy(count: int, workers: int, output: str) -> PipelinePlan:
 
 
 def plan_dozing(count: int, seconds: float, workers: int, output: str) -> PipelinePlan:
-    """Return sleeping tasks on this many workers, without output files."""
+    """Return a pipeline of sleeping tasks on this many workers, without output files."""
     doze = StagePlan(
         "doze", "doze", Doze(seconds=seconds), min_workers=workers, max_workers=workers
     )
@@ -107,7 +107,7 @@ def plan_dozing(count: int, seconds: float, workers: int, output: str) -> Pipeli
 
 
 def plan_empty(count: int, output: str, *, is_apart: bool) -> PipelinePlan:
-    """Return three empty stages with one worker each, and a sink that receives no tasks."""
+    """Return a pipeline of three one-worker empty stages and a sink that receives no tasks."""
     stages = [
         StagePlan("first", "pass", Pass(), cpu=0.1, max_workers=1, batch_size=BATCH),
         StagePlan("second", "pass", Pass(), cpu=0.1, max_workers=1, batch_size=BATCH),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-_WARM_SHARE = 0.2  # share of the tasks that is ignored while workers start and queues fill
+_WARM_SHARE = 0.2  # share of the tasks to ignore while workers start and queues fill
 
 
 class SteadyRate:
@@ -22,7 +22,7 @@ class SteadyRate:
         self._last = (0, 0.0)
 
     def note(self, done: int) -> None:
-        """Record that this many tasks have left the last stage."""
+        """Record that this many more tasks have left the last stage."""
         if done == self._last[0]:
             return
         self._last = (done, self._now())

@@ -1,4 +1,4 @@
-"""Rows of the benchmark tables and their format.
+"""Rows of the benchmark tables, and their Markdown format.
 
 This module must not depend on the measurements.
 """
@@ -27,26 +27,26 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """`yes`, `no`, or a dash."""
+        """Return `yes`, `no`, or a dash."""
         return "–" if self.is_reached is None else "yes" if self.is_reached else "no"
 
 
 def bound(what: str, measured: float, target: float, unit: str) -> Row:
-    """Return a row with a number that must not exceed its target."""
+    """Return a row whose number must not exceed its target."""
     return Row(
         what, format_number(measured, unit), f"≤ {format_number(target, unit)}", measured <= target
     )
 
 
 def reach(what: str, measured: float, target: float, unit: str) -> Row:
-    """Return a row with a number that must reach its target."""
+    """Return a row whose number must reach its target."""
     return Row(
         what, format_number(measured, unit), f"≥ {format_number(target, unit)}", measured >= target
     )
 
 
 def format_number(number: float, unit: str) -> str:
-    """Format a number with its unit, in about three digits."""
+    """Format a number with its unit, with about three significant digits."""
     size = abs(number)
     if size < 0.005:
         text = "0"

@@ -1,4 +1,4 @@
-"""Measures two commits alternately on one machine, and finds regressions beyond the noise."""
+"""Measures two commits alternately on one machine, and finds regressions larger than the noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from strandline_bench.history.figures import Figure, read_figures
 
 TURNS = 5
-LEAST = 0.05  # smaller changes are ignored
+LEAST = 0.05  # smaller relative changes are ignored
 _PACKAGES = ("bench", "crds", "operator", "pipelines")
 
 Turn = Mapping[str, Figure]
@@ -25,7 +25,7 @@ class Regression(NamedTuple):
     """A figure that became worse.
 
     Attributes:
-        before, now: medians.
+        before, now: medians of both commits.
     """
 
     what: str
@@ -39,9 +39,9 @@ class Regression(NamedTuple):
 
 
 def find_regressions(before: Sequence[Turn], now: Sequence[Turn]) -> list[Regression]:
-    """Return the figures whose every current turn is clearly worse than every previous turn.
+    """Return the figures that are clearly worse in every current turn than in every previous turn.
 
-    Figures without a target are left out, because their better direction is unknown.
+    Figures without a target are left out, because it is unknown whether more or less is better.
     """
     regressions = []
     for what, figure in now[0].items():
@@ -59,8 +59,8 @@ def compare(root: Path, commit: str, arguments: Sequence[str]) -> list[Regressio
     """Measure another commit and the working tree, turn by turn.
 
     Args:
-        root: of the repository.
-        arguments: of each run, such as the names of benchmarks.
+        root: root of the repository.
+        arguments: arguments of each run, such as the names of benchmarks.
 
     Raises:
         subprocess.CalledProcessError: if the commit does not exist, or a run failed.

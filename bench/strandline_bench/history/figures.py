@@ -1,4 +1,4 @@
-"""Numbers of the benchmark tables. Pure.
+"""Reads numbers from the benchmark tables. Pure.
 
 This module must not depend on how a number was measured.
 """
@@ -15,10 +15,10 @@ _NUMBER = re.compile(r"([\d,]*\d(?:\.\d+)?) ?(×|%|[^\s,\d]+)")
 
 
 class Figure(NamedTuple):
-    """A number.
+    """A number from a table.
 
     Attributes:
-        unit: "×" for a multiple of another measurement of the same run.
+        unit: unit of the number; "×" for a multiple of another measurement of the same run.
         has_ceiling: whether less is better, or None if the number has no target.
     """
 
@@ -39,8 +39,8 @@ class Figure(NamedTuple):
 def read_figures(text: str) -> dict[str, Figure]:
     """Return the figures of all tables in a text, by measured quantity.
 
-    The figure of a row is its multiple if it has one, otherwise its first number. Rows without a
-    number are left out.
+    A row's figure is its ratio if it has a ratio, otherwise its first number. Rows without a number
+    are left out.
     """
     figures = {}
     for what, measured, target in _ROW.findall(text):
@@ -54,7 +54,7 @@ def read_figures(text: str) -> dict[str, Figure]:
 
 
 def read_commands(text: str, what: str) -> dict[str, float]:
-    """Return the seconds of each command that a table compares for one task.
+    """Return the seconds of each command in the rows that compare commands for one task.
 
     Args:
         what: start of the rows; a colon and the command's name follow. Commands that did not end

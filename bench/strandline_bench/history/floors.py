@@ -1,4 +1,4 @@
-"""Limits on ratios, so that a release does not regress unnoticed."""
+"""Checks ratios against limits, so that a release does not regress unnoticed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from strandline_bench.history.figures import Figure
 
 
 def list_unmet(floors: Mapping[str, float], figures: Mapping[str, Figure]) -> Iterator[str]:
-    """Yield a sentence for each limit that is exceeded or has no measurement.
+    """Yield a sentence for each limit that a figure misses or that has no measurement.
 
     Args:
-        floors: limits by measured quantity; for figures that should be small, a maximum.
+        floors: limits by measured quantity. A limit is a maximum if less is better.
     """
     for what, floor in floors.items():
         figure = figures.get(what)
@@ -25,7 +25,7 @@ def list_unmet(floors: Mapping[str, float], figures: Mapping[str, Figure]) -> It
 
 
 def read_floors(file: Path) -> dict[str, dict[str, float]]:
-    """Return the limits of a file by benchmark.
+    """Return the limits in a TOML file, by benchmark.
 
     Raises:
         tomllib.TOMLDecodeError: if the file is not TOML.

@@ -1,4 +1,4 @@
-"""The SVG pictures of docs/benchmarks.md: times of commands, and ratios over commits."""
+"""Draws the SVG pictures of docs/benchmarks.md: times of commands, and ratios over commits."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import chain
 
 from strandline_bench.history.record import Entry
 
-# Start of the rows of whole commands, which are drawn as bars.
+# Prefix of the rows that compare whole commands. The first picture draws these rows as bars.
 BARS = "a filter of words, 1,000,000"
-# Rows that are drawn over the commits, and their labels.
+# Rows that the second picture draws as lines over the commits, and their labels.
 LINES = {
     "FineWeb's recipe, 100,000 pages, whole: times as fast": "FineWeb's recipe, × datatrove's rate",
     "the four in a row, words by rules: times as fast": "filters of text, × datatrove's rate",
@@ -23,10 +23,10 @@ _FONT = "font-family='sans-serif' font-size='12'"
 
 
 def draw_bars(title: str, seconds: Mapping[str, float]) -> str:
-    """Draw a bar per command, fastest first, with ours highlighted.
+    """Draw a bar per command, fastest first, and highlight Strandline's.
 
     Args:
-        seconds: by the name of a command.
+        seconds: seconds by the name of a command.
     """
     longest = max(seconds.values())
     parts = [_write(8, 18, title, weight="bold")]

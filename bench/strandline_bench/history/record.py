@@ -24,10 +24,10 @@ class Entry:
     """Measurements at a commit.
 
     Attributes:
-        commit, day: of the measured code.
-        machine: a description.
-        versions: of compared products, by name.
-        ratios: by measured quantity, without those equal to the previous entry.
+        commit, day: commit and date of the measured code.
+        machine: description of the machine.
+        versions: versions of compared products, by name.
+        ratios: ratios by measured quantity, without those equal to the previous entry.
     """
 
     commit: str
@@ -47,14 +47,14 @@ def make_entry(commit: str, day: str, text: str) -> Entry:
 
 
 def read_history(file: Path) -> list[Entry]:
-    """Return the entries of a history, oldest first, or none if the file is missing."""
+    """Return the entries of a history, oldest first; an empty list if the file is missing."""
     if not file.exists():
         return []
     return [Entry(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def write_history(file: Path, entries: Iterable[Entry]) -> None:
-    """Replace a history."""
+    """Replace the history file."""
     lines = (json.dumps(asdict(entry), ensure_ascii=False, sort_keys=True) for entry in entries)
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
@@ -68,11 +68,11 @@ def add_entry(entries: list[Entry], entry: Entry) -> list[Entry]:
 
 
 def list_written(root: Path, documents: Iterable[str]) -> list[Entry]:
-    """Return the documents of each commit that changed a ratio in them, oldest first.
+    """Return an entry for each commit that changed a ratio in the documents, oldest first.
 
     Args:
-        root: of the repository.
-        documents: present and former paths of the tables.
+        root: root of the repository.
+        documents: current and former paths of the tables.
     """
     paths = list(documents)
     entries: list[Entry] = []

@@ -1,1 +1,1 @@
-"""Cost of the ledger: counting, opening, skipping, and space."""
+"""Measures the ledger: counting, opening, skipping, and size."""

@@ -1,4 +1,4 @@
-"""Cost of the ledger in a whole run of one-millisecond tasks, on two engines.
+"""Measures the ledger's share of a whole run of one-millisecond tasks, on two engines.
 
 The garbage collector runs as rarely as in the command: one full collection takes as long as the
 ledger takes for a thousand sources, and would hit runs at random.
@@ -35,10 +35,10 @@ def measure_cost(scale: Scale) -> list[Row]:
 
 def _compare(scale: Scale, engine: str, workers: int, count: int) -> list[Row]:
     ratios, starts = [], []
-    # The median of five turns varied from 0.6 to 2.2 % on Ray.
+    # Use many turns, because the median of five turns varied from 0.6 to 2.2 % on Ray.
     for turn in range(scale.pick(15, 1)):
         volume = scale.folder / f"volume-{engine}-{turn}"
-        # Alternate the order: the machine may become slower or faster meanwhile.
+        # Alternate the order, because the machine may become slower or faster over time.
         order = (None, volume) if turn % 2 else (volume, None)
         (first, whole_first), (second, whole_second) = (
             _run_once(scale.folder, engine, workers, count, is_tracked) for is_tracked in order

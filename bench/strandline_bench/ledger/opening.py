@@ -1,4 +1,4 @@
-"""Time and memory needed to open a ledger of many finished sources."""
+"""Measures the time and memory needed to open a ledger of many finished sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MEGABYTE = 1_000_000
 
 
 def measure_open(scale: Scale) -> list[Row]:
-    """Measure opening for writing, each time in a new process."""
+    """Open the ledger for writing several times, each time in a new process."""
     ledger = scale.fill_ledger()
     opened = [run_apart(open_once, ledger.path) for _ in range(scale.pick(7, 1))]
     traced = run_apart(open_traced, ledger.path)

@@ -1,4 +1,4 @@
-"""Size of the ledger on disk, from the page counts of its databases."""
+"""Measures the size of the ledger on disk, from the page counts of its databases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def measure_size(scale: Scale) -> list[Row]:
             format_number(file_size * factor, "MB"),
         ),
     ]
-    # With fewer sources, index pages are less full and scaling overestimates: give no verdict.
+    # With fewer sources, index pages are less full and the scaled size is too large, so do not
+    # compare the size with its target.
     return [replace(row, is_reached=None) for row in rows] if scaled else rows
 
 

@@ -1,4 +1,4 @@
-"""Speed of a resumed run over finished sources, and whether its memory stays constant."""
+"""Measures how fast a resumed run skips finished sources, and whether its memory stays constant."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, bound, format_number
 
 _MEGABYTE = 1_000_000
-# Sources are created in batches outside the timed part. Pending lookups, about a hundredth of a
-# batch, continue meanwhile.
+# Sources are created in batches, and the creation is not timed. Lookups that are pending meanwhile
+# continue; they are about a hundredth of a batch.
 _SEGMENT = 1_000_000
-_WARM = 100  # batches before memory is compared, until imports, caches, and arenas have settled
+_WARM = 100  # batches until imports, caches, and arenas have settled, and memory is compared
 
 
 class SkipCost(NamedTuple):
@@ -41,7 +41,7 @@ class SkipCost(NamedTuple):
 
 
 def measure_skip(scale: Scale) -> list[Row]:
-    """List every finished source and look up its verdict, as a resumed run does."""
+    """List every finished source and look up whether it is finished, as a resumed run does."""
     ledger, cores = scale.fill_ledger(), len(os.sched_getaffinity(0))
     factor = TEN_MILLION / ledger.sources
     scaled = "" if factor == 1 else f", scaled up from {ledger.sources:,}"
@@ -96,7 +96,7 @@ def skip_all(ledger: FilledLedger, cores: int) -> SkipCost:
 
 
 def walk_bare(ledger: FilledLedger) -> float:
-    """Return the seconds for a bare process to get each key's value from LMDB without decoding.
+    """Return the seconds that bare LMDB needs to look up all keys, without decoding their values.
 
     Raises:
         RuntimeError: if a key is missing.
@@ -120,7 +120,7 @@ def walk_bare(ledger: FilledLedger) -> float:
 
 
 class _Sources:
-    """Lists sources, and measures the time to create them separately."""
+    """Lists sources, and measures the seconds spent on creating them."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -138,7 +138,7 @@ class _Sources:
 
 
 class _Growth:
-    """Measures a process's memory growth from a settled state. All readings include sources."""
+    """Measures a process's memory growth after the first batches. All readings include sources."""
 
     def __init__(self) -> None:
         self.bytes = self._looks = self._settled = 0

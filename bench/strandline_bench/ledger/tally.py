@@ -1,4 +1,4 @@
-"""Speed of the tally, and its memory per live source."""
+"""Measures the speed of the tally, and its memory per live source."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from strandline.plan.receipt import Event, Output
 from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, bound, reach
 
-_ALIVE = 1_000  # sources with open trees at a time
+_ALIVE = 1_000  # number of sources with open trees at any time
 _MESSAGE = 500  # events per message
 _CHILDREN = 4
 _MANY_CHILDREN = 32
 
 
 def measure_tally(scale: Scale) -> list[Row]:
-    """Measure the event rate for trees with a fan-out of four, and the bytes of open trees."""
+    """Measure events per second for trees with a fan-out of four, and the bytes of open trees."""
     rates = run_apart(count_rates, scale.pick(60_000, 5_000), scale.pick(9, 2))
     first, further, after = run_apart(trace_memory, scale.pick(50_000, 2_000))
     return [
@@ -33,11 +33,11 @@ def measure_tally(scale: Scale) -> list[Row]:
 
 
 def count_rates(sources: int, times: int) -> list[float]:
-    """Return events per second of several passes over the same events."""
+    """Count the same events several times, and return the events per second of each pass."""
     events = list(_list_events(sources))
     messages = [events[at : at + _MESSAGE] for at in range(0, len(events), _MESSAGE)]
     gc.collect()
-    gc.freeze()  # messages of a real run are short-lived: the collector never rescans them
+    gc.freeze()  # exclude the messages from collections: in a real run, they are short-lived
     rates = []
     for _ in range(times):
         tally, finished = Tally(_is_never_over), 0
@@ -52,8 +52,8 @@ def count_rates(sources: int, times: int) -> list[float]:
 def trace_memory(sources: int) -> tuple[float, float, float]:
     """Return the bytes per live source with one token, per further token, and per finished source.
 
-    Names are created for each event, so remaining names are held by the tally and count as its
-    memory.
+    Names are created for each event, so the tally alone holds the remaining names, and they count
+    as its memory.
     """
     tally, numbers = Tally(_is_never_over), range(sources)
     tracemalloc.start()
@@ -71,7 +71,7 @@ def trace_memory(sources: int) -> tuple[float, float, float]:
 
 
 def _trace_finished(sources: int) -> float:
-    """Return the growth of a tally in bytes for each source that has finished."""
+    """Return the memory growth of a tally in bytes per finished source."""
     tally, finished, before = Tally(_is_never_over), 0, 0
     for start in range(0, 2 * sources, _ALIVE):
         if start == sources:

@@ -1,1 +1,1 @@
-"""Repeated work after lost nodes."""
+"""Measures the work that is repeated after lost nodes."""

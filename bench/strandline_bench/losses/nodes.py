@@ -1,6 +1,6 @@
-"""Repeated work after the loss of real nodes, compared with Ray's own retry of tasks.
+"""Measures repeated work after the loss of Ray nodes, compared with Ray's own task retries.
 
-Ray's nodes are processes of this machine: eight workers on four nodes. A minute is scaled to ten
+The nodes are processes of this machine: eight workers on four nodes. A minute is scaled to ten
 seconds for losses, notices, and tasks. Repeated work is computed from the log of the tasks
 themselves, not from the engine's reports.
 """
@@ -48,7 +48,7 @@ _STORE_BYTES = 100_000_000
 
 
 class Mark(NamedTuple):
-    """Start or end of a task, with a time of the system-wide clock."""
+    """Start or end of a task, with its time on the system-wide clock."""
 
     number: int
     node: str
@@ -91,12 +91,14 @@ def _measure(folder: Path, count: int, task: float, notice: float | None) -> flo
 
     Args:
         task: mean length in seconds.
-        notice: in seconds, or None to use Ray's own tasks, which ignore notices.
+        notice: seconds from the notice to the loss, or None to use plain Ray tasks, which ignore
+            notices.
     """
     folder.mkdir(parents=True)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["PYTHONPATH"] = join_python_path()
-    # Nodes join from another thread, where Ray cannot install signal handlers. None are needed.
+    # Nodes join from a thread other than the main thread, where Ray cannot install its signal
+    # handlers. The benchmark needs no handlers.
     ray._private.utils.set_sigterm_handler = lambda _: None  # noqa: SLF001 - it is in the way
     cluster = Cluster()
     try:
@@ -121,7 +123,7 @@ class LoggedNap(Stage):
     """Sleeps, and logs start and end."""
 
     class Params(Stage.Params):
-        """Mean length, and the folder of the log."""
+        """Mean length of a task in seconds, and the folder of the log."""
 
         folder: Path
         seconds: float = Field(ge=0)
@@ -134,7 +136,7 @@ class LoggedNap(Stage):
 
 
 def nap(folder: Path, number: int, seconds: float) -> None:
-    """Sleep for the random duration of a number, and log the task."""
+    """Sleep for the pseudo-random duration of a task number, and log the task."""
     node = ray.get_runtime_context().get_node_id()
     length = seconds * random.Random(number).uniform(*_SPREAD)  # noqa: S311 - drawn alike
     with (folder / f"marks-{os.getpid()}").open("a", encoding="ascii") as file:
@@ -178,11 +180,11 @@ def _run_plain(cluster: Cluster, folder: Path, count: int, task: float) -> list[
 
 
 class _Taker:
-    """Removes a node every minute, and adds another a minute after the announcement.
+    """Removes a node every minute, and adds a node a minute after each announcement.
 
     Args:
         notice: seconds from the announcement to the loss.
-        announce: receives a node that is about to leave, and the time.
+        announce: called with the node that is about to leave, and the time.
     """
 
     def __init__(
@@ -215,8 +217,9 @@ class _Taker:
 
     def _remove(self, node: Any) -> None:  # noqa: ANN401 - Ray has no type for it
         raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
-        # If only their raylet is killed, workers live on briefly and respond; on a lost machine, no
-        # worker does. Suspend the raylet first, so that it does not replace killed workers.
+        # Suspend the raylet first, so that it does not replace killed workers. Then kill the
+        # workers: if only the raylet were killed, its workers would respond for a while, but on a
+        # lost machine no worker does.
         raylet.suspend()
         for worker in raylet.children(recursive=True):
             with suppress(psutil.NoSuchProcess):
@@ -253,11 +256,11 @@ def _read_marks(folder: Path) -> Iterator[Mark]:
 
 
 def _find_share(marks: Iterator[Mark], losses: list[Loss], count: int) -> float:
-    """Return the repeated share: tasks lost with a node, and second completions."""
+    """Return the share of repeated work: tasks lost with a node, and tasks completed twice."""
     gone = {loss.node: loss.time for loss in losses}
     begun: dict[tuple[int, str], list[Mark]] = defaultdict(list)
     for mark in sorted(marks, key=lambda mark: mark.time):
-        # Work that starts on a node after its removal is not lost work.
+        # Ignore work that starts on a node after its removal: the work is not lost.
         if mark.is_end or mark.time < gone.get(mark.node, mark.time + 1):
             begun[mark.number, mark.node].append(mark)
     lengths: dict[int, list[float]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Repeated work after lost nodes, compared with a plain retry of tasks.
+"""Simulates repeated work after lost nodes, compared with a plain retry of tasks.
 
 Simulates a cluster of 64 workers with its own clock, and counts work as the engine does. Losses on
 real nodes are tested in `tests/runtime/test_node_notices.py`.
@@ -19,7 +19,7 @@ from strandline_bench.ground.table import Row, bound, format_number
 
 NOTICES = (0.0, 15.0, 30.0, 120.0)
 TASKS = (1.0, 10.0, 60.0)
-_NODES, _WORKERS = 16, 4  # workers per node
+_NODES, _WORKERS = 16, 4  # nodes, and workers per node
 _EVERY = 60.0  # seconds between two losses
 _BOOT = 60.0  # seconds until a lost node is replaced
 _SPREAD = (0.5, 1.5)  # bounds of a task's length, as multiples of the mean
@@ -37,7 +37,7 @@ def measure_lost_work(scale: Scale) -> list[Row]:
 
 
 def _compare(what: str, is_long: bool, ours: float, plain: float) -> Iterator[Row]:  # noqa: FBT001
-    """Yield the shares of repeated work, in percent.
+    """Yield rows with the percentages of repeated work.
 
     Args:
         is_long: whether the notice is longer than any task.
@@ -59,10 +59,10 @@ def _simulate(task: float, notice: float, minutes: float) -> tuple[float, float]
 
 @dataclass
 class _Cluster:
-    """Nodes that work without a pause and lose one of them every minute.
+    """Simulates nodes that work without a pause and lose a node every minute.
 
     Attributes:
-        notice: seconds of respected notice; 0 if nodes take calls until they are gone.
+        notice: seconds between the notice and the loss; 0 if nodes take calls until the loss.
     """
 
     task: float
@@ -72,7 +72,7 @@ class _Cluster:
     now: float = 0.0
 
     def run(self, seconds: float) -> None:
-        """Simulate this many seconds."""
+        """Simulate the cluster for this many seconds."""
         names = iter(range(10**9))
         self._workers: dict[int, list[Worker]] = {}
         self._events: list[tuple[float, int, str, object]] = []
@@ -113,7 +113,7 @@ class _Cluster:
     def _end(self, about: tuple[Worker, int]) -> None:
         worker, number = about
         if worker.calls.pop(number, None) is None:
-            return  # the task was lost
+            return  # the task was lost with its node
         self.work.worked += self.now - worker.busy_since
         if not worker.is_draining:
             self._begin(worker)

@@ -1,1 +1,1 @@
-"""Cost of the operator on a real API server."""
+"""Measures the cost of the operator on a real API server."""

@@ -1,6 +1,6 @@
-"""Cost and delays of the operator with many concurrent pipelines.
+"""Measures the cost and the delays of the operator with many concurrent pipelines.
 
-For a moment, every pipeline has a running attempt; then attempts end as fast as they began. One in
+At the peak, every pipeline has a running attempt; then attempts end as fast as they began. One in
 five fails and is retried. The API server, etcd, and the cleanup controllers are real; KubeRay,
 kubelets, and drivers are simulated.
 """
@@ -40,7 +40,7 @@ _MEGABYTE = 1_000_000
 PER_NAMESPACE = 100
 _LIVE = "corpus-"  # name prefix of applied pipelines
 _TICK = 0.1
-_RETRY_SECONDS = 5.0  # seconds of work in a retry
+_RETRY_SECONDS = 5.0  # length of a retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Load:
     Attributes:
         pace: pipelines applied per second.
         longest: seconds until the measurement stops, even if pipelines are still running.
-        rest: seconds of observing the idle operator.
+        rest: seconds for which the idle operator is observed.
         settings: environment variables of the operator.
-        beside: number of additional pipelines at rest.
+        beside: number of additional idle pipelines.
         memory: limit of the operator's memory in megabytes.
         is_smooth: whether all attempts succeed.
     """
@@ -68,7 +68,7 @@ class Load:
 
     @property
     def what(self) -> str:
-        """Return the load's name in rows."""
+        """The load's name in rows."""
         if not self.beside:
             return f"operator, {self.pipelines:,} pipelines"
         every = self.pipelines + self.beside
@@ -76,11 +76,17 @@ class Load:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of each first attempt: until all others have begun."""
+        """The length of a first attempt in seconds.
+
+        The attempt outlasts the start of all pipelines.
+        """
         return self.pipelines / self.pace + 10.0
 
     def cast(self, attempt_id: AttemptId) -> Part:
-        """Choose an attempt's course: two of ten first attempts fail, all retries succeed."""
+        """Choose an attempt's length and ending.
+
+        Two of ten first attempts fail, unless `is_smooth` is set. All retries succeed.
+        """
         if attempt_id.number > 1:
             return Part(_RETRY_SECONDS, Ending.WELL)
         last = int(attempt_id.pipeline.rpartition("-")[2]) % 10
@@ -95,8 +101,8 @@ class Findings:
     """Observations of a run.
 
     Attributes:
-        begun, ended, rested: readings before the first pipeline, after the last has ended, and
-            after the rest.
+        begun, ended, rested: readings before the first pipeline, after the end of the last, and
+            after the idle period.
         late: delays of the observing loop itself, in seconds.
     """
 
@@ -110,13 +116,13 @@ class Findings:
 
     @property
     def requests(self) -> Counter[str]:
-        """Requests while pipelines were running, without watch streams."""
+        """Requests by kind while pipelines were running, without watch streams."""
         made = self.ended.requests - self.begun.requests
         return Counter({what: n for what, n in made.items() if not what.startswith("WATCH")})
 
     @property
     def close(self) -> str:
-        """Return how the busy time ended."""
+        """Describe how the busy time ended."""
         is_over = len(self.moments.phases) == self.load.pipelines
         return "when all have ended" if is_over else "when it was stopped"
 
@@ -129,26 +135,26 @@ class Findings:
 
 
 def measure_operator(scale: Scale) -> list[Row]:
-    """Return rows on memory, CPU, requests, and delays."""
+    """Return the rows on memory, CPU, requests, and delays."""
     load = Load(scale.pipelines or scale.pick(1000, 20))
     load = replace(load, pace=choose_pace(load.pipelines), rest=scale.pick(15, 5))
     return measure_load(load, scale.folder, observe)
 
 
 def choose_pace(pipelines: int) -> float:
-    """Return the number of pipelines applied per second; lower for small loads.
+    """Return the number of pipelines to apply per second; lower for small loads.
 
-    Two cores cannot carry ten per second together with an API server and a simulator. The benchmark
+    Two cores cannot run an API server and a simulator at ten pipelines per second. The benchmark
     would then measure queues of the server, which needs three times the operator's CPU time.
     """
     return min(max(2.0, pipelines / 100), 5.0)
 
 
 def measure_load(load: Load, parent: Path, observe: Callable[[Load, Path], Findings]) -> list[Row]:
-    """Return rows of the observations, or one explanatory row if there is no control plane.
+    """Measure a load and return rows, or one explanatory row if there is no control plane.
 
     Args:
-        parent: for the folder of the control plane, which is removed at the end.
+        parent: parent of the control plane's folder, which is removed at the end.
     """
     try:
         with tempfile.TemporaryDirectory(dir=parent) as folder:
@@ -161,7 +167,7 @@ def measure_load(load: Load, parent: Path, observe: Callable[[Load, Path], Findi
 
 
 def observe(load: Load, folder: Path) -> Findings:
-    """Start a control plane and an operator, and run the pipelines to their end.
+    """Start a control plane and an operator, and run the pipelines until all have ended.
 
     Raises:
         NoApiServerError: if there is no control plane.
@@ -172,7 +178,7 @@ def observe(load: Load, folder: Path) -> Findings:
 
 
 def print_line(line: str) -> None:
-    """Print a line that is not part of the table."""
+    """Print a line outside the table."""
     sys.stderr.write(f"{line}\n")
 
 
@@ -241,7 +247,7 @@ def list_share(
 ) -> Row:
     """Return a row with a percentile of the numbers.
 
-    Without numbers, the row reads "not seen".
+    If there are no numbers, the row reads "not seen".
     """
     if not numbers:
         return Row(what, "not seen")
@@ -266,7 +272,7 @@ async def _observe(load: Load, server: ApiServer, folder: Path) -> Findings:
 
 
 def list_settings(load: Load, port: int) -> dict[str, str]:
-    """Return the operator's environment variables; drivers listen on the port."""
+    """Return the operator's environment variables, including the port of the simulated drivers."""
     return {
         "STRANDLINE_RETRIES_PER_MINUTE": "100000",
         "STRANDLINE_DRIVER_PORT": str(port),
@@ -281,7 +287,7 @@ async def see_through(
     namespaces: Sequence[str],
     cast: Callable[[Wire, Cast, ShowEvidence, Clock], JobSimulator] = Player,
 ) -> Findings:
-    """Apply the pipelines of a load, watch them until their end, and stop the operator."""
+    """Apply the pipelines of a load, watch them until all have ended, and stop the operator."""
     moments, late = Moments(), list[float]()
     player = cast(wire, load.cast, moments.show_evidence, time.time)
     work = [
@@ -324,6 +330,6 @@ async def _apply(load: Load, wire: Wire, namespaces: Sequence[str]) -> None:
 
 async def _look(wire: Wire, kind: str, see: Callable[[Mapping[str, object], float], None]) -> None:
     async for word, body in wire.follow(kind):
-        # Attempts have the name prefix of their pipelines; pipelines at rest have another.
+        # Attempts have the name prefix of their pipelines. Idle pipelines have another prefix.
         if word != "DELETED" and body["metadata"]["name"].startswith(_LIVE):
             see(body, time.time())

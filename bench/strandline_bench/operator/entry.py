@@ -1,4 +1,4 @@
-"""The operator as in production, except that it logs the cost of each pass.
+"""Runs the operator as in production, and also logs the cost of each pass.
 
     STRANDLINE_BENCH_PASSES     file: a line per pass: end, CPU time in ms, length in ms
     STRANDLINE_BENCH_PROFILE    file: if set, profiles everything (and runs much slower)
@@ -43,14 +43,14 @@ def run() -> None:
 
                 super().__init__(meter(look, time.thread_time, time.monotonic, note), **others)
 
-        # The operator has no such metric, and needs it only in a benchmark.
+        # Replace the queue class, because the operator has no metric for the cost of a pass.
         service.Queue = MeteredQueue  # type: ignore[attr-defined]
         main()
 
 
 if __name__ == "__main__":
     if os.environ.get(PROFILE):
-        # The operator's other threads do almost nothing.
+        # Profile the main thread only: the operator's other threads do almost nothing.
         profile = cProfile.Profile(time.thread_time)
         try:
             profile.runcall(run)

@@ -20,13 +20,13 @@ from control_plane import LOOPBACK, find_free_ports
 from strandline_bench.ground.folders import join_python_path
 from strandline_bench.operator.entry import PASSES, PROFILE
 
-_WAIT_SECONDS = 120.0  # timeout in seconds for start and stop
+_WAIT_SECONDS = 120.0  # timeout in seconds for the start and the stop
 _REQUESTS = "strandline_api_requests_total"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class OperatorEndedError(Exception):
-    """The operator ended by itself, or did not start; the text has the end of its log."""
+    """The operator ended unexpectedly or did not start. The message contains the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Pass:
     """A reconcile pass.
 
     Attributes:
-        ended: in seconds since the epoch.
+        ended: end time in seconds since the epoch.
         cost: CPU time of its steps, in ms.
-        length: from start to end, in ms.
+        length: wall-clock time from start to end, in ms.
     """
 
     ended: float
@@ -49,10 +49,10 @@ class Reading:
     """Resources that a process has used until a point in time.
 
     Attributes:
-        time: of the reading, in seconds since the epoch.
-        cpu: seconds of all its threads.
-        resident, peak: bytes of memory, current and maximum.
-        requests: to the API server, by verb and resource.
+        time: time of the reading, in seconds since the epoch.
+        cpu: CPU seconds of all threads of the process.
+        resident, peak: current and maximum resident memory in bytes.
+        requests: requests to the API server, by verb and resource.
         busy: busy seconds of all cores of the machine, for any process.
     """
 
@@ -77,7 +77,7 @@ class Host:
         """Check that the operator is running.
 
         Raises:
-            OperatorEndedError: if it is not.
+            OperatorEndedError: if the operator has ended.
         """
         if self.process.poll() is not None:
             tail = (self.folder / "operator.log").read_text(errors="replace")[-3000:]
@@ -87,7 +87,7 @@ class Host:
         """Wait until the operator is healthy.
 
         Raises:
-            OperatorEndedError: if it ended, or on a timeout.
+            OperatorEndedError: if the operator has ended, or on a timeout.
         """
         end = time.monotonic() + _WAIT_SECONDS
         while time.monotonic() < end:
@@ -152,7 +152,7 @@ def run_host(kubeconfig: Path, folder: Path, settings: Mapping[str, str]) -> Ite
 def read_process(number: int, requests: Counter[str]) -> Reading:
     """Return the current resource use of a process by its ID."""
     folder = Path("/proc") / str(number)
-    # The name, in parentheses, may contain blanks.
+    # The process name, in parentheses, may contain blanks.
     fields = (folder / "stat").read_text().rpartition(")")[2].split()
     sizes = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
     return Reading(
@@ -178,7 +178,7 @@ def count_requests(page: str) -> Counter[str]:
 
 
 def count_samples(page: str, name: str, *labels: str) -> Counter[str]:
-    """Return the sums of a counter by the values of some labels, from a metrics page."""
+    """Return the sums of a counter, grouped by the values of some labels, from a metrics page."""
     found: Counter[str] = Counter()
     for family in text_string_to_metric_families(page):
         for sample in family.samples:

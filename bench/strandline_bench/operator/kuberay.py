@@ -1,8 +1,8 @@
-"""Cost of KubeRay's own controller for the operator's RayJobs, compared with the operator.
+"""Measures the cost of KubeRay's own controller for the operator's RayJobs.
 
 KubeRay and the Job controller are real programs with default settings, except that KubeRay elects
 no leader. Kubelets and Ray are simulated: pods are marked as running, and a server responds in
-place of Ray. KUBERAY names a checkout of KubeRay with its built program.
+place of Ray. The variable KUBERAY names a checkout of KubeRay with its built program.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ CHECKOUT = "KUBERAY"
 _CRDS = Path("ray-operator", "config", "crd", "bases")
 _REQUESTS = "rest_client_requests_total"
 _WAIT_SECONDS = 120.0  # timeout in seconds for the start
-# KubeRay sends at most a hundred requests per second, enough for three or four whole RayJobs.
+# Pipelines per second. KubeRay sends at most a hundred requests per second, enough for the whole
+# lives of three or four RayJobs.
 _PACE = 3.0
 _LONGEST = 900.0
 
@@ -66,7 +67,8 @@ class Beside:
     """Observations of KubeRay and the operator.
 
     Attributes:
-        begun, ended: readings of KubeRay before the first RayJob, and after the last is gone.
+        begun, ended: readings of KubeRay before the first RayJob, and after the removal of the
+            last.
     """
 
     version: str
@@ -77,17 +79,17 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A running KubeRay; see `run_kuberay`."""
+    """A running KubeRay controller; see `run_kuberay`."""
 
     process: subprocess.Popen[bytes]
     log: Path
     metrics_port: int
 
     def wait(self) -> None:
-        """Wait until its metrics count requests.
+        """Wait until the controller's metrics count requests.
 
         Raises:
-            NotStartedError: if it ended, or on a timeout.
+            NotStartedError: if the controller ended, or on a timeout.
         """
         end = time.monotonic() + _WAIT_SECONDS
         while time.monotonic() < end and self.process.poll() is None:
@@ -98,7 +100,7 @@ class Controller:
         raise NotStartedError(f"KubeRay did not start: {self.log.read_text()[-2000:]}")
 
     def read(self) -> Reading:
-        """Return its current resource use."""
+        """Return the controller's current resource use."""
         page = fetch(self.metrics_port, "/metrics")[1]
         return read_process(self.process.pid, count_methods(page))
 
@@ -117,10 +119,10 @@ def measure_kuberay(scale: Scale) -> list[Row]:
 
 
 def find_checkout() -> Checkout:
-    """Return the checkout that the environment names.
+    """Return the KubeRay checkout that the environment names.
 
     Raises:
-        CheckoutError: if there is none, or it is incomplete.
+        CheckoutError: if the variable is not set, or the checkout is incomplete.
     """
     named = os.environ.get(CHECKOUT)
     if not named:
@@ -169,7 +171,7 @@ def count_methods(page: str) -> Counter[str]:
 
 
 def observe_beside(load: Load, checkout: Checkout, folder: Path) -> Beside:
-    """Start a control plane, KubeRay, and an operator, and run the pipelines to their end.
+    """Start a control plane, KubeRay, and an operator, and run the pipelines until all have ended.
 
     Raises:
         NoApiServerError: if there is no control plane.

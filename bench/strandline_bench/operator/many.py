@@ -1,8 +1,8 @@
-"""Cost of the operator if most pipelines are idle and some hundred run.
+"""Measures the cost of the operator if most pipelines are idle and some hundred run.
 
-Eight of nine idle pipelines have ended: they are copies of a real run with all objects that the
+Eight of nine idle pipelines have ended. Each is a copy of a real run, with all objects that the
 operator left. The ninth is suspended, and the operator adopts it at its start. Other pipelines are
-applied beside them and run to their end, as in the benchmark without idle pipelines.
+applied beside the idle pipelines and run until their end, as in the benchmark `operator`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from strandline_bench.operator.host import run_host
 from strandline_bench.operator.rest import copy_all, run_model, wait_until_quiet
 
 _SUSPENDED = 9  # one in this many idle pipelines is suspended
-_RUNNING = 10  # one in this many pipelines runs
-_MEMORY = 600.0  # megabytes, as for idle pipelines alone
+_RUNNING = 10  # one in this many of all pipelines runs
+_MEMORY = 600.0  # megabytes, the same limit as for idle pipelines alone
 
 
 def measure_many(scale: Scale) -> list[Row]:
@@ -42,7 +42,7 @@ def measure_many(scale: Scale) -> list[Row]:
 
 
 def plan_load(every: int, rest: float) -> Load:
-    """Return the load for this number of pipelines."""
+    """Return the load for a total of `every` pipelines."""
     running = max(1, every // _RUNNING)
     return Load(
         running, pace=choose_pace(running), rest=rest, beside=every - running, memory=_MEMORY
@@ -50,7 +50,7 @@ def plan_load(every: int, rest: float) -> Load:
 
 
 def observe_many(load: Load, folder: Path) -> Findings:
-    """Start a control plane with idle pipelines, then an operator, and run the others to their end.
+    """Start a control plane with idle pipelines and an operator, then run the other pipelines.
 
     Raises:
         NoApiServerError: if there is no control plane.

@@ -1,4 +1,4 @@
-"""Measures each pass: CPU time of its own steps, and its whole length.
+"""Measures each pass: CPU time of its own steps, and its wall-clock time.
 
 A coroutine runs in steps, from one await to the next. The sum of the thread's CPU time over a
 pass's steps excludes the API server, other passes, and the event loop's own work between steps
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class Stepped(Awaitable[Result]):
-    """Runs a coroutine and reports the seconds of its steps, however it ended."""
+    """Runs a coroutine and reports the seconds of its steps, even if it fails."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Stepped(Awaitable[Result]):
         self._seconds = 0.0
 
     def __await__(self) -> Generator[Any, Any, Result]:
-        """Pass awaited objects out, and results or exceptions in."""
+        """Yield awaited objects to the event loop. Pass results and exceptions back."""
         try:
             waited = self._step(self._work.send, None)
             while True:
@@ -62,9 +62,9 @@ def meter(
     """Wrap a coroutine function to report the cost of each call.
 
     Args:
-        cpu: CPU time of the thread, in seconds.
-        clock: wall-clock time, in seconds.
-        note: receives the CPU seconds and the wall-clock seconds of a call.
+        cpu: function that returns the CPU time of the thread, in seconds.
+        clock: function that returns the wall-clock time, in seconds.
+        note: called with the CPU seconds and the wall-clock seconds of a call.
     """
 
     async def run_metered(key: Key) -> Result:

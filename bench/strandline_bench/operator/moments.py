@@ -1,4 +1,4 @@
-"""Times of attempts' events, as seen from outside, and the delays between them.
+"""Records the times of attempts' events as an observer sees them, and computes delays.
 
 Times are seconds since the epoch and come from the observer. This module must not read clocks.
 """
@@ -17,7 +17,7 @@ Json = Mapping[str, Any]
 
 
 class AttemptId(NamedTuple):
-    """An attempt: its pipeline's namespace and name, and its number."""
+    """An attempt's ID: its pipeline's namespace and name, and its number."""
 
     namespace: str
     pipeline: str
@@ -29,13 +29,13 @@ class Moments:
     """Observations of all pipelines.
 
     Attributes:
-        applied: when each pipeline was applied.
-        evidence: when an attempt's end first became visible.
-        ended: when an attempt's status first had an end.
-        due: when an attempt was due.
-        made: when an attempt was first seen.
-        phases: of ended pipelines.
-        causes: of failed attempts.
+        applied: time when each pipeline was applied.
+        evidence: time when an attempt's end first became visible.
+        ended: time when an attempt's status first had an end.
+        due: time for which an attempt was scheduled.
+        made: time when an attempt was first seen.
+        phases: final phases of ended pipelines.
+        causes: causes of failed attempts.
     """
 
     applied: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -69,12 +69,12 @@ class Moments:
             self.causes[attempt_id] = status["cause"]
 
     def show_evidence(self, attempt_id: AttemptId, now: float) -> None:
-        """Record the time at which the first evidence of an attempt's end is sent."""
+        """Record the time at which the first evidence of an attempt's end appears."""
         self.evidence.setdefault(attempt_id, now)
 
     @property
     def end_delays(self) -> list[float]:
-        """Seconds from the evidence to the status with the end."""
+        """Seconds from the first evidence of an attempt's end to the status with the end."""
         return [
             self.ended[attempt_id] - at
             for attempt_id, at in self.evidence.items()
@@ -83,7 +83,7 @@ class Moments:
 
     @property
     def retry_delays(self) -> list[float]:
-        """Seconds from a retry's due time to its attempt."""
+        """Seconds from a retry's scheduled time to the creation of its attempt."""
         return [
             self.made[attempt_id] - at
             for attempt_id, at in self.due.items()
@@ -92,15 +92,15 @@ class Moments:
 
     @property
     def first_delays(self) -> list[float]:
-        """Seconds from a pipeline to its first attempt."""
+        """Seconds from the application of a pipeline to its first attempt."""
         firsts = {key: self.made.get(AttemptId(*key, 1)) for key in self.applied}
         return [at - self.applied[key] for key, at in firsts.items() if at is not None]
 
 
 def take_share(numbers: Sequence[float], share: float) -> float:
-    """Return the smallest number that at least this share of the numbers does not exceed.
+    """Return the smallest number that is at least as large as this share of the numbers.
 
-    Return 0 for no numbers.
+    Return 0 if there are no numbers.
     """
     ordered = sorted(numbers)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0

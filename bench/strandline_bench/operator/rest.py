@@ -1,7 +1,7 @@
-"""Cost of the operator with very many idle pipelines.
+"""Measures the cost of the operator with very many idle pipelines.
 
-One pipeline runs to its end, and its final state is copied many times. Then an operator starts,
-examines all of them, and is left alone.
+One pipeline runs until its end, and its final state is copied many times. Then an operator starts,
+examines all copies, and stays idle.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from strandline_operator.render.attempt import render_claim
 
 _MEGABYTE = 1_000_000
 _AT_ONCE = 16
-_MODEL = "first-of-all"  # unique, so that it can be replaced in the pipeline's objects
-_MODEL_SECONDS = 6.0  # enough for the operator to recheck the claim and record it as bound
+_MODEL = "first-of-all"  # unique, so that the name can be replaced in the pipeline's objects
+_MODEL_SECONDS = 6.0  # enough for the operator to check the claim again and record it as bound
 _QUIET_SECONDS = 5.0
 _LONGEST_LOOK = 600.0
 
@@ -108,7 +108,7 @@ async def _observe(server: ApiServer, folder: Path, pipelines: int, seconds: flo
 
 
 async def run_model(wire: Wire, host: Host, namespace: str) -> tuple[Json, Json]:
-    """Run one pipeline to its end, and return it with its attempt."""
+    """Run one pipeline until its end, and return the pipeline and its attempt."""
     player = Player(wire, lambda _: Part(_MODEL_SECONDS, Ending.WELL), lambda *_: None, time.time)
     playing = asyncio.create_task(player.play())
     try:
@@ -129,7 +129,7 @@ async def run_model(wire: Wire, host: Host, namespace: str) -> tuple[Json, Json]
 async def copy_all(
     wire: Wire, namespaces: list[str], pipelines: int, pipeline: Json, attempt: Json
 ) -> None:
-    """Create this many copies of the model under other names."""
+    """Create this many copies of the model pipeline under other names."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def write(number: int) -> None:
@@ -141,7 +141,7 @@ async def copy_all(
 
 
 async def _copy(wire: Wire, namespace: str, name: str, pipeline: Json, attempt: Json) -> None:
-    """Create a copy of the model under another name, with its whole status."""
+    """Create a copy of the model pipeline under another name, with its whole status."""
     text = json.dumps([pipeline, attempt]).replace(_MODEL, name)
     finished, ended = json.loads(text)
     made = await wire.create(render_pipeline(name), namespace)
@@ -165,7 +165,10 @@ async def _copy(wire: Wire, namespace: str, name: str, pipeline: Json, attempt: 
 
 
 async def wait_until_quiet(host: Host) -> Reading:
-    """Wait for some seconds without requests other than streams, and return a reading."""
+    """Wait until the operator sends no requests for some seconds, and return a reading.
+
+    Watch streams do not count. Return the last reading after a timeout.
+    """
     end, last = time.monotonic() + _LONGEST_LOOK, await asyncio.to_thread(host.read)
     while time.monotonic() < end:
         await asyncio.sleep(_QUIET_SECONDS)

@@ -1,1 +1,1 @@
-"""Alternatives on one machine: products for whole jobs, and libraries for single stages."""
+"""Compares Strandline with other products for whole jobs, and with libraries for single stages."""

@@ -1,4 +1,4 @@
-"""Compares products: the same files, whole commands, and all starts timed.
+"""Compares products by whole commands on the same files, including the start.
 
 Turns alternate, and the result is the median. If a job has one correct answer, all products must
 keep the same rows; if each has its own rules, the table has the number of kept rows. The smallest
@@ -25,7 +25,7 @@ from strandline_bench.products.jobs import (
 )
 
 _MIBS = 1e6
-_MANY = 10_000  # items, from which one turn is enough
+_MANY = 10_000  # above this number of items, one turn suffices
 _OURS = PRODUCTS[0]
 
 
@@ -61,7 +61,7 @@ def _compare(
     """Run all products in turns.
 
     Args:
-        starts: seconds of each product over the smallest input, which the first call fills.
+        starts: seconds of each product over the smallest input. The first call fills the mapping.
     """
     taken: dict[str, list[float]] = {product.title: [] for product in products}
     kept: dict[str, Kept] = {}
@@ -88,7 +88,7 @@ def _compare(
 
 
 def _describe(seconds: float, start: float, ours: float | None) -> str:
-    """Format the seconds, the seconds without the start, and the ratio to ours."""
+    """Format the seconds, the seconds without the start, and the ratio to Strandline's seconds."""
     parts = [format_number(seconds, "s")]
     if seconds > start:
         parts.append(f"{format_number(seconds - start, 's')} without its start")
@@ -98,7 +98,7 @@ def _describe(seconds: float, start: float, ours: float | None) -> str:
 
 
 def _run(product: Product, job: Job, folder: Path) -> tuple[float, Kept]:
-    """Run a product, with one retry. Return its seconds and its kept rows."""
+    """Run a product, with one retry. Return its seconds and a digest of the kept rows."""
     target = folder / "out"
     try:
         for is_last in (False, True):

@@ -1,4 +1,4 @@
-"""The user's function of a document, for all products. It needs no library."""
+"""The user functions that all products run on a document. Imports no product."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-MARK = "STRANDLINE_BENCH_PRODUCT"  # environment variable of a product's processes: the current job
+MARK = "STRANDLINE_BENCH_PRODUCT"  # variable of all processes of a product: name of the job
 CORES = len(os.sched_getaffinity(0))
 LEAST_SIDE = 24  # minimum side of a kept picture in pixels
 FRAME_RATE = 2  # kept frames per second of a video
 FRAME_WIDTH, FRAME_HEIGHT = 256, 144  # size of a scaled frame in pixels
 _SHORTEST, _LONGEST = 3, 10  # bounds of the average word length in letters
-_LEAST_ALPHABETIC, _MOST_CUT = 0.8, 0.3  # minimum share of words, maximum share of lines
+_LEAST_ALPHABETIC, _MOST_CUT = 0.8, 0.3  # minimum share of alphabetic words, maximum of cut lines
 _COMMON = frozenset(("the", "be", "to", "of", "and", "that", "have", "with"))
 _LEAST_COMMON = 2
 Program = Callable[[Path, Path], None]
 
 
 def _has_letters(text: str) -> bool:
-    """Return a nearly free decision, so that reading and writing dominate."""
+    """Decide at almost no cost, so that reading and writing dominate."""
     return text.count("e") % 3 != 0
 
 
 def _has_prose(text: str) -> bool:
-    """Return whether a text is prose, by rules that users might write themselves."""
+    """Return whether a text is prose, by rules such as users write."""
     words = text.split()
     if not words or not _SHORTEST <= sum(map(len, words)) / len(words) <= _LONGEST:
         return False
@@ -38,7 +38,7 @@ def _has_prose(text: str) -> bool:
 
 
 KEEPING: Mapping[str, Callable[[str], bool]] = {"filter": _has_letters, "words": _has_prose}
-# The user's decision on a text.
+# The current job's decision on a text.
 is_kept = KEEPING.get(os.environ.get(MARK, ""), _has_letters)
 
 

@@ -1,4 +1,4 @@
-"""The compared products: program, environment, and settings."""
+"""Lists the compared products with their programs, environments, and settings."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Product:
     """A product in one configuration.
 
     Attributes:
-        title: in the table.
-        program: a module of `programs`; empty for ours.
-        package: the package whose version is printed.
-        jobs: jobs that it supports without a GPU, by a documented way.
-        environment: folder below `.cache/products`; empty for the benchmark's own.
+        title: name in the table.
+        program: module of `programs` that runs the product; empty for Strandline.
+        package: package whose version is printed.
+        jobs: jobs that the product supports without a GPU, in a documented way.
+        environment: folder below `.cache/products`; empty for the benchmark's own environment.
         variables: environment variables of its process.
-        options: of `strandline run`, for ours.
-        resumes: whether it has a documented way to resume after a kill.
+        options: options of `strandline run`, for Strandline.
+        resumes: whether the product has a documented way to resume after a kill.
     """
 
     title: str
@@ -41,13 +41,13 @@ class Product:
 
     @property
     def python(self) -> Path:
-        """Return the interpreter of its environment."""
+        """The Python interpreter of the product's environment."""
         if not self.environment:
             return Path(sys.executable)
         return ENVIRONMENTS / self.environment / "bin" / "python"
 
     def describe(self) -> str:
-        """Return its title with its version."""
+        """Return the product's title and version."""
         if not self.package:
             return self.title
         version = find_version(self.python, self.package)
@@ -55,7 +55,7 @@ class Product:
         return f"{name} {version}{comma}{how}"
 
     def is_installed(self) -> bool:
-        """Return whether its environment has the package."""
+        """Return whether the product's environment has the package."""
         return not self.package or bool(find_version(self.python, self.package))
 
 
@@ -71,7 +71,7 @@ def find_version(python: Path, package: str) -> str:
     return done.stdout.strip()
 
 
-# Curator's processes can't join their local Ray with the tokens that Ray requires by default.
+# Ray requires tokens by default, and Curator's processes can't join their local Ray with tokens.
 _CURATOR = {"RAY_AUTH_MODE": "disabled"}
 _OURS = ("filter", "words", "quality", "exact", "near", "pictures", "videos")
 _JUICER = ("filter", "words", "quality", "exact", "near", "pictures")

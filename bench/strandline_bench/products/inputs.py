@@ -1,4 +1,4 @@
-"""Generates the inputs of each job: the same arguments give the same files."""
+"""Generates the inputs of each job. The same arguments give the same files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline_bench.text.documents import generate_documents, list_documents
 
 FILES = 20
 _LEAST_WORDS = 5
-_EQUAL, _NEAR = 0.2, 0.2  # shares of exact copies and of near-copies among the documents
+_EQUAL, _NEAR = 0.2, 0.2  # shares of exact and near copies among the documents
 _SIDES = (8, 640)
 _LAPS = 6  # repetitions of ten seconds
 
@@ -33,7 +33,7 @@ def write_long_documents(folder: Path, count: int) -> None:
 
 
 def write_prose(folder: Path, count: int) -> None:
-    """Write texts of which filters keep some: from this machine, and generated from its words."""
+    """Write texts that filters keep in part: from this machine, and generated from its words."""
     found = list(filter(None, list_documents(min(2 * count, 4_000))))
     made = generate_documents(found, seed=2)
     texts = (text for text in made if len(text.split()) >= _LEAST_WORDS)
@@ -41,7 +41,7 @@ def write_prose(folder: Path, count: int) -> None:
 
 
 def write_copies(folder: Path, count: int) -> None:
-    """Write texts with some exact and some near copies."""
+    """Write texts, among them exact and near copies."""
     _write_rows(folder, _draw_copies(count))
 
 
@@ -79,8 +79,8 @@ def _draw_copies(count: int) -> Iterator[dict[str, str]]:
         elif earlier and drawn < _EQUAL + _NEAR:
             yield {"text": f"{chance.choice(earlier)} And {chance.randrange(1000)} more."}
         else:
-            # Use words of letters, because normalization makes all numbers equal. The generator's
-            # few sentences are shared by many texts.
+            # Add words of letters, because normalization makes all numbers equal, and because many
+            # texts share the generator's few sentences.
             words = [
                 "".join(chance.choices("abcdefgh", k=5)) for _ in range(chance.randint(30, 120))
             ]
@@ -90,7 +90,7 @@ def _draw_copies(count: int) -> Iterator[dict[str, str]]:
 
 
 def _write_rows(folder: Path, rows: Iterable[Mapping[str, object]]) -> None:
-    """Distribute rows over the files, each with a key, which some products call an ID."""
+    """Distribute rows over the files, with a key per row, which some products call an ID."""
     folder.mkdir(parents=True)
     files = [(folder / f"{at:02}.jsonl").open("w", encoding="utf-8") for at in range(FILES)]
     for number, row in enumerate(rows):

@@ -1,8 +1,9 @@
-"""Work left after a kill at half, after the end, and after one more day, for a word filter.
+"""Measures the work that remains after an interruption, after the end, and with new input.
 
-Each product resumes as documented; if it cannot, the whole job runs again in an empty folder.
-Shares refer to the product's own whole run, and the final result is compared with the function's
-decisions on the input.
+A word filter is killed at half of its time, then resumed, then run with nothing to do, and then
+with one more day of input. Each product resumes as documented; if it cannot, the whole job runs
+again in an empty folder. Shares refer to the product's own whole run, and the final result is
+compared with the function's decisions on the input.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from strandline_bench.products.jobs import (
 
 (_JOB,) = (job for job in JOBS if job.name == "words")
 _RESUMING = {"CURATOR_RESUMES": "1", "JUICER_RESUMES": "1"}
-# Products that cannot resume, as examples of all such products.
+# Examples of products that cannot resume. The other such products are not measured.
 _WITHOUT = ("a pool of processes, by hand", "Polars", "Daft")
-_DAY = 20  # an additional day is one part in this many
+_DAY = 20  # an additional day is a twentieth of the input
 
 
 def measure_interruptions(scale: Scale) -> list[Row]:
-    """Interrupt every installed product."""
+    """Interrupt and resume the installed products that can resume, and those in `_WITHOUT`."""
     count = scale.pick(500_000, 1_000)
     folder = scale.folder / "interrupted"
     _JOB.write(folder / "all", count + count // _DAY)
     rows: list[Row] = []
-    # A quick run measures only ours.
+    # A quick run measures only Strandline.
     for product in PRODUCTS[:1] if scale.is_quick else PRODUCTS:
         if product.is_installed() and (product.resumes or product.title in _WITHOUT):
             try:
@@ -55,7 +56,7 @@ def measure_interruptions(scale: Scale) -> list[Row]:
 
 
 def _interrupt(product: Product, folder: Path, what: str) -> Iterator[Row]:
-    """Yield a row for each case."""
+    """Yield a row each for a kill, for nothing to do, and for an additional day."""
     product = replace(product, variables={**product.variables, **_RESUMING})
     target = folder / "out"
     _fill(folder, is_whole=False)
@@ -63,7 +64,7 @@ def _interrupt(product: Product, folder: Path, what: str) -> Iterator[Row]:
     kept = _expect(folder)
     shutil.rmtree(target)
     with start_product(product, _JOB, folder, target) as process:
-        with suppress(subprocess.TimeoutExpired):  # running, as expected
+        with suppress(subprocess.TimeoutExpired):  # the product still runs, as expected
             process.wait(whole / 2)
         kill_product(process)
     again = _go_on(product, folder)
@@ -82,7 +83,7 @@ def _interrupt(product: Product, folder: Path, what: str) -> Iterator[Row]:
 
 
 def _go_on(product: Product, folder: Path) -> float:
-    """Run the product once more, and return the seconds."""
+    """Resume the product, or restart it if it cannot resume. Return the seconds."""
     target = folder / "out"
     if not product.resumes:
         shutil.rmtree(target)
@@ -90,7 +91,7 @@ def _go_on(product: Product, folder: Path) -> float:
 
 
 def _expect(folder: Path) -> Kept:
-    """Return the rows of the input that the function keeps."""
+    """Return the count and digest of the input rows that the function keeps."""
     lines = (line for path in (folder / "in").iterdir() for line in path.open(encoding="utf-8"))
     rows = map(json.loads, lines)
     return digest_values(row[_JOB.column] for row in rows if KEEPING[_JOB.name](row["text"]))
@@ -104,7 +105,7 @@ def _tell(what: str, seconds: float, whole: float, kept: Kept, wanted: Kept) -> 
 
 
 def _fill(folder: Path, *, is_whole: bool) -> None:
-    """Link the input files; the last file, the additional day, only if `is_whole`."""
+    """Link the input files into the `in` folder. The last file, the new day, needs `is_whole`."""
     shutil.rmtree(folder / "in", ignore_errors=True)
     (folder / "in").mkdir()
     files = sorted((folder / "all").iterdir())

@@ -1,4 +1,4 @@
-"""The jobs, and how a product runs for a job: a whole command in its own process group."""
+"""The jobs, and the code that runs a product's command for a job in its own process group."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Job:
     """A job in which products are compared.
 
     Attributes:
-        name: in the programs.
-        what: in the table.
-        write: writes the given number of items into a folder.
+        name: name in the programs.
+        what: name in the table.
+        write: function that writes the given number of items into a folder.
         sizes: numbers of items; the smallest measures the start.
-        column: to compare the kept rows; empty if products decide by their own rules.
+        column: column by which kept rows are compared; empty if products decide by their own rules.
     """
 
     name: str
@@ -79,7 +79,7 @@ def run_product(product: Product, job: Job, folder: Path, target: Path) -> float
     """Run a product over the input of a folder, and return the seconds.
 
     Raises:
-        FailedProductError: if it failed.
+        FailedProductError: if the product failed or exceeded the timeout.
     """
     begun = time.perf_counter()
     with start_product(product, job, folder, target) as process:
@@ -122,7 +122,8 @@ def start_product(
 def kill_product(process: subprocess.Popen[bytes]) -> None:
     """Kill a command and all its processes, so that nothing disturbs the next command.
 
-    Workers of an ended Ray may live on in other groups; an environment variable identifies them.
+    Workers of an ended Ray may remain in other process groups; an environment variable identifies
+    them.
     """
     with suppress(ProcessLookupError):  # all processes have ended
         os.killpg(process.pid, signal.SIGKILL)
@@ -134,10 +135,10 @@ def kill_product(process: subprocess.Popen[bytes]) -> None:
 
 
 def read_kept(target: Path, column: str) -> Kept:
-    """Return the contents of the Parquet files below a folder.
+    """Return the row count and digest of the Parquet files below a folder.
 
     Args:
-        column: for the digest; empty for no digest.
+        column: column for the digest, or an empty text for no digest.
     """
     paths = (path for path in target.rglob("*.parquet") if not _is_of_passes(path, target))
     files = map(pq.ParquetFile, paths)
@@ -158,7 +159,7 @@ def digest_values(values: Iterable[object]) -> Kept:
 
 
 def _is_of_passes(path: Path, target: Path) -> bool:
-    """Return whether a file is intermediate: ours writes volumes, others write caches."""
+    """Return whether a file is intermediate: in a volume of Strandline, or in a product's cache."""
     return path.relative_to(target).parts[0] in {"volume", "cache", "work"}
 
 

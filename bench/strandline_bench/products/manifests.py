@@ -1,4 +1,4 @@
-"""Our manifests for each job, as a user writes and applies them."""
+"""Strandline's manifests for each job, as a user would write and apply them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Step = dict[str, Any]
 
 
 class KeepTexts(Stage):
-    """The user's function as a stage."""
+    """A stage that runs the user's function."""
 
     def process(self, task: Task) -> Task:
         """Return the rows that the function keeps."""
@@ -39,7 +39,7 @@ class KeepLarge(Stage):
 
 
 class MeasureLight(Stage):
-    """Measures the brightness of each frame, a row per frame."""
+    """Measures the brightness of each frame, and writes a row per frame."""
 
     def process(self, task: Task) -> Task:
         """Return the clip, time, and brightness of the frames."""
@@ -55,8 +55,8 @@ def write_manifest(job: str, folder: Path, target: Path) -> Path:
     """Write the pipelines of a job, and return the file.
 
     Args:
-        folder: with the job's input in `in`.
-        target: for all output.
+        folder: folder with the job's input in `in`.
+        target: folder for all output.
     """
     path = folder / f"{job}.yaml"
     path.write_text(yaml.safe_dump_all(_MAKERS[job](folder / "in", target)))
@@ -85,7 +85,7 @@ def _pictures(source: Path, target: Path) -> list[Step]:
     listed = {"use": "files", "with": {"paths": [f"{source}/*"], "buckets": 8}}
     stages = [{"use": "read-files"}, {"use": "decode-images"}]
     sink = _to_parquet(target)
-    sink["with"]["targetBytes"] = 128 << 20  # pictures are separate tasks; see docs/outputs.md
+    sink["with"]["targetBytes"] = 128 << 20  # every picture is a separate task; see docs/outputs.md
     return [_build("kept", listed, [*stages, {"use": f"{_HERE}:KeepLarge"}], sink)]
 
 

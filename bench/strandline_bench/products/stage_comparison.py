@@ -1,7 +1,7 @@
 """Compares single stages with the best alternative for the same work, on one core.
 
-Seconds are CPU time, child processes included, so a busy machine matters little. Work of other
-tables is not repeated here: quality and repetition filters, reading JSON Lines, and video frames.
+Seconds are CPU time, child processes included, so a busy machine matters little. Other tables cover
+quality and repetition filters, the reading of JSON Lines, and video frames.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from strandline_bench.ground.table import Row, bound, format_number
 from strandline_bench.products.stage_works import StageWork, list_works
 from strandline_bench.text.documents import list_documents
 
-MOST = 1.2  # times the best alternative
-_SECONDS = 0.4  # minimum per turn, because CPU clocks of child processes are coarse
+MOST = 1.2  # maximum time, as a multiple of the best alternative's time
+_SECONDS = 0.4  # minimum seconds per turn, because CPU clocks of child processes are coarse
 
 
 def measure_stages(scale: Scale) -> list[Row]:
@@ -43,7 +43,7 @@ def _compare(work: StageWork, turns: int, least: float) -> list[Row]:
         raise RuntimeError(f"{work.stage}: not all did the same: {counts}")
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(turns):
-        # The machine's speed varies, so alternatives run right after each other.
+        # Run alternatives right after each other, because the machine's speed varies.
         for name in sorted(works, reverse=turn % 2 == 1):
             seconds[name].append(_time(works[name], least))
     took = {name: median(each) for name, each in seconds.items()}
@@ -64,7 +64,7 @@ def _name(name: str, work: StageWork) -> str:
 
 
 def _time(do: Callable[[], int], least: float) -> float:
-    """Return the CPU seconds of a call, averaged over enough calls for the minimum time."""
+    """Return the CPU seconds of a call, averaged over calls that take at least `least` seconds."""
     begun, times = _read_clock(), 0
     while not times or _read_clock() - begun < least:
         do()

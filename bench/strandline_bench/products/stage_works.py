@@ -1,8 +1,8 @@
 """The work of each stage on the same rows, and its alternatives: manual code or products.
 
-Libraries are loaded in advance, and missing products are left out. Each work returns the size of
-its output, so that no alternative is faster by doing less. This module must not depend on how works
-are measured.
+Libraries are loaded in advance, and missing products are left out. Each work function returns the
+size of its output, so that no alternative is faster by doing less. This module must not depend on
+how work is measured.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strandline.plan.task import Task
 from strandline_packs.dedup.near.minhash import PERMUTATIONS
 
 WORDS = 5  # words per n-gram
-_BUCKETS, _VALUES = 16, 8  # datatrove's signature, with our number of values
+_BUCKETS, _VALUES = 16, 8  # datatrove's signature, with Strandline's number of values
 Do = Callable[[], int]
 
 
@@ -31,9 +31,9 @@ class StageWork(NamedTuple):
     """The work of a stage, and its alternatives.
 
     Attributes:
-        stage: its name.
+        stage: name of the stage.
         size: input bytes.
-        ours: our implementation.
+        ours: Strandline's implementation.
         others: alternatives by name.
     """
 
@@ -44,7 +44,7 @@ class StageWork(NamedTuple):
 
 
 def list_works(texts: list[str], folder: Path) -> Iterator[StageWork]:
-    """Yield the works; each is created when it is needed."""
+    """Yield the work of each stage, created on demand."""
     size = sum(len(text.encode()) for text in texts)
     for make in (_extract, _identify, _redact, _sign, _tokenise):
         yield make(texts, size, folder)

@@ -1,1 +1,1 @@
-"""Cost of a run beyond its stages: a command, a task, an output, a node."""
+"""Measures the cost of a run beyond its stages: a command, a task, an output, a node."""

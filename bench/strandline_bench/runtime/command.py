@@ -1,4 +1,4 @@
-"""A user's whole command, cold: from the shell prompt to the first output and to the end.
+"""Measures a user's whole command from a cold start: to the first output, and to the end.
 
 The comparison is a datatrove script that does the same to the same documents. Progress is observed
 from outside, by new processes and written files.
@@ -30,20 +30,20 @@ _EXAMPLE = "text-documents"
 _MANIFEST = f"pipelines/examples/{_EXAMPLE}.yaml"
 _LOOK_SECONDS = 0.02
 _OUTPUTS = "*.jsonl*"
-# Process names of a Ray node and of our worker. Ray's agents are also called `ray::`.
+# Process names of a Ray node and of Strandline's worker. Ray's agents also start with `ray::`.
 _NODE, _WORKER = "raylet", f"ray::{StageWorker.__name__}"
 
 
 @dataclass(frozen=True, slots=True)
 class CommandTimes:
-    """Seconds from the start of a command to an observation, or None without one.
+    """Seconds from the start of a command to an event, or None if the event was not observed.
 
     Attributes:
         node: a Ray node existed.
         worker: the first stage's worker existed.
         output: the first output existed.
         end: the command ended.
-        summary: of all outputs.
+        summary: count and checksums of all outputs, not a time.
     """
 
     node: float | None
@@ -54,7 +54,7 @@ class CommandTimes:
 
 
 def measure_command(scale: Scale) -> list[Row]:
-    """Run the commands in turns."""
+    """Run Strandline's and datatrove's commands in turns."""
     commands: dict[str, Callable[[Path], Sequence[str]]] = {
         "`strandline run`": lambda folder: _run_ours(folder, "processes"),
         "`strandline run --engine ray`": lambda folder: _run_ours(folder, "ray"),
@@ -80,7 +80,7 @@ def _run_ours(folder: Path, engine: str) -> Sequence[str]:
 
 
 def _run_datatrove(folder: Path) -> Sequence[str]:
-    build_case(_EXAMPLE, folder, is_quick=False)  # read the case before the clock starts
+    build_case(_EXAMPLE, folder, is_quick=False)  # load the case now, outside the measured time
     return [sys.executable, *TRIAL, "datatrove", _EXAMPLE, str(folder)]
 
 
@@ -119,7 +119,7 @@ def _list_names(pid: int) -> list[str]:
             command = process.cmdline()
             names += [process.name(), command[0]] if command else []
     except psutil.Error:
-        return names  # a process has just ended
+        return names  # a process ended while its name was read
     return names
 
 

@@ -1,4 +1,4 @@
-"""Cost of a day's crawl relative to the corpus it joins: filters, then deduplication passes.
+"""Measures the cost of a day's crawl relative to the existing corpus: filters and deduplication.
 
 Each pass is one attempt in this process, as in the guide on duplicates, with small partitions read
 together as the guide recommends. Seconds are CPU time, first over everything and then with one
@@ -26,9 +26,9 @@ from strandline_bench.ground.table import Row, bound, format_number
 from strandline_bench.text.documents import list_documents
 
 FILES, PARTITIONS, DAYS = 100, 8, 3
-COPIED = 20  # one copied text per this many texts of a day
+COPIED = 20  # a day has one copied text per this many texts
 TOGETHER = 64 << 20  # bytes of partitions read together, with each file opened once
-MOST = 5.0  # percent of the whole
+MOST = 5.0  # percent of the CPU time for the whole corpus
 Item = dict[str, Any]
 
 FILTERS: list[Item] = [
@@ -41,7 +41,7 @@ FILTERS: list[Item] = [
 
 
 def measure_crawl(scale: Scale) -> list[Row]:
-    """Run all passes over a corpus, over nothing new, and over an additional day's crawl."""
+    """Run all passes over a corpus, again without new files, and with an additional day's crawl."""
     count = scale.pick(60_000, 400)
     folder = scale.folder / "crawl"
     texts = list_documents(count + DAYS * count // FILES)
@@ -56,7 +56,7 @@ def measure_crawl(scale: Scale) -> list[Row]:
     nothing = sum(_run(folder, "corpus", paths).values())
     days = []
     for file in range(FILES, FILES + DAYS):
-        # Copies of existing texts force changes of the duplicates list.
+        # Add copies of existing texts, so that the list of duplicates changes.
         copies = texts[file::COPIED][: size // COPIED]
         _write(folder, file, texts[file * size : (file + 1) * size] + copies)
         days.append(_run(folder, "corpus", paths))

@@ -1,6 +1,6 @@
-"""The driver's cost per event, with short and with long queues.
+"""Measures the driver's cost per event, with short and with long queues.
 
-Without Ray or a disk: calls the queues, groups, and tally of a run as the loop does.
+Without Ray or a disk, calls the queues, groups, and tally of a run as the driver's loop does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_TIMES = 2.0
 
 
 def measure_driver(scale: Scale) -> list[Row]:
-    """Compare few and many: tasks of one source, waiting sources, and open groups."""
+    """Compare few with many: tasks of one source, waiting sources, and open groups."""
     cases: tuple[tuple[str, Callable[[int], float], int], ...] = (
         ("tasks out of one source", time_tasks, scale.pick(1_000_000, 30_000)),
         ("sources that wait", time_sources, scale.pick(1_000_000, 30_000)),
@@ -102,7 +102,7 @@ def time_whole_groups(count: int) -> float:
 
 
 def _compare(measure: Callable[[int], float], many: int, turns: int) -> tuple[float, float]:
-    """Return medians for few and for many, measured alternately."""
+    """Return the median seconds for few and for many events, measured alternately."""
     few_times, many_times = [], []
     for _ in range(turns):
         few_times.append(measure(_LITTLE))
@@ -123,7 +123,7 @@ def _time(event: Callable[[], None], times: int) -> float:
 
 
 def _turn(flow: Flow, stage: int, tally: Tally) -> None:
-    """Do one turn of the driver's loop: query, send a batch, take its receipt."""
+    """Run one turn of the driver's loop: query the queues, send a batch, and take its receipt."""
     _ask(flow)
     batch = flow.next_batch(stage, _BATCH)
     events = [
@@ -136,7 +136,7 @@ def _turn(flow: Flow, stage: int, tally: Tally) -> None:
 
 
 def _ask(flow: Flow) -> None:
-    """Query the queues as each turn does."""
+    """Query the queues as each turn of the driver's loop does."""
     flow.is_idle()
     for stage, queue in enumerate(flow.queues):
         len(queue)
@@ -158,7 +158,7 @@ def _make_roots(count: int) -> list[Slot]:
 
 
 def _begin_group(flow: Flow, number: int, arriving: int) -> None:
-    """Split a task of a source into two, of which `arriving` have arrived."""
+    """Split a source's task into two tasks, `arriving` of which have arrived."""
     name = _name(number)
     slot = Slot(name, "key", name, None, None, 0)
     flow.queues[0].running += 1

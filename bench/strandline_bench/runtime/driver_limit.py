@@ -1,7 +1,7 @@
-"""CPU use of one driver's loop with more workers than a machine can run.
+"""Measures the CPU use of a driver's loop with more workers than a machine can run.
 
 The loop is real, with its listing, queues, pools, and call sizes. Workers are simulated with their
-own clock. Ray's cost per call comes on top, and is measured with Ray workers.
+own clock. Ray's cost per call is not included, and is measured separately with Ray workers.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from strandline_bench.ground.table import Row, format_number
 from strandline_bench.runtime.simulated_workers import SimulatedEngine, Simulation
 
 WORKERS = (8, 64, 512)
-TASKS = (0.01, 0.1, 1.0)  # seconds
-_SECONDS = 8.0  # on the simulated clock
+TASKS = (0.01, 0.1, 1.0)  # lengths of tasks in seconds
+_SECONDS = 8.0  # minimum length of a run on the simulated clock
 
 
 @dataclass(frozen=True)
 class Load:
-    """Cost of a driver.
+    """CPU cost of a driver.
 
     Attributes:
-        busy: share of the run's time that workers work.
+        busy: share of the run's time during which workers work.
         share: CPU seconds per second of the run.
         call, task: CPU seconds per call and per task.
         in_call: tasks per call.
@@ -72,13 +72,13 @@ def measure_on_ray(scale: Scale) -> Iterator[Row]:
 
 
 def _drive(count: int, workers: int, seconds: float, output: str) -> Load:
-    """Run this many sleeping tasks, and observe the loop after the first fifth."""
+    """Run this many sleeping tasks on Ray, and measure the loop after the first fifth."""
     looks: list[tuple[float, float, int, int]] = []
 
     def report(progress: RunProgress) -> None:
         counts = progress.flow.queues[-1].counts
         if counts.tasks_in >= count / 5:
-            # Use the thread's CPU time: Ray's threads run beside the loop on other cores.
+            # Use the thread's CPU time, because Ray's threads run beside the loop on other cores.
             clocks = time.perf_counter(), time.thread_time()
             looks.append((*clocks, counts.calls, counts.tasks_in))
 
@@ -115,7 +115,7 @@ def simulate(count: int, workers: int, seconds: float, is_apart: bool) -> Load: 
 
 
 def make_plan(count: int, *, is_apart: bool) -> PipelinePlan:
-    """Return two stages, chained or isolated."""
+    """Return a plan of two stages in one chain, or in separate workers if `is_apart`."""
     stages = [
         StagePlan("work", "pass", Pass(), isolate=is_apart),
         StagePlan("sink", "nowhere", Nowhere()),

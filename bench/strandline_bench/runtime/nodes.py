@@ -31,7 +31,7 @@ _STORE_BYTES = 100_000_000
 
 
 def measure_nodes(scale: Scale) -> list[Row]:
-    """Run sleeps on clusters of one to eight nodes, with the same time of work per node."""
+    """Run sleeps on clusters of one to eight nodes, with the same amount of work per node."""
     count = scale.pick(2_000, 60)
     rows = []
     for nodes in _NODES[1:2] if scale.is_quick else _NODES:
@@ -48,7 +48,7 @@ def _measure(folder: Path, count: int, nodes: int) -> float:
     """Return tasks per second once all workers are running."""
     folder.mkdir(parents=True)
     case = build_skewed(count, folder, nodes * _CPUS)
-    # Sleeps of equal length, so that the ideal is known.
+    # Use sleeps of equal length, so that the ideal time is known.
     case = replace(case, works=(Recorded(Nap(_NAP), folder),))
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["PYTHONPATH"] = join_python_path()

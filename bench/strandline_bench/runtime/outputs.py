@@ -1,4 +1,4 @@
-"""Cost of small outputs on a disk: each synced separately, and in groups as sinks do."""
+"""Measures the cost of small outputs on a disk: synced separately, and in groups as sinks do."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from strandline_bench.ground.table import Row, format_number, reach
 
 CONTENT = b'{"text": "a short document"}\n' * 30
 GROUP = 64  # the inline engine's group size
-NETWORK_SECONDS = 0.002  # extra latency of a sync on a network disk
+NETWORK_SECONDS = 0.002  # additional latency of a sync on a network disk
 
 
 def measure_outputs(scale: Scale) -> list[Row]:
-    """Write outputs of one source each in both ways alternately, and compare."""
+    """Write one output per source, alternately with separate syncs and in groups, and compare."""
     kind = find_filesystem(os.path.realpath(scale.folder), read_mounts())
     what = f"an output of {len(CONTENT)} bytes on {kind}"
     flush = Row(f"a flush on {kind}", format_number(_time_flush(scale.folder) * 1000, "ms"))
@@ -64,7 +64,7 @@ def _time_flush(folder: Path) -> float:
 
 @contextmanager
 def _slower_flushes(seconds: float) -> Iterator[None]:
-    """Delay each sync like a network disk."""
+    """Delay each sync, as a network disk does."""
 
     def slow(flush: Callable[[int], None]) -> Callable[[int], None]:
         def wait(handle: int) -> None:
@@ -81,8 +81,8 @@ def _slower_flushes(seconds: float) -> Iterator[None]:
 
 
 def _time_writing(root: Path, count: int, group: int) -> float:
-    # Keep outputs until the end: ext4 examines each inode freed within a minute before it takes
-    # another, and no user's run has this cost.
+    # Keep outputs until the end: ext4 examines each inode that was freed within the last minute
+    # before it allocates another, and no user's run has this cost.
     store, sources = open_outputs(str(root)), [digest_key(str(number)) for number in range(count)]
     os.sync()  # flush earlier writes, so that they are not measured
     begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The Ray engine's overhead per task, compared with the lower bound and with Ray Data."""
+"""Measures the Ray engine's overhead per task, compared with the lower bound and with Ray Data."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _MICROSECONDS = 1_000_000
 
 
 def measure_engine(scale: Scale) -> list[Row]:
-    """Return microseconds per task for each, turn by turn on one Ray cluster."""
+    """Measure microseconds per task of each engine, turn by turn on one Ray cluster."""
     count = scale.pick(16_000, 3_200)
-    # Ray Data is many times slower: use fewer tasks to bound the total time.
+    # Ray Data is many times slower, so its runs have fewer tasks.
     runs: dict[str, Callable[[], float]] = {
         "bare": lambda: run_bare_chain(count),
         "chained": lambda: _run_ours(count, scale.folder, is_apart=False),
         "apart": lambda: _run_ours(count, scale.folder, is_apart=True),
     }
-    has_ray_data = importlib.util.find_spec("pandas") is not None  # required by Ray Data
+    has_ray_data = importlib.util.find_spec("pandas") is not None  # Ray Data requires pandas
     if has_ray_data:
         from strandline_bench.runtime.ray_data_chain import run_ray_data  # noqa: PLC0415 - needs what may not be there
 

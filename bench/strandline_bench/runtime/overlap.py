@@ -1,4 +1,4 @@
-"""Gain from a worker that reads its next input and sends its last result while it works."""
+"""Measures the gain of a worker that reads and sends data while it works."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MILLISECONDS = 1000
 
 
 class Digest(Stage):
-    """Reads all of its input outside the interpreter, about as long as a transfer takes."""
+    """Hashes its input without the interpreter lock, for about as long as a transfer takes."""
 
     def process(self, task: Task) -> Task:
         """Return a changed copy of the data."""
@@ -48,24 +48,27 @@ class Digest(Stage):
 
 
 class OneAtATime:
-    """The same worker on a single thread: Ray prefetches inputs, everything else is sequential."""
+    """The same worker with one thread: Ray prefetches inputs, everything else is sequential."""
 
     def __init__(self) -> None:
         self._call = StageCall(_plan(), None, time.perf_counter)
 
     def prepare(self) -> None:
-        """Return as soon as the actor is ready."""
+        """Return. Ray calls this method when the actor is ready."""
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def run(self, _: int, __: Entry, picks: Picks, *blocks: list[Plain]) -> tuple[list[Any], Plain]:
-        """Run a call like `StageWorker.run`."""
+        """Run a call as `StageWorker.run` does."""
         tasks = read_input(pick_tasks(picks, blocks))[0]
         data, receipt = self._call.run(tasks)
         return pack_tasks(data), pack_receipt(receipt)
 
 
 def measure_overlap(scale: Scale) -> list[Row]:
-    """Measure milliseconds per task for arrays and bytes, both ways, turn by turn on one Ray."""
+    """Measure milliseconds per task with both workers, turn by turn on one Ray cluster.
+
+    The inputs are arrays, then bytes.
+    """
     kinds: dict[str, Callable[[], Any]] = {
         "arrays": lambda: np.random.default_rng(1).random(_SIZE // 8),
         "bytes": lambda: os.urandom(_SIZE),
@@ -110,7 +113,7 @@ def _measure(name: str, inputs: list[Any], count: int) -> float:
 
 
 def _drive(actor: Any, inputs: list[Any], count: int) -> float:  # noqa: ANN401 - an actor
-    """Return seconds per task, with as many concurrent calls as the engine has."""
+    """Return the seconds per task, with as many concurrent calls as the engine has."""
     rate = SteadyRate(count, time.perf_counter)
     calls: deque[Any] = deque()
     sent = 0

@@ -1,4 +1,7 @@
-"""The same chain in Ray Data: three `map_batches` on pools of one actor, a block per batch."""
+"""The chain of the benchmark in Ray Data: three `map_batches` on pools of one actor.
+
+Each batch is a block.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from strandline_bench.ground.steady_rate import SteadyRate
 
 
 class PassRows:
-    """Passes a batch of rows on."""
+    """Returns a batch of rows unchanged."""
 
     def __call__(self, rows: Any) -> Any:  # noqa: ANN401 - a table, in Ray Data's format
         return rows

@@ -1,7 +1,8 @@
-"""Cost of a change, relative to the whole run: the last of seven stages, and an added column.
+"""Measures the cost of a change relative to a whole run.
 
-The chain is that for web pages after text extraction. Each run is one attempt in this process, with
-ledger and Parquet output. Seconds are CPU time.
+One change affects the last of seven stages, and one adds a column. The stages are those for web
+pages after text extraction. Each run is one attempt in this process, with ledger and Parquet
+output. Seconds are CPU time.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class Measure(Stage):
 
 
 def measure_redo(scale: Scale) -> list[Row]:
-    """Run the chain without and with kept results, with a change, and with a column more."""
+    """Run the stages without and with kept results, then with a change, and with a new column."""
     count = scale.pick(8_000, 400)
     folder = scale.folder / "redo"
     _write(folder / "in", count)
-    _run(folder, "first", 10)  # loads modules, which no measured run should pay for
+    _run(folder, "first", 10)  # load modules now, outside the measured runs
     whole = _run(folder, "plain", 10)
     keeping = _run(folder, "kept", 10, keep=True)
     last = _run(folder, "kept", 60, keep=True)
@@ -91,7 +92,7 @@ def _run(folder: Path, name: str, length: int, *more: Stage, keep: bool = False)
 
 
 def _write(folder: Path, count: int) -> None:
-    """Write documents of which over half pass all filters, as in a cleaned crawl."""
+    """Write documents, over half of which pass all filters, as in a cleaned crawl."""
     folder.mkdir(parents=True)
     chance = random.Random(3)  # noqa: S311 - samples, not secrets
     texts = list_documents(count // 3)
@@ -104,7 +105,7 @@ def _write(folder: Path, count: int) -> None:
 
 
 def _draw_prose(chance: random.Random) -> str:
-    """Return lines of one sentence each, with words that are rarely repeated."""
+    """Return lines of one sentence each, whose words are rarely repeated."""
     lines = []
     for _ in range(chance.randint(5, 40)):
         words = ["".join(chance.choices(SYLLABLES, k=chance.randint(1, 3))) for _ in range(14)]

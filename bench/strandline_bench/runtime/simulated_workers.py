@@ -1,4 +1,4 @@
-"""Simulated workers that respond at once and account for their work on a simulated clock.
+"""Simulated workers that respond immediately and account for their work on a simulated clock.
 
 With these workers, the benchmark can time a driver's loop for more workers than a machine can run.
 The clock advances by the driver's own time, and jumps to the next response while the driver would
@@ -58,7 +58,7 @@ class Simulation:
         return self.waited + self.drive()
 
     def plan(self, fork: SimulatedFork, request: CallRequest | None) -> None:
-        """Schedule the end of a worker's next work, or its readiness at once for None."""
+        """Schedule the end of a worker's next call, or its readiness if `request` is None."""
         tasks = 0 if request is None else len(request.tasks)
         fork.free_at = max(self.read(), fork.free_at) + tasks * self.seconds[fork.chain]
         heapq.heappush(self._due, (fork.free_at, next(self._numbers), fork, request))
@@ -79,7 +79,7 @@ class SimulatedFork:
     """A simulated worker.
 
     Attributes:
-        free_at: time at which all its work is finished.
+        free_at: time at which the worker will have finished all its calls.
     """
 
     simulation: Simulation
@@ -103,7 +103,7 @@ class SimulatedServer:
         self._simulation = simulation
 
     def fork(self, chain: int) -> SimulatedFork:
-        """Return a worker that is ready at once."""
+        """Return a worker that is ready immediately."""
         fork = SimulatedFork(self._simulation, chain)
         self._simulation.plan(fork, None)
         return fork
@@ -129,7 +129,7 @@ class SimulatedPools(ForkedPools):
         return self._simulation.drive()
 
     def listen(self, limit: float) -> Iterator[Word]:
-        """Yield the workers' messages; the time of this code counts as the simulation's own."""
+        """Yield the workers' messages. CPU time of this method counts as the simulation's own."""
         begun = time.thread_time()
         answers = self._simulation.proceed(limit)
         words = [self._answer(fork, request) for fork, request in answers]

@@ -1,1 +1,1 @@
-"""Stages for text, compared with other implementations."""
+"""Compares stages for text with other implementations."""

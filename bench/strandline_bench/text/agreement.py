@@ -1,4 +1,4 @@
-"""Compares each filter's decisions with datatrove's.
+"""Compares the decisions of each Strandline filter with datatrove's.
 
 Both get the same documents, settings, words, and sentences.
 """
@@ -26,7 +26,7 @@ FILTERS = {
 }
 IN_A_ROW = "the four in a row"
 SHOWN = 4
-# Whether a text is kept, with its resulting text or the reason for dropping it.
+# Whether a text is kept, and the resulting text or the reason for dropping the text.
 Answer = tuple[bool, str]
 Judge = Callable[[str], Answer]
 
@@ -36,9 +36,10 @@ class Agreement:
     """Decisions of two filters on the same documents.
 
     Attributes:
-        name: of the comparison.
-        both, ours, theirs, neither: numbers of documents kept by both, one, or neither side.
-        differing: documents with different decisions or resulting texts, with both reasons.
+        name: name of the comparison.
+        both, neither: numbers of documents that both filters keep, or neither.
+        ours, theirs: numbers of documents that only Strandline's or only datatrove's filter keeps.
+        differing: documents with different decisions or resulting texts, each with a reason.
     """
 
     name: str
@@ -68,13 +69,13 @@ class Agreement:
 
     @property
     def jaccard(self) -> float:
-        """Documents kept by both, as a share of those kept by either."""
+        """Documents kept by both, as a share of the documents kept by at least one."""
         either = self.both + self.ours + self.theirs
         return self.both / either if either else 1.0
 
 
 def compare(name: str, texts: list[str], ours: Judge, theirs: list[Answer]) -> Agreement:
-    """Compare our answers with datatrove's on each text."""
+    """Compare Strandline's decision on each text with datatrove's."""
     agreement = Agreement(name)
     for text, answer in zip(texts, theirs, strict=True):
         agreement.add(text, ours(text), answer)
@@ -82,7 +83,7 @@ def compare(name: str, texts: list[str], ours: Judge, theirs: list[Answer]) -> A
 
 
 def load_ours(use: str, splitting: Splitting, *, compatible: bool) -> Judge:
-    """Return our filter as a function of a text."""
+    """Return Strandline's filter as a function of a text."""
     stage_class = find_stage(use)
     stage = stage_class(splitting=splitting, compatible=compatible)
     assert isinstance(stage, SplittingFilter)
@@ -96,7 +97,10 @@ def load_ours(use: str, splitting: Splitting, *, compatible: bool) -> Judge:
 
 
 def load_theirs(use: str, splitter: Splitter | None) -> Judge:
-    """Return datatrove's filter as a function of a text. Without a splitter, it uses its own."""
+    """Return datatrove's filter as a function of a text.
+
+    If `splitter` is None, the filter uses its own.
+    """
     from datatrove.data import Document  # noqa: PLC0415 - may not be there
     from datatrove.pipeline import filters  # noqa: PLC0415
 
@@ -114,11 +118,11 @@ def load_theirs(use: str, splitter: Splitter | None) -> Judge:
 
 
 def inject_words(own: Splitter) -> Any:  # noqa: ANN401 - a class of theirs
-    """Return a datatrove word tokenizer that splits like ours."""
+    """Return a datatrove word tokenizer that splits as the given splitter does."""
     from datatrove.utils.word_tokenizers import WordTokenizer  # noqa: PLC0415 - may not be there
 
     class InjectedSplitter(WordTokenizer):  # type: ignore[misc]  # it comes without types
-        """Splits words and sentences with our splitter."""
+        """Splits words and sentences with Strandline's splitter."""
 
         def word_tokenize(self, text: str) -> list[str]:
             return own.split_words(text)
@@ -133,7 +137,7 @@ def inject_words(own: Splitter) -> Any:  # noqa: ANN401 - a class of theirs
 
 
 def chain(judges: list[Judge]) -> Judge:
-    """Combine filters into a single one."""
+    """Combine filters in sequence into one filter."""
 
     def judge(text: str) -> Answer:
         for each in judges:
@@ -146,11 +150,12 @@ def chain(judges: list[Judge]) -> Judge:
 
 
 def compare_all(texts: list[str]) -> Iterator[Agreement]:
-    """Yield the agreement of each filter and of all four in sequence, with each splitter."""
+    """Yield the agreement of each filter, and of all four in sequence, for each splitter."""
     for splitting in Splitting:
         splitter = load_splitter(splitting)
         theirs = add_chain({use: load_theirs(use, splitter) for use in FILTERS})
-        # Compute datatrove's answers once, and compare them with both of ours.
+        # Compute datatrove's decisions once, and compare them with both modes of Strandline's
+        # filters.
         answers = {use: [judge(text) for text in texts] for use, judge in theirs.items()}
         for compatible in (True, False):
             ours = {use: load_ours(use, splitting, compatible=compatible) for use in FILTERS}
@@ -160,7 +165,7 @@ def compare_all(texts: list[str]) -> Iterator[Agreement]:
 
 
 def add_chain(judges: dict[str, Judge]) -> dict[str, Judge]:
-    """Return the filters by name, followed by their sequence."""
+    """Return the filters by name, and add a filter that applies all in sequence."""
     return judges | {IN_A_ROW: chain(list(judges.values()))}
 
 

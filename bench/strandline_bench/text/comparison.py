@@ -1,4 +1,4 @@
-"""Compares each filter with datatrove's, and FineWeb's whole recipe, and prints the tables.
+"""Compares each filter, and FineWeb's whole recipe, with datatrove's, and prints the tables.
 
     python -m strandline_bench.text.comparison [--documents N] [--recipe] [--write]
 

@@ -1,4 +1,4 @@
-"""Documents for comparing filters: from this machine, and generated from these.
+"""Documents for comparing filters: texts from this machine, and texts generated from these.
 
 The same machine gives the same documents. This module must not depend on the filters.
 """
@@ -59,7 +59,7 @@ def generate_documents(texts: list[str], seed: int) -> Iterator[str]:
 
 
 def _write_prose(chance: random.Random, texts: list[str]) -> str:
-    """Return lines of real sentences, which filters should keep."""
+    """Return lines of real sentences, which filters are expected to keep."""
     lines: list[str] = []
     while len(lines) < chance.randint(3, 30):
         found = _PROSE.findall(chance.choice(texts))

@@ -1,4 +1,4 @@
-"""Worker memory for deduplication of a large corpus, of which half are pairs.
+"""Measures the worker memory for deduplication of a large corpus, half of which are pairs.
 
 Buckets, links, and keys have the size for that many texts, but are generated, not computed.
 """
@@ -21,12 +21,12 @@ from strandline_packs.dedup.corpus.row_buckets import build_buckets
 from strandline_packs.dedup.key_lists import digest_bytes
 
 BANDS, PARTITIONS = 14, 64
-COPIES = 2  # partitions in which a pair is found, because several bands match
+COPIES = 2  # number of partitions that contain a pair's link, because several bands match
 MOST_GB = 2.0
 
 
 def measure_duplicates(scale: Scale) -> list[Row]:
-    """Link one partition of the buckets, then find the clusters of all links."""
+    """Link one partition of the buckets, then compute the clusters of all links."""
     texts = scale.pick(10_000_000, 20_000)
     partition = run_apart(_link, texts)
     found = run_apart(_write_links, scale.folder, texts // 4)
@@ -52,7 +52,7 @@ def _link(texts: int) -> float:
 
 
 def _write_links(folder: Path, pairs: int) -> int:
-    """Write links in files per partition, and return the number of pairs."""
+    """Write links, one file per partition, and return the number of pairs."""
     keys = pa.array([_format_key(number) for number in range(2 * pairs)], pa.string())
     ids = pa.array([digest_bytes(key.as_py().encode()) for key in keys], LINKS.field("id").type)
     chance = np.random.default_rng(5)

@@ -1,6 +1,6 @@
-"""Speed of document filters on one core, compared with datatrove's on the same documents.
+"""Measures document filters on one core, compared with datatrove's on the same documents.
 
-Both get the same words: by our rules, and by spaCy's, datatrove's default.
+Both get the same words: by Strandline's rules, and by spaCy's, datatrove's default.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNIT = "documents/s"
 
 
 def measure_filters(scale: Scale) -> list[Row]:
-    """Run each filter, and all four in sequence, over the same documents in turns."""
+    """Run each filter, and all four in sequence, with both products in turns."""
     texts = list_documents(scale.pick(400, 20))
     has_rival = find_rival("datatrove").is_installed()
     rows: list[Row] = []

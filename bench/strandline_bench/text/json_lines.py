@@ -24,7 +24,7 @@ from strandline_packs.tables.contents.json_tables import JsonTables
 from strandline_packs.tables.read_jsonl import ReadJsonl
 
 _FILES = 4
-_MOST = 2.5  # times Arrow's time
+_MOST = 2.5  # as a multiple of Arrow's time
 
 
 def measure_json_lines(scale: Scale) -> list[Row]:

@@ -1,7 +1,7 @@
 """A crawl of pages with known text, in all the forms in which servers send pages.
 
 Encodings, headers, and charsets are combined; half of the declarations about a page are wrong. The
-module must not depend on a reader. The same call gives the same bytes.
+same call gives the same bytes. This module must not depend on a reader.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _deflate(body: bytes) -> bytes:
     return raw.compress(body) + raw.flush()
 
 
-# Changes to a body, and its declared encoding.
+# Encodings of a body: the function that encodes the body, and the declared header.
 _BODIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "plain": (bytes, ""),
     "gzip": (lambda body: gzip.compress(body, mtime=0), "Content-Encoding: gzip\r\n"),
@@ -73,11 +73,11 @@ class OddPage(NamedTuple):
     """A page.
 
     Attributes:
-        url: identifies the page.
-        charset: where its charset is declared, and whether correctly.
-        body: how its body was encoded.
-        sentence: the known text.
-        block: the response.
+        url: address that identifies the page.
+        charset: where the charset is declared, and whether the declaration is correct.
+        body: encoding of the body.
+        sentence: known text of the page.
+        block: HTTP response with the page.
     """
 
     url: str
@@ -88,7 +88,7 @@ class OddPage(NamedTuple):
 
 
 def list_pages() -> Iterator[OddPage]:
-    """Yield the pages: all charsets with a plain body, and all bodies with one charset."""
+    """Yield pages of all charsets with plain bodies, and of some charsets with encoded bodies."""
     number = 0
     for language, encoding in _ENCODINGS:
         for teller in ("by the server", "by the page", "by nobody", "wrongly by the server"):

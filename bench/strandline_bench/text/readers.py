@@ -1,4 +1,4 @@
-"""Compares our reader and decoder with datatrove's on pages with known text.
+"""Compares Strandline's reader and decoder with datatrove's on pages with known text.
 
     python -m strandline_bench.text.readers [--write]
 
@@ -26,7 +26,7 @@ from strandline_packs.web.page_charsets import decode_page
 from strandline_packs.web.warc.read_warc import ReadWarc
 
 DOCUMENT = ROOT / "docs" / "text.md"
-# Text with markup by page address.
+# Decoded text with markup, by page address.
 Texts = dict[str, str]
 
 
@@ -51,7 +51,7 @@ def read_theirs(path: Path) -> Texts:
 
 
 def count_right(pages: Iterable[OddPage], texts: Texts) -> Counter[str]:
-    """Return the number of correct pages by kind of oddity."""
+    """Return the number of correctly decoded pages by kind of oddity."""
     right: Counter[str] = Counter()
     for page in pages:
         right[name_oddity(page)] += page.sentence in texts.get(page.url, "")
@@ -59,7 +59,7 @@ def count_right(pages: Iterable[OddPage], texts: Texts) -> Counter[str]:
 
 
 def name_oddity(page: OddPage) -> str:
-    """Return the table row of a page."""
+    """Return the name of the table row that counts a page."""
     if page.body != "plain":
         return f"body: {page.body}"
     return f"charset: told {page.charset}"
@@ -78,7 +78,7 @@ def format_rows(pages: list[OddPage], readers: dict[str, Counter[str]]) -> str:
 
 
 def main() -> int:
-    """Read, count, and print. Return 1 if ours is worse on any kind of page."""
+    """Read, count, and print. Return 1 if Strandline is worse on any kind of page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the table into the document")
     options = parser.parse_args()

@@ -1,6 +1,6 @@
-"""FineWeb's recipe by ours and by datatrove on the same crawl: agreement and speed.
+"""Compares FineWeb's recipe in Strandline and in datatrove on the same crawl: agreement and speed.
 
-Both run as separate processes, as users would run them, with their starts timed.
+Both run as separate processes, as users would run them, and the measured time includes the start.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class RecipeRuns:
     """A crawl, and the results of both recipes.
 
     Args:
-        folder: for all files.
+        folder: folder for all files.
         pages: number of generated pages.
         installed: number of additional documents from this machine.
-        is_compatible: whether ours reproduces datatrove's decisions, including its mistakes.
+        is_compatible: whether Strandline reproduces datatrove's decisions, including its mistakes.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class RecipeRuns:
         self._folder = folder
         found = [page for _, page in zip(range(installed), read_installed(), strict=False)]
         self.pages = [*list_pages(pages), *found]
-        # Use enough files for both to work in parallel.
+        # Distribute the pages over enough files for both to work in parallel.
         step = -(-len(self.pages) // FILES)
         for at in range(0, len(self.pages), step):
             write_crawl(folder / CRAWL / f"{at:06}", self.pages[at : at + step])
@@ -61,7 +61,7 @@ class RecipeRuns:
         self._manifest.write_text(_adapt(EXAMPLE.read_text(), is_compatible=is_compatible))
 
     def run_ours(self, part: str, *words: str) -> float:
-        """Run a part of our recipe, and return the seconds."""
+        """Run a part of Strandline's recipe, and return the seconds."""
         files = [f"{self._manifest}#{name}" for name in PARTS[part]]
         return self._time("-m", "strandline", "run", *files, *words)
 
@@ -71,7 +71,7 @@ class RecipeRuns:
         return self._time(*script, "--tasks", str(FILES), "--workers", str(workers))
 
     def read_ours(self) -> tuple[set[str], set[str]]:
-        """Return the keys that our recipe keeps before and after deduplication.
+        """Return the keys that Strandline's recipe keeps before and after deduplication.
 
         A cluster is represented by its first page in the crawl, as in datatrove's recipe: the
         choice within a cluster is arbitrary, and not compared.
@@ -111,7 +111,7 @@ class RecipeRuns:
 
 
 def compare_recipes(runs: RecipeRuns) -> list[Agreement]:
-    """Run both, and compare the kept pages before and after deduplication."""
+    """Run both recipes, and compare the kept pages before and after deduplication."""
     for part in PARTS:
         runs.run_ours(part, "--engine", "inline")
         runs.run_theirs(part)
@@ -124,9 +124,10 @@ def compare_recipes(runs: RecipeRuns) -> list[Agreement]:
 
 
 def measure_recipe(scale: Scale) -> list[Row]:
-    """Run the recipe over the same crawl with ours, including its ledgers, and with datatrove.
+    """Run the recipe over the same crawl with Strandline and with datatrove.
 
-    Rows cover WARC to clean text, MinHash over the kept documents, and both together.
+    Strandline's time includes its ledgers. Rows cover WARC to clean text, MinHash over the kept
+    documents, and both together.
     """
     cores = 1 if scale.is_quick else os.cpu_count() or 1
     runs = RecipeRuns(scale.folder / "recipe", scale.pick(100_000, 34))
@@ -160,7 +161,7 @@ def _compare(name: str, total: int, ours: set[str], theirs: set[str]) -> Agreeme
 
 
 def _adapt(text: str, *, is_compatible: bool) -> str:
-    """Return the example with larger ranges and optionally compatible filters."""
+    """Return the example's manifest with larger ranges and, optionally, compatible filters."""
     documents: list[dict[str, Any]] = list(yaml.safe_load_all(text))
     spec = documents[0]["spec"]
     spec["source"]["with"]["rangeBytes"] = RANGE_BYTES

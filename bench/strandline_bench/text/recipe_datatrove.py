@@ -1,11 +1,11 @@
-"""datatrove's steps for FineWeb's recipe on its local executor.
+"""Runs FineWeb's recipe with datatrove on its local executor.
 
     python -m strandline_bench.text.recipe_datatrove CRAWL OUT
         [--part pages|minhash] [--tasks N] [--workers N]
 
-Our stages decide on pages, unwanted addresses, and languages, and our rules split words: datatrove
-would download a list and a model, and has other words. The rest is datatrove's: extraction,
-filters, removal of personal addresses, and the four steps of MinHash.
+Strandline's stages select pages, addresses, and languages, and Strandline's rules split words:
+datatrove would download a list and a model, and splits words differently. The rest is datatrove's:
+extraction, filters, removal of personal addresses, and the four steps of MinHash.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from strandline_packs.web.page_charsets import decode_page
 
 PAGES, KEPT = "pages", "kept"
 BUCKETS, ROWS, WORDS = 14, 8, 5
-SECONDS = 60.0  # per page, so that a busy machine drops none
+SECONDS = 60.0  # timeout per page, so long that a busy machine drops no page
 URL_RULES = {
     "words": {"items": ["casino", "poker"]},
     "softWords": {"items": ["free", "bonus", "spins", "win"]},
@@ -57,7 +57,7 @@ Documents = Iterator[Document]
 
 
 class CrawlPages(PipelineStep):  # type: ignore[misc]  # it comes without types
-    """Yields the pages with a wanted address from a share of the files."""
+    """Yields the pages with a wanted address from one task's share of the files."""
 
     def __init__(self, crawl: str) -> None:
         super().__init__()
@@ -77,10 +77,10 @@ class CrawlPages(PipelineStep):  # type: ignore[misc]  # it comes without types
 
 
 class WantedLanguages(PipelineStep):  # type: ignore[misc]  # the same
-    """Passes on documents in wanted languages."""
+    """Yields only documents in wanted languages."""
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:  # noqa: ARG002 - its interface
-        """Yield documents in which our stage finds a wanted language."""
+        """Yield the documents for which Strandline's stage finds a wanted language."""
         stage = load_stage("identify-language", **LANGUAGES)
         for document in data:
             if stage.process(Task(pa.table({"text": [document.text]}))) is not None:
@@ -88,7 +88,7 @@ class WantedLanguages(PipelineStep):  # type: ignore[misc]  # the same
 
 
 def load_stage(use: str, **values: Any) -> Stage:  # noqa: ANN401 - parameters
-    """Return one of our stages after its setup."""
+    """Return a Strandline stage after its setup."""
     stage_class = find_stage(use)
     stage = stage_class(stage_class.Params.model_validate(values))
     stage.setup()
@@ -133,7 +133,7 @@ def list_executors(crawl: str, folder: Path, tasks: int, workers: int) -> list[A
 
 
 def _hash_run(text: str) -> int:
-    """Hash like datatrove's function with the xxhash release it was written for."""
+    """Hash a text as datatrove's function does with the xxhash release it was written for."""
     return xxhash.xxh64_intdigest(text.encode())
 
 

@@ -1,4 +1,4 @@
-"""Cost of a whole shuffle compared with `datasets.shuffle().save_to_disk()`.
+"""Measures a whole shuffle, compared with `datasets.shuffle().save_to_disk()`.
 
 Each runs in its own process, from Parquet to files in the new order. Memory is the process's peak,
 including libraries. Files, tasks, and partitions have a constant number of rows, so memory must not
@@ -40,7 +40,7 @@ class ShuffleCost(NamedTuple):
     """Cost of a shuffle.
 
     Attributes:
-        seconds: of both passes.
+        seconds: seconds for both passes.
         peak: maximum memory of the process in gigabytes.
         disk: gigabytes of rows, partitions, and shards.
     """
@@ -51,7 +51,7 @@ class ShuffleCost(NamedTuple):
 
 
 def measure_shuffle(scale: Scale) -> list[Row]:
-    """Shuffle rows exactly, by blocks, and with `datasets`; then measure few and many rows."""
+    """Shuffle rows exactly, by blocks, and with `datasets`; then compare few with many rows."""
     return [*_compare(scale), *_reckon(scale)]
 
 
@@ -101,7 +101,7 @@ def _shuffle_new(folder: Path, count: int) -> ShuffleCost:
 
 
 def _count_parts(count: int) -> int:
-    """Return the number of files and of partitions."""
+    """Return the number of files, which is also the number of partitions."""
     return max(FEW_PARTS, count // PART_ROWS)
 
 

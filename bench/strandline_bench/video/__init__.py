@@ -1,1 +1,1 @@
-"""Stages for videos, compared with PyAV and Ray Data."""
+"""Compares stages for videos with PyAV and Ray Data."""

@@ -1,4 +1,4 @@
-"""Cost of video stages compared with plain PyAV: frames per second per core."""
+"""Compares video stages with plain PyAV: frames per second per core."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _decode(table: pa.Table) -> Task | None:
 
 
 def _time(work: Callable[[], object]) -> float:
-    """Return the CPU seconds, on which other processes have little influence."""
+    """Return the CPU seconds of a call, because other processes hardly influence CPU time."""
     begun = time.process_time()
     work()
     return time.process_time() - begun

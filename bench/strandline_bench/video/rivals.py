@@ -1,6 +1,7 @@
-"""Frames of whole videos with our engine and with Ray Data's reader, on the same local Ray.
+"""Compares Strandline's engine with Ray Data's video reader, on the same local Ray.
 
-Both decode every frame and keep two scaled frames per second; ours uses one thread per worker.
+Both decode every frame of whole videos and keep two scaled frames per second. Strandline uses one
+thread per worker.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from strandline_packs.video.split_video import SplitBy, SplitVideo
 
 Read = Callable[[Path, Path, tuple[int, int]], tuple[float, int]]
 
-_KEPT, _LONGEST = 2, 256  # frames per second; pixels
+_KEPT, _LONGEST = 2, 256  # kept frames per second; longest side in pixels
 _CPUS = 2
 _STORE_BYTES = 1_000_000_000
-_SLACK = 0.1  # share of the frames: the two sample at different times
+_SLACK = 0.1  # tolerated difference, because the readers sample at different times
 
 
 class CountFrames(SinkStage):
@@ -48,11 +49,11 @@ class CountFrames(SinkStage):
 
 
 def compare_readers(scale: Scale, video: Path, frames: int, seconds: float) -> list[Row]:
-    """Read copies of a video with both, in turns.
+    """Read copies of a video with both readers, in turns.
 
     Args:
-        video: the source of the copies, which are links.
-        frames, seconds: of the video.
+        video: video to copy; the copies are links.
+        frames, seconds: number of frames and length of the video.
     """
     copies = scale.pick(40, 1)
     folder = scale.folder / "readers"
@@ -67,7 +68,7 @@ def compare_readers(scale: Scale, video: Path, frames: int, seconds: float) -> l
     for turn in range(scale.pick(3, 1)):
         for name, read in readers.items():
             least, most = ((1 + sign * _SLACK) * copies * seconds * _KEPT for sign in (-1, 1))
-            own = folder / f"{name[0]}{turn}"  # short, for Ray's socket paths
+            own = folder / f"{name[0]}{turn}"  # short, because Ray limits socket paths
             spent, kept = run_apart(read, own, videos, _size(video))
             if not least <= kept <= most:
                 msg = f"{name} kept {kept} frames, not about {copies * seconds * _KEPT:g}"

@@ -1,4 +1,4 @@
-"""Whole video runs: use of all workers by one long video, and memory for 4K."""
+"""Measures whole video runs: use of all workers by one long video, and memory for 4K."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from strandline_packs.sinks.webdataset_sink import WebdatasetSink
 from strandline_packs.sources.files import Files
 from strandline_packs.video.split_video import SplitBy, SplitVideo
 
-_CPUS = 8  # logical: a sleeping worker needs no core
+_CPUS = 8  # logical CPUs: a sleeping worker needs no core
 _CLIP_SECONDS = 2
-_MOST = 1.15  # times the optimum
+_MOST = 1.15  # maximum time, as a multiple of the optimum
 _GROUP = 4
 _LARGE = (3840, 2160)
 _WORKERS = 2
@@ -43,7 +43,7 @@ _LONGER, _MOST_LONGER = 4, 1.2
 
 
 def measure_video_runs(scale: Scale) -> list[Row]:
-    """Run one long video beside short videos, and one large video."""
+    """Run one long video beside short videos, and then large videos."""
     return [*_measure_rechunking(scale), *_measure_large(scale)]
 
 
@@ -53,7 +53,8 @@ def _measure_rechunking(scale: Scale) -> list[Row]:
     folder.mkdir()
     _write_videos(folder, clips, short)
     rows = []
-    # A stage with groups has its own workers, with one CPU less: that CPU is busy cutting.
+    # A stage with groups has its own workers. These have one CPU less, which the cutting stage
+    # occupies.
     for group, cpus, seconds in (
         (None, _CPUS, scale.pick(200, 10) / 1000),
         (_GROUP, _CPUS - 1, scale.pick(1000, 10) / 1000),
@@ -81,7 +82,7 @@ def _write_videos(folder: Path, clips: int, short: int) -> None:
 
 
 def repeat_video(path: Path, out: Path, times: int) -> None:
-    """Write a video that repeats another's packets without encoding."""
+    """Write a video that repeats the packets of another video without encoding them again."""
     with av.open(str(path)) as first, av.open(str(out), "w") as target:
         source = first.streams.video[0]
         stream = target.add_stream_from_template(source)
@@ -98,7 +99,7 @@ def repeat_video(path: Path, out: Path, times: int) -> None:
 
 
 def _run_rechunking(folder: Path, clips: int, seconds: float, group: int | None) -> float:
-    """Return the seconds from the start of the first clip to the end of the last."""
+    """Return the seconds from the start of the first clip's work to the end of the last."""
     notes = folder / f"notes-{group}"
     notes.mkdir()
     split = SplitVideo(by=SplitBy.LENGTH, max_seconds=_CLIP_SECONDS, clips_per_task=1)
@@ -107,7 +108,7 @@ def _run_rechunking(folder: Path, clips: int, seconds: float, group: int | None)
         StagePlan("split", "split-video", split),
         StagePlan("look", "look", look, group=group),
     ]
-    # Run as a user does, on a separate Ray, with the sink in the workers of the other stages.
+    # Run as a user does: on a separate Ray, with the sink in the workers of the other stages.
     os.environ["PYTHONPATH"] = join_python_path()
     config = AttemptConfig(
         _plan(folder / "videos", stages), folder / f"{group or 0}", workers=_CPUS
@@ -177,7 +178,7 @@ def _write_large(folder: Path, size: tuple[int, int], laps: int) -> None:
 
 
 def _run_large(folder: Path, length: str, is_apart: bool) -> int:  # noqa: FBT001 - of a process
-    """Return the peak memory of a worker in bytes."""
+    """Return the highest peak memory of all workers in bytes."""
     notes = folder / f"notes-{length}-{is_apart:d}"
     notes.mkdir()
     os.environ[NOTES] = str(notes)  # inherited by workers
@@ -187,7 +188,7 @@ def _run_large(folder: Path, length: str, is_apart: bool) -> int:  # noqa: FBT00
         StagePlan("encode", "encode", WatchedTranscode(longest=640)),
     ]
     stages = [replace(stage, isolate=is_apart) for stage in stages]
-    own = folder / f"{length[0]}{is_apart:d}"  # short, for Ray's socket paths
+    own = folder / f"{length[0]}{is_apart:d}"  # short, because Ray limits socket paths
     _run(own, folder / length, stages, _WORKERS * (4 if is_apart else 1), _STORE_BYTES)
     lines = (path.read_text().rpartition("\n")[0] for path in notes.iterdir())
     return max(int(line) for text in lines for line in text.splitlines())

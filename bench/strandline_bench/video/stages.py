@@ -20,7 +20,7 @@ _SAMPLE_SECONDS = 0.02
 
 
 class LookAtClips(Stage):
-    """Sleeps for each clip, as a model on a device would take time, and logs the time."""
+    """Sleeps for each clip, as long as a model on a device would take, and logs the time."""
 
     class Params(Stage.Params):
         """Duration of the sleep, and the folder of the log."""
@@ -39,7 +39,7 @@ class LookAtClips(Stage):
 
 
 class Watched(Stage):
-    """Records the peak memory of its process in a file of the process."""
+    """Records the peak memory of its process in a file that belongs to the process."""
 
     def setup(self) -> None:
         super().setup()
@@ -64,7 +64,7 @@ def _watch(folder: Path) -> None:
         held = read_own_memory() - begun
         if held > most:
             most = held
-            # Write each peak at once, because the process may be killed at any moment.
+            # Write each peak immediately, because the process may be killed at any moment.
             with (folder / str(os.getpid())).open("a") as notes:
                 notes.write(f"{held}\n")
         time.sleep(_SAMPLE_SECONDS)

@@ -1,1 +1,1 @@
-"""Scripts that run during an image build. Each is one module on the standard library alone."""
+"""Scripts that run during an image build. Each is a single module that needs no libraries."""

@@ -1,7 +1,7 @@
 """Lists an image's Python and Debian packages as an SPDX document.
 
-Runs inside the build on the standard library. Paths, name, and time are arguments, not read from
-the machine, so the same packages give the same bytes.
+Runs inside the build with the standard library only. Paths, name, and time are arguments instead of
+facts of the machine, so the same packages give the same bytes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Package:
     """A package: its system (`deb` or `pypi`), name, version, and license.
 
     Attributes:
-        system: the distribution release, such as `debian-12`; vulnerabilities are listed by
+        system: distribution release, such as `debian-12`, because vulnerability lists are per
             release.
-        source: the source package, `name` or `name@version`, if its name differs.
+        source: source package, `name` or `name@version`, if its name differs.
     """
 
     origin: str
@@ -44,7 +44,10 @@ class Package:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`NAME SECONDS`: write the SPDX document of image NAME into the product's root."""
+    """Write the SPDX document of an image into the product's root.
+
+    Arguments: the image's name, and its time in seconds since 1970.
+    """
     name, seconds = arguments
     root = BUILD / "product"
     folders = [location for base in (Path("/"), root) for location in find_folders(base / VENV)]
@@ -62,20 +65,20 @@ def find_folders(venv: Path) -> list[str]:
 
 
 def read_python(folders: Sequence[str]) -> Iterator[Package]:
-    """Yield the Python packages in these folders."""
+    """Yield the Python packages in these package folders."""
     for found in distributions(path=list(folders)):
         name = re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()
         yield Package("pypi", name, found.version, _find_license(found))
 
 
 def read_system(release: str) -> str:
-    """Return the name of a Debian-like release from its `os-release` file."""
+    """Return the name and number of a Debian-like release from its `os-release` file."""
     fields = dict(re.findall(r"^([A-Z_]+)=\"?([^\"\n]*)\"?$", release, re.MULTILINE))
     return f"{fields['ID']}-{fields['VERSION_ID']}"
 
 
 def read_debian(status: str, system: str) -> Iterator[Package]:
-    """Yield the packages of that release that a dpkg status file lists as installed."""
+    """Yield the packages that a dpkg status file lists as installed."""
     for block in status.split("\n\n"):
         fields = dict(re.findall(r"^([A-Za-z-]+): (.*)$", block, re.MULTILINE))
         if fields.get("Status", "").endswith(" installed"):
@@ -85,7 +88,7 @@ def read_debian(status: str, system: str) -> Iterator[Package]:
                 fields["Version"],
                 architecture=fields["Architecture"],
                 system=system,
-                # The field reads `name (version)`, with the version only if it differs.
+                # The field contains `name (version)`, or only the name if the version is the same.
                 source=re.sub(r" \((.+)\)$", r"@\1", fields.get("Source", "")),
             )
 

@@ -1,7 +1,7 @@
 """Builds an image's virtual environment: libraries first, then the product as its own layer.
 
-Runs inside the build with a Python that has pip; the environment itself has no pip. The image is
-described only by the extras of pyproject.toml, so this module must not depend on which image it is.
+Runs inside the build with a Python that has pip; the environment itself has no pip. Only extras of
+pyproject.toml describe the image, so this module must not depend on which image it builds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SURPLUS = (
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`needs NAME EXTRA...`, `libraries NAME`, `wheel` or `product`."""
+    """Run a build step: `needs NAME EXTRA...`, `libraries NAME`, `wheel`, or `product`."""
     step, *words = arguments
     if step == "needs":
         name, *extras = words
@@ -57,7 +57,8 @@ def install_libraries(needed: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(VENV)], check=True)
     pins = str(BUILD / "constraints.txt")
     what = ["--only-binary", ":all:", "--constraint", pins, "--requirement", str(needed)]
-    # uv is many times faster than pip but ignores pip's settings.
+    # Prefer uv, which is many times faster than pip. But uv ignores pip's settings, so use pip if
+    # the settings name another package index.
     if has_own_index(read_settings()) or not _run_uv(*what):
         _run_pip("install", "--no-compile", *what)
     drop_surplus(find_packages(VENV))
@@ -65,7 +66,7 @@ def install_libraries(needed: Path) -> None:
 
 
 def install_product() -> None:
-    """Install only our wheel, under its own root, with the environment's Python in its scripts."""
+    """Install only the product's wheel, under a separate root."""
     (wheel,) = WHEELS.glob("strandline-*.whl")
     location = ["--no-index", "--no-deps", "--no-compile", "--no-warn-script-location"]
     _run_pip("install", *location, "--root", str(PRODUCT), str(wheel))
@@ -79,10 +80,10 @@ def read_settings() -> str:
 
 
 def has_own_index(settings: str) -> bool:
-    """Return whether packages come from another index than the public one.
+    """Return whether packages come from an index other than the public one.
 
     Args:
-        settings: the output of `pip config list`.
+        settings: output of `pip config list`.
     """
     return re.search(r"\.(extra-index-url|index-url|no-index|proxy)=", settings) is not None
 
@@ -112,7 +113,7 @@ def drop_surplus(packages: Path) -> None:
 
 
 def compile_all(packages: Path, root: Path) -> None:
-    """Write reproducible bytecode that Python never checks against the sources."""
+    """Write reproducible bytecode, which Python never checks against the sources."""
     shown = ["-s", str(root), "-p", "/" if root == PRODUCT else str(VENV)]
     mode = ["--invalidation-mode", "unchecked-hash"]
     command = [sys.executable, "-m", "compileall", "-q", *shown, *mode, str(packages)]
@@ -149,7 +150,7 @@ def _run_pip(command: str, *arguments: str) -> None:
 def _trust() -> dict[str, str]:
     """Return environment variables for the build's own certificates, if it has any.
 
-    Variables also reach the nested pip that installs build requirements.
+    Unlike options, variables also reach the nested pip that installs build requirements.
     """
     if not (CA.exists() and CA.stat().st_size):
         return {}

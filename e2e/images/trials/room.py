@@ -1,4 +1,4 @@
-"""Runs a command in a root file system like a pod's: read-only, /tmp, user 1000, no network.
+"""Runs a command in a sandbox like a pod: a read-only root, /tmp, user 1000, and no network.
 
 `unshare` runs this module in new namespaces, so nothing remains when the command ends. Usage:
 `python -m images.trials.room ROOT ENVIRONMENT COMMAND...`, with the environment as JSON. This
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def furnish(root: Path) -> None:
-    """Mount the same folders as a container runtime, and make everything else read-only."""
+    """Mount the folders that a container runtime mounts, and make everything else read-only."""
     _run("ip", "link", "set", "lo", "up")
     _run("mount", "--bind", str(root), str(root))
     _run("mount", "-t", "proc", "proc", str(root / "proc"))

@@ -1,4 +1,4 @@
-"""Sizes of an image's layers, read from its archive."""
+"""Reads the sizes of an image's layers from its archive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GZIP = b"\x1f\x8b"
 
 
 def describe_sizes(title: str, archive: Path) -> str:
-    """Return lines with the compressed and unpacked size of each layer, base layers first."""
+    """Describe the compressed and unpacked size of each layer in lines, base layers first."""
     lines = [f"{title}: {archive.stat().st_size / MIB:.1f} MiB as an archive"]
     with tarfile.open(archive) as content:
         manifest = read_manifest(content)

@@ -1,7 +1,7 @@
-"""Tests both images as pods would use them, before a cluster does.
+"""Tests both images as pods would use them, without a cluster.
 
-The input is archives, and the output is a sentence per passed check. This module must not depend on
-how the images were built.
+Reads archives, and reports a sentence per passed check. This module must not depend on how the
+images were built.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Check:
     """A check of an image: a command, its expected output, and its expected exit code.
 
     Attributes:
-        title: the feature that works if the check passes.
-        command: for /bin/sh.
-        answer: a text that the output must contain.
-        code: the expected exit code.
+        title: feature that works if the check passes.
+        command: command for /bin/sh.
+        answer: text that the output must contain.
+        code: expected exit code.
     """
 
     title: str
@@ -99,10 +99,10 @@ CHECKS = {
 
 
 def try_images(root: Path, images: Images, out: TextIO) -> None:
-    """Run all checks.
+    """Run all checks of both images.
 
     Raises:
-        ImagesError: if a check fails; the text has the output.
+        ImagesError: if a check fails. The message contains the output.
     """
     if os.geteuid() != 0:
         raise ImagesError("trying the images needs root: they get a root file system of their own")

@@ -15,7 +15,7 @@ GONE = ".wh."
 
 
 def unpack(archive: Path, root: Path) -> None:
-    """Unpack the layers of an archive under `root` and keep file owners; needs root."""
+    """Unpack the layers of an archive under `root` and keep file owners. Must run as root."""
     with tarfile.open(archive) as content:
         for layer in read_manifest(content)["layers"]:
             stream = content.extractfile(find_blob(layer["digest"]))

@@ -1,1 +1,1 @@
-"""Parts of a RayCluster, and the status derived from its pods. Pure."""
+"""Builds the parts of a RayCluster, and derives its status from its pods. Pure."""

@@ -1,7 +1,7 @@
-"""Pods of a Ray cluster: the RayJob's templates with the start of Ray added. Pure.
+"""Builds pods of a Ray cluster: the RayJob's templates plus the command that starts Ray. Pure.
 
 Names, labels, commands, and arguments are as recorded; probes are chosen as KubeRay v1.7 chooses
-them. Variables and the wait for the head replace parts that the recordings omit, and are our own.
+them. The recordings omit the variables and the wait for the head, so these are the stand-in's own.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _lead_to_head(cluster: Json, name: str, labels: Mapping[str, str], owner: Js
         },
         "spec": {
             "clusterIP": "None",
-            # Workers look up the head before it is ready.
+            # Workers resolve the head's name before the head is ready.
             "publishNotReadyAddresses": True,
             "selector": {CLUSTER_LABEL: get_name(cluster), NODE_LABEL: "head"},
             "ports": [{"name": name, "port": port} for name, port in sorted(ports.items())],
@@ -82,7 +82,7 @@ def _lead_to_head(cluster: Json, name: str, labels: Mapping[str, str], owner: Js
 
 
 def find_ports(cluster: Json) -> dict[str, int]:
-    """Return the head's ports by name: those of its container, or else Ray's defaults."""
+    """Return the head's ports by name. Use Ray's defaults if its container declares no ports."""
     container = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
     named = {port["name"]: port["containerPort"] for port in container.get("ports", ())}
     usual = {"client": 10001, "dashboard": DASHBOARD_PORT, "gcs-server": GCS_PORT, "serve": 8000}
@@ -105,7 +105,7 @@ def make_head(cluster: Json) -> Json:
 
 
 def make_worker(cluster: Json, group: Json, index: int) -> Json:
-    """Return the worker pod with index `index` of a group."""
+    """Return the worker pod of a group with this index."""
     pod = _make_pod(cluster, group, "worker", group["groupName"])
     pod["metadata"]["labels"][INDEX_LABEL] = str(index)
     container = pod["spec"]["containers"][0]
@@ -154,7 +154,10 @@ def _label(cluster: Json, node: str, group: str) -> dict[str, str]:
 
 
 def _list_params(group: Json, container: Json) -> dict[str, str]:
-    """Return Ray's start parameters: from the container's resources, overridden by the group."""
+    """Return Ray's start parameters, derived from the container's resources.
+
+    Parameters of the group take precedence.
+    """
     resources = container.get("resources", {})
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     params = {

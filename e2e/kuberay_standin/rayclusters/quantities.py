@@ -1,4 +1,4 @@
-"""Kubernetes quantities, such as `50m` and `1536Mi`, for sums of pod requests. Pure."""
+"""Parses and formats Kubernetes quantities, such as `50m` and `1536Mi`, and sums requests. Pure."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def format_bytes(amount: Decimal) -> str:
 
 
 def sum_requests(spec: Json, resource: str) -> Decimal:
-    """Sum the requests of a pod's containers; a limit counts if there is no request."""
+    """Sum the requests of a pod's containers. A limit counts if a container has no request."""
     return sum((_find(container, resource) for container in spec["containers"]), Decimal(0))
 
 
 def sum_devices(specs: Iterable[Json], suffix: str) -> Decimal:
-    """Sum the pods' requests of resources with this name suffix, such as `gpu`."""
+    """Sum the pods' requests for resources whose names end with this suffix, such as `gpu`."""
     named = [(spec, name) for spec in specs for name in _name_resources(spec)]
     return sum(
         (sum_requests(spec, name) for spec, name in named if name.endswith(suffix)), Decimal()

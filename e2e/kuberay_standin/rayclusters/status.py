@@ -1,4 +1,4 @@
-"""The status of a RayCluster, derived from its pods. Pure."""
+"""Derives the status of a RayCluster from its pods. Pure."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ NO_RESOURCES = {"desiredCPU": "0", "desiredGPU": "0", "desiredMemory": "0", "des
 def describe_cluster(
     cluster: Json, pods: Sequence[Json], now: datetime, trouble: Trouble | None = None
 ) -> Json:
-    """Return the status of a RayCluster with these pods, and a pod that could not be created.
+    """Return the status of a RayCluster with these pods.
 
-    `state` becomes `ready` once all pods are ready, and then stays so.
+    `trouble` is a pod that could not be created, or None. `state` becomes `ready` once all pods are
+    ready, and then stays so.
     """
     heads = [pod for pod in pods if pod["metadata"]["labels"][NODE_LABEL] == "head"]
     workers = [pod for pod in pods if pod["metadata"]["labels"][NODE_LABEL] == "worker"]
@@ -59,7 +60,7 @@ def describe_cluster(
 
 
 def count_replicas(group: Json) -> int:
-    """Return the number of workers of a group: its replicas, within its bounds."""
+    """Return the number of workers of a group: its replicas, limited to its minimum and maximum."""
     least = int(group.get("minReplicas") or 0)
     wanted = max(least, int(group.get("replicas", least) or 0))
     return min(wanted, int(group.get("maxReplicas", wanted)))
@@ -125,7 +126,7 @@ def _list_conditions(
 def _list_failures(cluster: Json, now: datetime, trouble: Trouble | None) -> list[Json]:
     """Return the condition for a pod that could not be created.
 
-    The first successful try removes the condition.
+    The condition disappears when a retry succeeds.
     """
     if trouble is None:
         return []

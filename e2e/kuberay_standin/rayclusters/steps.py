@@ -1,4 +1,4 @@
-"""Actions for a RayCluster: its head's Service, its head, its workers, and its status. Pure."""
+"""Derives the actions for a RayCluster: head Service, head, workers, and status. Pure."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def _step_pods(cluster: Json, pods: Sequence[Json]) -> Iterable[Action]:
             yield Remove("Pod", get_name(pod))
     if not any(pod["metadata"]["labels"][NODE_LABEL] == "head" for pod in pods):
         if not may_make_head(cluster):
-            return  # create no workers either: they have no head to join
+            return  # create no workers either, because they could not join a head
         yield Make(make_head(cluster))
     for group in cluster["spec"].get("workerGroupSpecs") or ():
         yield from _step_group(cluster, group, pods)
 
 
 def _step_group(cluster: Json, group: Json, pods: Sequence[Json]) -> Iterable[Action]:
-    """Create missing workers. A terminating worker counts until it is gone."""
+    """Create the missing workers of a group. A terminating worker counts until it is gone."""
     labels = [pod["metadata"]["labels"] for pod in pods]
     mine = [label for label in labels if label[GROUP_LABEL] == group["groupName"]]
     taken = {int(pod[INDEX_LABEL]) for pod in mine}

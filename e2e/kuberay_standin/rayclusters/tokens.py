@@ -1,7 +1,7 @@
-"""The token of a Ray cluster whose RayCluster requires one. Pure.
+"""Creates the token of a Ray cluster whose RayCluster requires authentication. Pure.
 
 The Secret, the variables, and the messages are those of KubeRay v1.7 with `authOptions: {mode:
-token}`; the way the token is generated is our own.
+token}`; only the generation of the token differs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def wants_token(cluster: Json) -> bool:
 
 
 def make_secret(cluster: Json, token: str) -> Json:
-    """Return the Secret with a RayCluster's token. The Secret has the RayCluster's name."""
+    """Return the Secret with a RayCluster's token. Both objects have the same name."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -42,7 +42,7 @@ def make_secret(cluster: Json, token: str) -> Json:
 
 
 def read_token(secret: Json | None) -> str:
-    """Return the token, or an empty string if there is none."""
+    """Return the token in a Secret, or an empty string if there is no token."""
     encoded = ((secret or {}).get("data") or {}).get(KEY, "")
     try:
         return base64.b64decode(encoded).decode()

@@ -1,1 +1,1 @@
-"""The lifecycle of a RayJob, from one status to the next. Pure."""
+"""Implements the lifecycle of a RayJob, from one status to the next. Pure."""

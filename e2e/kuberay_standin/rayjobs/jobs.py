@@ -1,7 +1,7 @@
-"""Objects created for a RayJob: its RayCluster, and the Job that submits its driver. Pure.
+"""Builds a RayJob's objects: its RayCluster, and the Job that submits its driver. Pure.
 
 The Job's labels, limits, and shell are as recorded. The recordings truncate the script, so the
-script is our own.
+script is the stand-in's own.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ USUAL_RETRIES = 2
 
 
 def format_dashboard(cluster: Json) -> str:
-    """Return the dashboard's address of a RayCluster, `host:port`, by its DNS name."""
+    """Return the address of a RayCluster's dashboard, `host:port`, with its DNS name."""
     return f"{format_host(cluster)}:{find_ports(cluster)['dashboard']}"
 
 
 def make_cluster(rayjob: Json) -> Json:
-    """Return the RayCluster of a RayJob, with the name from the RayJob's status."""
+    """Return the RayCluster of a RayJob. The RayJob's status contains its name."""
     given = rayjob["metadata"].get("labels") or {}
     labels = {**given, **_label(rayjob), "ray.io/job-submission-mode": "K8sJobMode"}
     return {
@@ -42,7 +42,7 @@ def make_cluster(rayjob: Json) -> Json:
 
 
 def make_job(rayjob: Json, cluster: Json) -> Json:
-    """Return the Job of a RayJob's submitter. The Job has the RayJob's name."""
+    """Return the submitter's Job, which has the RayJob's name."""
     labels = {**MADE_BY, **_label(rayjob)}
     config = rayjob["spec"].get("submitterConfig") or {}
     return {

@@ -1,4 +1,4 @@
-"""Features of a RayJob that the stand-in rejects because no recording covers them. Pure."""
+"""Rejects the features of a RayJob that no recording covers. Pure."""
 
 from __future__ import annotations
 

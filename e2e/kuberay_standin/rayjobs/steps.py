@@ -1,6 +1,6 @@
-"""Actions for a RayJob: the step from each status to the next. Pure.
+"""Derives the actions for a RayJob: the step from each status to the next. Pure.
 
-Statuses, reasons, and messages are as recorded. A status is always replaced as a whole.
+Statuses, reasons, and messages are as recorded. Each change replaces the whole status.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DONE = {"Complete", "Failed", "ValidationFailed"}
 
 
 def step_rayjob(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
-    """Return the actions for a RayJob; `draw` returns five letters for each new name."""
+    """Return the actions for a RayJob. `draw` returns five random letters for each new name."""
     held = tuple(scene.rayjob["metadata"].get("finalizers") or ())
     if is_leaving(scene.rayjob):
         return _leave(scene, held)
@@ -48,7 +48,7 @@ def step_rayjob(scene: Scene, now: datetime, draw: Draw) -> list[Action]:
 
 
 def get_address(scene: Scene) -> str:
-    """Return the dashboard's address, `host:port`, by the head pod's IP.
+    """Return the address of the dashboard, `host:port`, with the head pod's IP.
 
     Return an empty string if the pod has no IP yet.
     """
@@ -81,7 +81,7 @@ def _put(scene: Scene, status: Json) -> list[Action]:
 
 
 def _leave(scene: Scene, held: tuple[str, ...]) -> list[Action]:
-    """Release a deleted RayJob at once, and stop its job in Ray if the job may still run."""
+    """Release a deleted RayJob immediately, and stop its job in Ray if the job may still run."""
     if FINALIZER not in held:
         return []
     status = get_status(scene.rayjob)
@@ -117,7 +117,7 @@ def _initialize(scene: Scene, now: datetime) -> list[Action]:
     if get_status(scene.cluster).get("state") != "ready":
         return _put(scene, status)
     if scene.job is None:
-        # Create the Job before the RayJob is Running; otherwise the Job would never be created.
+        # Create the Job before the RayJob becomes Running. Later, the Job would never be created.
         return [Make(make_job(scene.rayjob, scene.cluster))]
     status |= {"jobDeploymentStatus": "Running", "dashboardURL": format_dashboard(scene.cluster)}
     return _put(scene, status)
@@ -132,7 +132,7 @@ def _run(scene: Scene, now: datetime) -> list[Action]:
 
 
 def _keep_cluster(scene: Scene) -> list[Action]:
-    """Recreate a deleted RayCluster under the same name, and its Service."""
+    """Recreate a deleted RayCluster under the same name, together with its Service."""
     if scene.cluster is None:
         return [Make(make_cluster(scene.rayjob))]
     if scene.job_service is None:
@@ -173,7 +173,7 @@ def _pass_deadline(scene: Scene, now: datetime, field: str, reason: str) -> list
 
 
 def _take_down(scene: Scene, now: datetime) -> list[Action]:
-    """Remove the cluster. Report Suspended once it is gone, even if its pods still exist."""
+    """Remove the RayCluster. Report Suspended once it is gone, even if its pods still exist."""
     del now
     found = (("RayCluster", scene.cluster), ("Job", scene.job))
     there = [(kind, body) for kind, body in found if body is not None]

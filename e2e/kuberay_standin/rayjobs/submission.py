@@ -7,22 +7,22 @@ from datetime import UTC, datetime, timedelta
 from kuberay_standin.objects import Json, find_condition, format_time, get_status, read_time
 from kuberay_standin.scene import JobAnswer
 
-# Grace period after the submitter ended, for Ray to report the end of the job.
+# Time for Ray to report the end of the job after the submitter has ended.
 WAIT_SECONDS = timedelta(seconds=30)
 ENDED = {"FAILED", "STOPPED", "SUCCEEDED"}
 
 
 def is_asked(rayjob: Json) -> bool:
-    """Return whether to poll Ray: the RayJob is running, and Ray has not reported an end."""
+    """Return whether to poll Ray: the RayJob is running, and Ray has reported no end yet."""
     status = get_status(rayjob)
     is_running = status.get("jobDeploymentStatus") == "Running"
     return is_running and status.get("jobStatus") not in ENDED
 
 
 def follow_job(status: Json, job: Json | None, answer: JobAnswer | None, now: datetime) -> Json:
-    """Return the status after a response from Ray, if any, and the state of the submitter.
+    """Return the next status, derived from Ray's response, if any, and the submitter's state.
 
-    An end that Ray reports counts once the submitter has ended too.
+    An end that Ray reports counts only when the submitter has also ended.
     """
     status = _apply_answer(status, answer, now)
     finished = find_finish(job)
@@ -44,7 +44,7 @@ def follow_job(status: Json, job: Json | None, answer: JobAnswer | None, now: da
 
 
 def find_finish(job: Json | None) -> datetime | None:
-    """Return when a submitter's Job succeeded or failed, or None if it has not ended."""
+    """Return the time when a submitter's Job succeeded or failed, or None if it has not ended."""
     if job is None:
         return None
     for kind in ("Complete", "Failed"):
@@ -55,7 +55,7 @@ def find_finish(job: Json | None) -> datetime | None:
 
 
 def find_failure(job: Json | None) -> Json | None:
-    """Return the condition with the reason of a submitter's failure."""
+    """Return the condition that explains a submitter's failure, or None if it has not failed."""
     found = find_condition(job, "Failed") if job is not None else None
     return found if found is not None and found["status"] == "True" else None
 

@@ -1,1 +1,1 @@
-"""The loop that talks to servers. It makes no decisions."""
+"""The loop that observes and acts through servers. It makes no decisions."""

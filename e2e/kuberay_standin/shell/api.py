@@ -23,7 +23,7 @@ import yaml
 from kuberay_standin.objects import Json
 
 TIMEOUT = 30
-SILENT = 20  # seconds
+SILENT = 20  # seconds after which an idle connection is closed
 REFUSED = 400
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -111,7 +111,7 @@ class Connection:
     def _exchange(
         self, method: str, target: str, body: bytes | None, headers: dict[str, str]
     ) -> tuple[int, str]:
-        # Servers close idle connections; close this connection before the server does.
+        # Servers close idle connections. Close this connection first, so that no request fails.
         if time.monotonic() - self._asked > SILENT:
             self._connection.close()
         self._asked = time.monotonic()
@@ -128,7 +128,7 @@ class Api(Connection):
     """The API server as the stand-in's loop uses it."""
 
     def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
-        """Return all objects of a kind in a namespace (empty: in all), or those with labels."""
+        """Return a kind's objects with these labels. An empty namespace means all."""
         query = {"labelSelector": labels} if labels else {}
         answer = self.ask("GET", build_path(kind, namespace), query=query)
         version = answer["apiVersion"]
@@ -182,7 +182,7 @@ def read_kubeconfig(path: Path) -> Login:
     """Return the login of a kubeconfig's current context: a token or a client certificate.
 
     Raises:
-        ValueError: if the user has neither.
+        ValueError: if the user has neither a token nor a client certificate.
     """
     cluster, user = find_context(path)
     address = urlsplit(cluster["server"])

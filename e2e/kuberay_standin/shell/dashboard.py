@@ -18,7 +18,7 @@ def ask_dashboard(address: str, job: str, token: str = "") -> JobAnswer:
     """Return the dashboard's response about a job. An empty address counts as unreachable.
 
     Args:
-        token: of the cluster; empty if it requires none.
+        token: token of the Ray cluster; empty if it requires no token.
     """
     try:
         status, text = _ask("GET", address, f"/api/jobs/{job}", token)
@@ -30,7 +30,7 @@ def ask_dashboard(address: str, job: str, token: str = "") -> JobAnswer:
 
 
 def stop_job(address: str, job: str, token: str = "") -> None:
-    """Stop a job through the dashboard, ignoring the response."""
+    """Stop a job through the dashboard, and ignore the response."""
     try:
         _ask("POST", address, f"/api/jobs/{job}/stop", token)
     except (OSError, http.client.HTTPException):
@@ -38,7 +38,7 @@ def stop_job(address: str, job: str, token: str = "") -> None:
 
 
 def read_value(found: Json) -> JobAnswer:
-    """Parse Ray's job details; its times are milliseconds since 1970."""
+    """Parse Ray's job details. Times in the details are milliseconds since 1970."""
     return JobAnswer(
         status=str(found["status"]),
         message=str(found.get("message") or ""),

@@ -1,7 +1,7 @@
-"""The loop: polls the API server and performs the actions that the core decides.
+"""Polls the API server and performs the actions that `core` decides.
 
-Its only state is the last poll of each dashboard, with the response, and failed tries. It must not
-make decisions.
+The loop's only state is the last poll of each dashboard, its response, and rejected pods. It must
+not make decisions.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from kuberay_standin.scene import (
 from kuberay_standin.shell.api import RefusalError
 
 POLL_SECONDS = 3
-# Seconds between tries of a rejected request.
+# Base and limit of the exponential backoff for a rejected pod, in seconds.
 FIRST_WAIT = 0.005
 LONGEST_WAIT = 1000.0
-# Object gone, or changed since it was read: the next turn handles both.
+# Statuses of a missing object and of an object that changed since it was read. The next turn
+# handles both.
 PASSING = {404, 409}
 
 
@@ -73,7 +74,7 @@ class Outside:
 
 @dataclass(slots=True)
 class Tries:
-    """The pod of a RayCluster that was rejected, the number of tries in a row, and the next try."""
+    """A rejected pod of a RayCluster: the number of consecutive tries, and the time of the next."""
 
     reason: str
     message: str
@@ -93,9 +94,9 @@ class Loop:
     outside: Outside
     namespace: str = ""
     poll_seconds: float = POLL_SECONDS
-    _last_asked: dict[str, float] = field(default_factory=dict)  # by the RayJob's uid
-    _tries: dict[str, Tries] = field(default_factory=dict)  # failed, by the RayCluster's uid
-    _failures: set[str] = field(default_factory=set)  # reported since the last success
+    _last_asked: dict[str, float] = field(default_factory=dict)  # time of the last poll by uid
+    _tries: dict[str, Tries] = field(default_factory=dict)  # rejected pods, by the RayCluster's uid
+    _failures: set[str] = field(default_factory=set)  # messages reported since the last success
 
     def turn(self) -> bool:
         """Handle every RayJob once. Return whether any action was performed."""
@@ -117,7 +118,7 @@ class Loop:
         for action in actions:
             done.append(self._try(scene, action))
             if is_pod(action) and not done[-1]:
-                return True  # report at once; the remaining actions wait for the next try
+                return True  # report immediately; the remaining actions wait for the retry
         if is_due and scene.cluster is not None:
             self._tries.pop(scene.cluster["metadata"]["uid"], None)
             return True
@@ -168,7 +169,7 @@ class Loop:
         return Trouble(tries.reason, tries.message, is_due)
 
     def _note_trouble(self, cluster: Json, action: Action, message: str) -> None:
-        """Record that a pod was rejected. Retries are spaced with exponential backoff."""
+        """Record a rejected pod, and schedule the retry with exponential backoff."""
         uid = cluster["metadata"]["uid"]
         before = self._tries.get(uid)
         count = before.count + 1 if before is not None else 1
@@ -205,7 +206,7 @@ class Loop:
             self.outside.stop(action.address, action.job, action.token)
 
     def _complain(self, line: str) -> None:
-        """Report a repeated failure only once."""
+        """Report a failure, but a repeated failure only once."""
         if line not in self._failures:
             self._failures.add(line)
             self.outside.report(line)

@@ -1,1 +1,1 @@
-"""The cluster of scenarios: its API and volumes."""
+"""Access to the scenarios' cluster: its API and its volumes."""

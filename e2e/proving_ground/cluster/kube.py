@@ -1,4 +1,4 @@
-"""A cluster as its users see it: through kubectl.
+"""Accesses a cluster as its users do: through kubectl.
 
 This module must not depend on what is installed in the cluster.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
-WAIT_SECONDS = 60  # per command
+WAIT_SECONDS = 60  # timeout of a command in seconds
 
 
 class RefusedError(Exception):
@@ -22,10 +22,11 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kube:
-    """A cluster, and the namespace for commands that name none.
+    """A cluster, and the default namespace of commands.
 
     Attributes:
-        command: kubectl, such as ("kubectl",) or ("strandline-cluster", "kubectl").
+        command: command that runs kubectl, such as ("kubectl",) or ("strandline-cluster",
+            "kubectl").
     """
 
     command: tuple[str, ...]
@@ -37,11 +38,11 @@ class Kube:
         return Kube(self.command, self.kubeconfig, namespace)
 
     def call(self, *words: str, given: str | None = None, timeout: float = WAIT_SECONDS) -> str:
-        """Return the output of kubectl.
+        """Run kubectl and return its output.
 
         Args:
             given: standard input.
-            timeout: in seconds.
+            timeout: timeout in seconds.
 
         Raises:
             RefusedError: if the exit code is not 0.
@@ -60,7 +61,7 @@ class Kube:
         return done.stdout
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
-        """Apply objects like `kubectl apply --server-side`."""
+        """Apply objects as `kubectl apply --server-side` does."""
         bundle = {"apiVersion": "v1", "kind": "List", "items": [dict(body) for body in objects]}
         words = ("apply", "--server-side", "--force-conflicts", "-f", "-")
         self.call(*words, given=json.dumps(bundle))
@@ -85,5 +86,5 @@ class Kube:
         self.call(*words)
 
     def delete(self, kind: str, name: str, *options: str) -> None:
-        """Delete an object without waiting until it is gone."""
+        """Delete an object, and do not wait until it is gone."""
         self.call("delete", kind, name, "--wait=false", "--ignore-not-found", *options)

@@ -1,4 +1,4 @@
-"""Claims for ledger and output: host folders on a local node, or from a storage class.
+"""Creates claims for ledger and output: host folders on a local node, or from a storage class.
 
 This module must not depend on the contents.
 """
@@ -19,7 +19,7 @@ class Volume:
     """A claim.
 
     Attributes:
-        folder: the folder behind the claim, or None if only pods can reach it.
+        folder: folder behind the claim, or None if only pods can reach the volume.
     """
 
     claim: str
@@ -27,7 +27,10 @@ class Volume:
 
 
 def make_volume(kube: Kube, claim: str, root: Path | None) -> Volume:
-    """Create a claim for a new folder below `root`, or for the default class without `root`."""
+    """Create a claim for a new folder below `root`.
+
+    If `root` is None, use the default storage class.
+    """
     if root is None:
         kube.apply(_render_claim(claim, {}))
         return Volume(claim, None)
@@ -42,7 +45,7 @@ def make_volume(kube: Kube, claim: str, root: Path | None) -> Volume:
 
 
 def remove_volume(kube: Kube, claim: str, root: Path | None) -> None:
-    """Remove the folder and its PersistentVolume, once no pod uses them."""
+    """Remove the folder and its PersistentVolume. No pod may use them anymore."""
     if root is None:
         return
     name = f"{kube.namespace}-{claim}"

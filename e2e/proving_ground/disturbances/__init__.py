@@ -1,1 +1,1 @@
-"""Disturbances of a run from outside, caused as they are in production."""
+"""Disturbs runs from outside, with the same mechanisms as in production."""

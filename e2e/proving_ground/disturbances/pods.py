@@ -1,4 +1,4 @@
-"""Disturbances of pods on a real cluster, caused by the scheduler or through an API.
+"""Disturbs pods of a real cluster, through the scheduler or an API.
 
 This module must not depend on the purpose of the pods.
 """
@@ -20,7 +20,7 @@ PREEMPTOR = "rival"
 
 @contextmanager
 def offer_slots(kube: Kube) -> Iterator[Callable[[int], None]]:
-    """Yield a function that sets the number of slots that the first node offers."""
+    """Yield a function that sets how many slots the first node offers."""
     node = kube.list_all("nodes")[0]["metadata"]["name"]
 
     def offer(number: int) -> None:
@@ -53,7 +53,7 @@ def ask_for_slot(container: str) -> Json:
 
 
 def preempt(ground: Ground) -> None:
-    """Start a pod of higher priority that needs the slot, and so evict the pod that holds it."""
+    """Evict the pod that holds the slot: start a pod of higher priority that needs the slot."""
     ground.kube.apply(_render_rival(ground.runtime_image))
 
     def is_running() -> bool:

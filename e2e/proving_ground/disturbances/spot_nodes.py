@@ -1,4 +1,4 @@
-"""Labels and taints of spot nodes and their interruptions, as clouds and their agents set them.
+"""Sets labels and taints of spot nodes and their interruptions, as clouds and agents do.
 
 This module must not depend on the workloads of the node or on the readers of these marks.
 """
@@ -43,7 +43,7 @@ def announce_end(kube: Kube, node: str, taint: str = IMPENDING) -> Iterator[None
 
 @contextmanager
 def cordon(kube: Kube, node: str) -> Iterator[None]:
-    """Cordon a node, as an admin does before a drain."""
+    """Cordon a node, as an administrator does before a drain."""
     kube.call("cordon", node)
     try:
         yield
@@ -52,7 +52,7 @@ def cordon(kube: Kube, node: str) -> Iterator[None]:
 
 
 def shut_down(kube: Kube, pod: str) -> None:
-    """Write the status of a node shutdown to a pod; the kubelet then ends its processes."""
+    """Write the status of a node shutdown to a pod. The kubelet then ends the pod's processes."""
     condition: Json = {
         "type": "DisruptionTarget",
         "status": "True",

@@ -1,1 +1,1 @@
-"""Cluster setup before a scenario: Strandline, KubeRay, policies, and the plugin."""
+"""Sets up a cluster for scenarios: Strandline, KubeRay, policies, and the plugin."""

@@ -30,7 +30,7 @@ SYSTEM = "strandline-system"
 RELEASE = "strandline"
 METRICS_PORT = 9090
 READY_SECONDS = 180
-# Short intervals: a scenario takes seconds where a normal installation takes minutes.
+# Short intervals, so that a scenario takes seconds and not minutes.
 HASTE: Json = {
     "pullInterval": "2s",
     "statusInterval": "2s",
@@ -44,13 +44,13 @@ HASTE: Json = {
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """An installation of Strandline and its origin.
+    """An installation of Strandline in a cluster.
 
     Attributes:
-        node: the local node, or None if the cluster existed before.
-        helm: the program.
-        values: of the chart.
-        carrier: the controller that runs RayJobs, or None if unknown.
+        node: local node, or None if the cluster existed before.
+        helm: path of the Helm program.
+        values: values of the chart.
+        carrier: controller that runs RayJobs, or None if unknown.
     """
 
     kube: Kube
@@ -61,14 +61,14 @@ class Installation:
 
     @property
     def runtime_image(self) -> str:
-        """The image of Ray pods, from the operator's own arguments."""
+        """The image of Ray pods, read from the operator's own arguments."""
         container = self.operator_pod["spec"]["containers"][0]
         flag = next(arg for arg in container["args"] if arg.startswith("--runtime-image="))
         return str(flag.partition("=")[2])
 
     @property
     def operator_pod(self) -> Json:
-        """The operator's pod that is not terminating."""
+        """The operator's pod. A terminating pod does not count."""
         chosen = "app.kubernetes.io/component=operator"
         pods = self.kube.within(SYSTEM).list_all("pods", chosen)
         alive = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
@@ -103,7 +103,7 @@ class Installation:
         self.kube.delete("namespace", SYSTEM)
 
     def run_helm(self, *words: str, given: str = "") -> str:
-        """Return the output of Helm."""
+        """Run Helm and return its output."""
         command = [str(self.helm), *words, "--namespace", SYSTEM]
         environment = os.environ | {"KUBECONFIG": str(self.kube.kubeconfig)}
         done = subprocess.run(
@@ -129,11 +129,11 @@ class Installation:
 def install(folder: Path) -> Iterator[Installation]:
     """Install everything on the current local node or in the cluster of KUBECONFIG.
 
-    An existing cluster is restored afterwards, except for our definitions: removing these would
-    remove every pipeline of the cluster.
+    An existing cluster is restored afterwards, except for Strandline's CRDs, because their removal
+    would remove every pipeline of the cluster.
 
     Args:
-        folder: for logs.
+        folder: folder for logs.
     """
     kube, node = find_cluster()
     with ExitStack() as stack:
@@ -147,7 +147,7 @@ def install(folder: Path) -> Iterator[Installation]:
 
 
 def find_cluster() -> tuple[Kube, Node | None]:
-    """Return the current local node, or else the cluster of KUBECONFIG."""
+    """Return the current local node. If there is none, return the cluster of KUBECONFIG."""
     kubeconfig = Path(os.environ["KUBECONFIG"])
     if "STRANDLINE_NODE" not in os.environ:
         return Kube(("kubectl",), kubeconfig), None
@@ -158,8 +158,8 @@ def find_cluster() -> tuple[Kube, Node | None]:
 def import_images(node: Node | None) -> Json:
     """Import both images into a local node and return the chart's values.
 
-    Other clusters must have the images already, as `strandline/operator:TAG` or, if
-    STRANDLINE_IMAGE_PREFIX names a registry, from there.
+    Other clusters must already have the images, as `strandline/operator:TAG` or from the registry
+    in STRANDLINE_IMAGE_PREFIX.
     """
     tag = os.environ.get(IMAGE_TAG)
     images = find_tagged(tag) if tag else find_built(ROOT)
@@ -171,7 +171,7 @@ def import_images(node: Node | None) -> Json:
 
 
 def name_images(images: Images) -> Json:
-    """Return the chart's values for both images."""
+    """Return the chart values that name both images."""
     prefix = os.environ.get(IMAGE_PREFIX) or "strandline"
     operator, runtime = (
         {"repository": f"{prefix}/{target}", "tag": images.tag} for target in TARGETS
@@ -190,5 +190,5 @@ def find_tagged(tag: str) -> Images:
 
 
 def find_cache() -> Path:
-    """Return the folder for build results that later runs reuse."""
+    """Return the folder where build results are kept for later runs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -58,7 +58,7 @@ except urllib.error.HTTPError as error:
 
 @contextmanager
 def enforce_policies(node: Node, log: Path) -> Iterator[None]:
-    """Enforce policies on this node during the block; afterwards all ports are open again."""
+    """Enforce policies on this node during the block. Afterwards all ports are open again."""
     program = _build()
     flags = render({**_FLAGS, "kubeconfig": str(node.kubeconfig)})
     with log.open("w") as out:
@@ -78,7 +78,7 @@ def enforce_policies(node: Node, log: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A pod that is unrelated to any pipeline."""
+    """A pod that belongs to no pipeline, for probes of an attempt's ports."""
 
     kube: Kube
 
@@ -89,7 +89,7 @@ class Stranger:
         return [int(port) for port in json.loads(answer)]
 
     def ask(self, address: str, port: int, path: str, token: str = "") -> int:
-        """Return the HTTP status of a page, requested with or without a token."""
+        """Request a page, with a token if it is not empty, and return the HTTP status."""
         words = ("exec", STRANGER, "--", "python", "-c", _ASK, f"http://{address}:{port}{path}")
         return int(self.kube.call(*words, *([token] if token else ())))
 
@@ -106,7 +106,7 @@ def invite_stranger(kube: Kube, image: str) -> Iterator[Stranger]:
 
 
 def _open_doors() -> None:
-    """Stop routing packets through the chains: a later pod may get the same address."""
+    """Remove the policies' rules, because a later pod may get the same address."""
     for chain in ("INPUT", "FORWARD", "OUTPUT"):
         listed = subprocess.run(
             ["iptables", "-S", chain], check=True, capture_output=True, text=True

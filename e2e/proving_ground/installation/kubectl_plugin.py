@@ -1,4 +1,4 @@
-"""`kubectl strandline` on a ground: the program as kubectl finds it, with the ground's kubectl."""
+"""Runs `kubectl strandline` on a ground, with the ground's kubectl."""
 
 from __future__ import annotations
 

@@ -19,17 +19,17 @@ from proving_ground.cluster.kube import Json, Kube
 from real_node.images import pack_image
 from real_node.node import Node
 
-# Locations of KubeRay's program and kustomization, set by its Makefile.
+# Paths of KubeRay's program and kustomization, which its Makefile sets.
 PROGRAM = Path("ray-operator", "bin", "manager")
 MANIFESTS = Path("ray-operator", "config", "default")
-# Names of the operator in KubeRay's manifests and in its chart.
+# Labels of the operator: the first name is from KubeRay's manifests, the second from its chart.
 NAMES = "app.kubernetes.io/name in (kuberay,kuberay-operator)"
 COMPONENT, OPERATOR = "app.kubernetes.io/component", "kuberay-operator"
-SELECTOR = f"{NAMES},{COMPONENT}={OPERATOR}"  # of the operator's pods
-# Loaders of dynamically linked programs; the path is near the beginning of an executable.
+SELECTOR = f"{NAMES},{COMPONENT}={OPERATOR}"  # selects the operator's pods
+# Loaders of dynamically linked programs. The loader's path is near the beginning of an executable.
 LOADERS = (b"/ld-linux", b"/ld-musl")
 HEADER = 64 * 1024
-# User of KubeRay's own image; the manifests leave the number to the image.
+# User ID of KubeRay's own image; the manifests do not contain the ID.
 USER = 65532
 NO_ELECTION = "--enable-leader-election=false"
 PROBE = "livenessProbe"
@@ -37,7 +37,7 @@ APPLY_SECONDS, READY_SECONDS = 180, 300
 
 
 class CheckoutError(Exception):
-    """A folder has no usable KubeRay; the text gives the reason in one sentence."""
+    """A folder has no usable KubeRay. The message gives the reason in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class KubeRay:
     """A KubeRay that runs in a cluster.
 
     Attributes:
-        kube: in its namespace.
-        deployment: its name.
-        version: such as `v1.7.0`.
+        kube: access to the cluster, in KubeRay's namespace.
+        deployment: name of the Deployment.
+        version: version, such as `v1.7.0`.
     """
 
     kube: Kube
@@ -119,7 +119,8 @@ def read_checkout(folder: Path) -> Checkout:
 
 def install_kuberay(kube: Kube, node: Node, checkout: Checkout) -> KubeRay:
     """Install KubeRay on a node from its manifests, and wait until it is running."""
-    # A repeated installation must also reset the fields that `fit_to_node` changes.
+    # Use `--force-conflicts`, because a repeated installation must reset the fields that
+    # `fit_to_node` changes.
     words = ("apply", "--server-side", "--force-conflicts", "-k", str(checkout.manifests))
     kube.call(*words, timeout=APPLY_SECONDS)
     (deployment,) = list_deployments(kube)
@@ -137,10 +138,7 @@ def install_kuberay(kube: Kube, node: Node, checkout: Checkout) -> KubeRay:
 
 
 def find_kuberay(kube: Kube) -> KubeRay | None:
-    """Return the KubeRay that is installed in a cluster.
-
-    Return None if it can't be identified.
-    """
+    """Return the KubeRay that is installed in a cluster, or None if there is not exactly one."""
     found = list_deployments(kube)
     if len(found) != 1:
         return None
@@ -155,7 +153,7 @@ def list_deployments(kube: Kube) -> list[Json]:
 
 
 def _read_component(deployment: Json) -> str:
-    """Return the pod's KubeRay component. KubeRay's chart labels only the pod with it."""
+    """Return the component label of the Deployment's pod. KubeRay's chart labels only the pod."""
     labels = deployment["spec"]["template"].get("metadata", {}).get("labels") or {}
     return str(labels.get(COMPONENT, ""))
 
@@ -167,13 +165,13 @@ def await_kuberay(kube: Kube, deployment: str) -> None:
 
 
 def read_container(deployment: Json) -> tuple[str, str]:
-    """Return the image and the first command word of the container."""
+    """Return the container's image and the first word of its command."""
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     return str(container["image"]), str(container["command"][0])
 
 
 def read_tag(image: str) -> str:
-    """Return the tag of an image, or `unknown` if it has none."""
+    """Return the tag of an image reference, or `unknown` if it has no tag."""
     name = image.partition("@")[0].rpartition("/")[2]
     return name.partition(":")[2] or "unknown"
 
@@ -181,17 +179,18 @@ def read_tag(image: str) -> str:
 def fit_to_node(deployment: Json) -> Json:
     """Return a merge patch that adapts a Deployment to a local node."""
     spec = deployment["spec"]["template"]["spec"]
-    # A tenth of a core is too little if Ray starts on the same two cores: KubeRay's clients would
-    # time out, and its probes would kill it.
+    # Remove the probe and the CPU limit. A tenth of a core is too little if Ray starts on the same
+    # two cores: KubeRay's clients would time out, and its probes would kill it.
     container = {name: value for name, value in spec["containers"][0].items() if name != PROBE}
     resources = container.get("resources") or {}
     limits = {**(resources.get("limits") or {})}
     limits.pop("cpu", None)
     container["resources"] = {**resources, "limits": limits}
-    # KubeRay exits if it can't renew a lease in time. Only one instance runs here, so skip the
-    # election.
+    # Skip the leader election, because only one instance runs here, and because KubeRay exits if it
+    # can't renew a lease in time.
     container["args"] = [*(container.get("args") or ()), NO_ELECTION]
-    # The image consists of one file and names no user, so the kubelet would not start it.
+    # Set the user, because the image consists of one file and names no user. Without a user, the
+    # kubelet would not start it.
     security = {**(spec.get("securityContext") or {}), "runAsUser": USER}
     return {
         "spec": {"template": {"spec": {"securityContext": security, "containers": [container]}}}
@@ -199,7 +198,7 @@ def fit_to_node(deployment: Json) -> Json:
 
 
 def find_version(folder: Path, image: str) -> str:
-    """Return the version: from git for a checkout, otherwise the tag in the manifests."""
+    """Return KubeRay's version: from git for a checkout, otherwise the image's tag."""
     if (folder / ".git").exists():
         words = ("git", "-C", str(folder), "describe", "--tags", "--match", "v*")
         done = subprocess.run(words, capture_output=True, text=True, check=False)

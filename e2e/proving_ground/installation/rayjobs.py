@@ -1,4 +1,4 @@
-"""Chooses the controller of RayJobs: a cluster's KubeRay, a checkout's, or the stand-in.
+"""Chooses the controller of RayJobs: the cluster's KubeRay, a checkout's, or the stand-in.
 
 This module must not depend on the rest of the installation.
 """
@@ -33,7 +33,7 @@ class Carrier(Protocol):
 
     @property
     def version(self) -> str:
-        """Version of KubeRay, such as `v1.7.0`; empty for the stand-in."""
+        """KubeRay's version, such as `v1.7.0`; empty for the stand-in."""
 
     def stop(self) -> None:
         """Stop the controller of RayJobs."""
@@ -42,15 +42,15 @@ class Carrier(Protocol):
         """Start the controller again."""
 
     def kill(self) -> None:
-        """Kill the controller in mid-work and start another at once."""
+        """Kill the controller while it works, and start another immediately."""
 
 
 @dataclass(slots=True)
 class Standin:
-    """The stand-in, as a process beside the node.
+    """The stand-in for KubeRay, as a process beside the node.
 
     Attributes:
-        log: its output.
+        log: file with its output.
     """
 
     kube: Kube
@@ -59,7 +59,7 @@ class Standin:
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def start(self) -> None:
-        """Start the stand-in and wait until it serves."""
+        """Start the stand-in and wait until it serves RayJobs."""
         command = [sys.executable, "-m", "kuberay_standin", "--kubeconfig"]
         before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as file:
@@ -75,7 +75,7 @@ class Standin:
         assert process.poll() is None, self.log.read_text(encoding="utf-8")
 
     def stop(self) -> None:
-        """End the stand-in if it is running."""
+        """Stop the stand-in if it is running."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(30)
@@ -94,7 +94,7 @@ def serve_rayjobs(kube: Kube, node: Node | None, folder: Path) -> Iterator[Carri
     """Provide a controller of RayJobs. Yield the controller, or None if unknown.
 
     Args:
-        folder: for logs.
+        folder: folder for logs.
     """
     checkout = os.environ.get(CHECKOUT)
     if checkout and node is not None:
@@ -114,7 +114,7 @@ def serve_rayjobs(kube: Kube, node: Node | None, folder: Path) -> Iterator[Carri
 
 
 def need_standin(kube: Kube) -> bool:
-    """Install KubeRay's definitions if missing. Return whether the stand-in is needed."""
+    """Install KubeRay's CRDs if they are missing. Return whether the stand-in is needed."""
     there = kube.find("crd", "rayjobs.ray.io")
     if there is not None:
         return STANDIN_LABEL in there["metadata"].get("labels", {})
@@ -132,7 +132,7 @@ def need_standin(kube: Kube) -> bool:
 
 
 def drop_definitions(kube: Kube) -> None:
-    """Remove the definitions that were installed for the stand-in."""
+    """Remove the CRDs that were installed for the stand-in."""
     for plural in KINDS:
         kube.delete("crd", f"{plural}.ray.io")
 

@@ -1,4 +1,4 @@
-"""The previous release as users installed it: its chart with the definitions, and its images.
+"""Installs the previous release as users installed it: its chart, its CRDs, and its images.
 
 The files come from the repository's history. This module must not depend on the tests that use it.
 """
@@ -25,29 +25,30 @@ from proving_ground.installation.chart import (
 )
 
 BUILD = 'make images ARGS="build --last-release"'
-# The chart sets no Ray version. Without one, KubeRay probes pods with a program its image lacks.
+# The chart sets no Ray version. If it is missing, KubeRay probes pods with a program that the image
+# lacks.
 RAY_VERSION = "2.60.0"
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseBefore:
-    """Parts of the previous release's installation.
+    """The previous release's chart and its values.
 
     Attributes:
-        chart: the folder.
-        values: of the chart.
+        chart: folder of the chart.
+        values: values of the chart.
     """
 
     chart: Path
     values: Mapping[str, object]
 
     def install(self, installation: Installation) -> None:
-        """Replace the current installation, with its definitions, and wait until ready."""
+        """Replace the current installation, including its CRDs, and wait until it is ready."""
         installation.upgrade(self.chart, **self.values)
 
     @contextmanager
     def installed(self, installation: Installation) -> Iterator[None]:
-        """Install the previous release for the duration of the block, then the current one."""
+        """Install the previous release for the duration of the block, then the current code."""
         try:
             self.install(installation)
             yield
@@ -56,7 +57,7 @@ class ReleaseBefore:
 
 
 def find_release_before(installation: Installation) -> ReleaseBefore:
-    """Return the previous release after importing its images into the node.
+    """Import the previous release's images into the node, and return the release.
 
     Raises:
         ImagesError: if its sources or its images are missing.
@@ -73,7 +74,7 @@ def find_release_before(installation: Installation) -> ReleaseBefore:
 
 
 def choose_settings(chart: Path) -> Json:
-    """Return the scenarios' settings that the previous chart supports."""
+    """Return those of the scenarios' settings that the previous chart supports."""
     schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
     known = schema["properties"]["settings"]["properties"]
     wanted: Json = {**HASTE, "rayVersion": RAY_VERSION}

@@ -1,1 +1,1 @@
-"""Recorded results of scenarios: how each ended, and the view of a user."""
+"""Records the results of scenarios: how each ended, and what a user sees."""

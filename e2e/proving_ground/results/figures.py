@@ -1,4 +1,4 @@
-"""A table of scenarios: cause, recovery time, and repeated work.
+"""Collects a table of scenarios: cause, recovery time, and repeated work.
 
 The table has a row per scenario, and a column per KubeRay version that ran the scenarios.
 """
@@ -14,7 +14,8 @@ from proving_ground.story import Story
 
 BEGIN, END = "<!-- e2e: begin -->", "<!-- e2e: end -->"
 WHAT = "what happened"
-# Columns of the stand-in. A KubeRay version has a single column for these values and the day.
+# Columns of the stand-in. A KubeRay version has a single column that joins these values and the
+# day.
 CELLS = ("cause", "recovery", "sources finished before", "others opened again")
 PLAYED = "played"
 HEADS = (*CELLS, PLAYED)
@@ -27,9 +28,9 @@ class Figures:
     """Rows of a table, filled as scenarios end.
 
     Attributes:
-        version: of KubeRay, such as `v1.7.0`; empty for the stand-in.
-        day: of the run, such as `2026-11-23`.
-        rows: cells by column head, by event.
+        version: KubeRay's version, such as `v1.7.0`; empty for the stand-in.
+        day: day of the run, such as `2026-11-23`.
+        rows: cells by column name, for each event.
     """
 
     version: str = ""
@@ -37,7 +38,7 @@ class Figures:
     rows: dict[str, Row] = field(default_factory=dict)
 
     def note(self, what: str, story: Story, resumption: Resumption) -> None:
-        """Record the end of the first attempt and the start of the second."""
+        """Record a recovery: the first attempt's end and the second attempt's start."""
         first, second = story.attempts[:2]
         seconds = measure_recovery(first["status"], second["status"])
         done, again = len(resumption.finished), len(resumption.lost)
@@ -49,11 +50,15 @@ class Figures:
         self.add(what, NOTHING, "same attempt", NOTHING, str(again))
 
     def note_end(self, what: str, how: str) -> None:
-        """Record an end without a recovery: a cause, or a reason."""
+        """Record an end without a recovery.
+
+        Args:
+            how: a cause or a reason.
+        """
         self.add(what, how, NOTHING, NOTHING, NOTHING)
 
     def add(self, what: str, *cells: str) -> None:
-        """Add a row with the cells of `CELLS`."""
+        """Add a row with the cells that `CELLS` names."""
         if self.version:
             output = ", ".join(cell for cell in cells if cell != NOTHING)
             self.rows[what] = {f"KubeRay {self.version}": f"{output} ({self.day})"}
@@ -61,11 +66,11 @@ class Figures:
             self.rows[what] = dict(zip(CELLS, cells, strict=True)) | {PLAYED: self.day}
 
     def tabulate(self) -> str:
-        """Return the table in Markdown, or an empty text if nothing was recorded."""
+        """Render the table in Markdown. Return an empty text if nothing was recorded."""
         return render_table(self.rows)
 
     def keep(self, page: Path) -> None:
-        """Put the rows into the marked table of a page; results of other versions stay."""
+        """Write the rows to the marked table of a page. Results of other versions stay."""
         text = page.read_text(encoding="utf-8")
         head, _, rest = text.partition(BEGIN)
         table, _, tail = rest.partition(END)
@@ -91,10 +96,10 @@ def read_table(text: str) -> dict[str, Row]:
 
 
 def render_table(rows: dict[str, Row], what: str = WHAT) -> str:
-    """Render a table, newest KubeRay first; cells without a result are empty.
+    """Render a table, newest KubeRay first. Cells without a result are empty.
 
     Args:
-        what: the head of the first column.
+        what: heading of the first column.
     """
     if not rows:
         return ""

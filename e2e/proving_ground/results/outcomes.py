@@ -1,4 +1,4 @@
-"""The page with the last result of each scenario, one column for each KubeRay.
+"""Writes the page with the last result of each scenario, one column for each KubeRay.
 
 The page is written whenever a scenario ends, so a run that is interrupted keeps its results.
 """
@@ -37,8 +37,8 @@ class Outcomes:
     """Results of a run.
 
     Attributes:
-        version: of KubeRay, such as `v1.7.0`; empty for the stand-in.
-        day: of the run, such as `2026-11-29`.
+        version: KubeRay's version, such as `v1.7.0`; empty for the stand-in.
+        day: day of the run, such as `2026-11-29`.
     """
 
     version: str
@@ -47,7 +47,7 @@ class Outcomes:
     _phases: dict[str, list[Phase]] = field(default_factory=dict, init=False)
 
     def add(self, scenario: str, phase: Phase) -> None:
-        """Add a phase. The last one writes the result to the page."""
+        """Add a phase of a scenario. After the last phase, write the result to the page."""
         phases = self._phases.setdefault(scenario, [])
         phases.append(phase)
         if phase.when == LAST_PHASE:

@@ -1,6 +1,6 @@
 """Runs scenarios: first in parallel those that can share the cluster, then the rest in sequence.
 
-A scenario mostly waits, so two on one node take little longer than one.
+A scenario mostly waits, so two parallel scenarios on one node take little longer than one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(mark: str, options: Sequence[str]) -> int:
 
 
 def join_codes(codes: Sequence[int]) -> int:
-    """Combine the exit codes of several runs: a selection may leave some runs without tests."""
+    """Combine the exit codes of several pytest runs. A run that selects no tests is no failure."""
     failed = [code for code in codes if code not in ENDED]
     return failed[0] if failed else min(codes)
 

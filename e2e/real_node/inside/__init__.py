@@ -1,1 +1,1 @@
-"""A node's life inside its namespaces: its settings, programs, and first process."""
+"""Runs a node inside its namespaces: its settings, programs, and first process."""

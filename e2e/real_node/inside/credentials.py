@@ -1,4 +1,4 @@
-"""Keys and tokens of a cluster that lives for one command.
+"""Creates keys and tokens of a cluster that runs as long as one command.
 
 This module must not depend on where these are written.
 """
@@ -9,13 +9,13 @@ import base64
 import secrets
 from pathlib import Path
 
-# SEC 1 encoding of a P-256 key: this prefix, 32 bytes of key, this suffix.
+# SEC 1 encoding of a P-256 key: this prefix, the 32 bytes of the key, this suffix.
 KEY_BEGIN, KEY_END = bytes.fromhex("30310201010420"), bytes.fromhex("a00a06082a8648ce3d030107")
 
 
 def make_key() -> str:
-    """Return a new PEM key for signing service account tokens."""
-    # A leading zero byte and 31 random bytes keep the number below the curve's order.
+    """Return a new private key in PEM format, which signs service account tokens."""
+    # Start the key with a zero byte, so that its number stays below the curve's order.
     der = KEY_BEGIN + b"\0" + secrets.token_bytes(31) + KEY_END
     lines = base64.encodebytes(der).decode().replace("\n", "")
     body = "\n".join(lines[at : at + 64] for at in range(0, len(lines), 64))

@@ -1,4 +1,4 @@
-"""Mounts, links, and kernel settings of a node, made inside its new namespaces.
+"""Creates mounts, links, and kernel settings of a node, inside its new namespaces.
 
 All of these end with the namespaces. This module must not depend on the programs that use them.
 """
@@ -13,7 +13,7 @@ from real_node import layout
 from real_node.errors import NodeError
 
 HOME = Path(layout.HOME)
-# The kubelet would set these for the whole machine. If the values are right, it leaves them alone.
+# Kernel settings that the kubelet checks. If a value differed, it would write to the whole machine.
 KERNEL_SETTINGS = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -41,7 +41,7 @@ def run(*command: str) -> None:
 
 
 def mount_folders(folder: Path) -> None:
-    """Mount the node's own `/run` and `/var/log`, which contain its state and its logs."""
+    """Mount a separate `/run` and `/var/log` for the node, with its state and its logs."""
     run("mount", "-t", "tmpfs", "-o", "mode=755", "node", "/run")
     HOME.mkdir()
     Path("/run/lock").mkdir()
@@ -51,7 +51,7 @@ def mount_folders(folder: Path) -> None:
 
 
 def mount_names() -> None:
-    """Make the node's programs and command resolve names as pods do."""
+    """Mount the node's `resolv.conf` and `hosts`, so that its programs resolve names as pods do."""
     for name in ("resolv.conf", "hosts"):
         run("mount", "--bind", str(HOME / layout.SETTINGS / name), f"/etc/{name}")
     socket.sethostname(layout.NODE_NAME)
@@ -69,12 +69,12 @@ def shield_kernel() -> None:
 
 
 def make_links() -> None:
-    """Set up the loopback and the node's own address, which may not be a loopback address."""
+    """Set up the loopback and the node's own address, which must not be a loopback address."""
     run("ip", "link", "set", "lo", "up")
     run("ip", "link", "add", layout.NODE_LINK, "type", "bridge")
     run("ip", "address", "add", f"{layout.NODE_ADDRESS}/32", "dev", layout.NODE_LINK)
     run("ip", "link", "set", layout.NODE_LINK, "up")
-    # Without a route, packets never reach the rules of kube-proxy.
+    # Without this route, packets to Services would never reach the rules of kube-proxy.
     run("ip", "route", "add", layout.SERVICE_RANGE, "dev", layout.NODE_LINK)
     for name, value in NETWORK_SETTINGS.items():
         setting = Path("/proc/sys", name)
@@ -83,7 +83,7 @@ def make_links() -> None:
 
 
 def find_snapshotter() -> str:
-    """Return containerd's snapshotter: overlayfs, or native copies if overlays are unavailable."""
+    """Return a snapshotter for containerd: `overlayfs`, or `native` if overlays are unavailable."""
     folders = {name: HOME / "overlay" / name for name in ("lower", "upper", "work", "all")}
     for path in folders.values():
         path.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Initial objects of a new cluster: rights of its DNS server, and a storage class.
+"""Describes the initial objects of a cluster: rights of its DNS server, and a storage class.
 
 This module must not depend on how the objects are created.
 """
@@ -14,7 +14,7 @@ READ = ["get", "list", "watch"]
 
 
 def list_first_objects() -> list[dict[str, Any]]:
-    """Return the objects that every node has from the start."""
+    """Return the objects that every new cluster has."""
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "system:coredns"}
     user = {"apiGroup": RBAC, "kind": "User", "name": "system:coredns"}
     return [
@@ -46,7 +46,7 @@ def list_first_objects() -> list[dict[str, Any]]:
                 "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
             },
             "provisioner": "kubernetes.io/no-provisioner",
-            # As in most clouds: a claim is bound when a pod needs it.
+            # Bind a claim when a pod needs it, as most clouds do.
             "volumeBindingMode": "WaitForFirstConsumer",
         },
     ]

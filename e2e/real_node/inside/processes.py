@@ -1,4 +1,4 @@
-"""Process management of the first process in a node's PID namespace.
+"""Manages the processes of a node, in the first process of its PID namespace.
 
 Starts programs, reaps orphaned processes, and stops and starts programs on request through files.
 The end of the first process ends everything else on the node. This module must not depend on
@@ -20,17 +20,17 @@ from real_node.inside.programs import Program
 
 PAUSE = 0.1  # seconds between two polls
 LAST_LINES = 15
-STOP_SECONDS = 5  # seconds for the user's command to end
+STOP_SECONDS = 5  # seconds that the user's command has to end
 
 
 class Processes:
     """All processes that the first process started, by process ID.
 
     Args:
-        logs: folder of `NAME.log`.
+        logs: folder for log files, `NAME.log`.
         pids: folder for PID files of running programs.
-        stopped: folder; a file with a program's name stops the program.
-        environment: of every program.
+        stopped: folder for stop requests: a file with a program's name stops the program.
+        environment: environment of every program.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class Processes:
         self._environment = dict(environment)
         self._running: dict[int, Program] = {}
         self._halted: dict[str, Program] = {}
-        self._commands: dict[int, int | None] = {}  # with their exit codes
+        self._commands: dict[int, int | None] = {}  # exit codes by process, None while it runs
 
     def start(self, program: Program) -> None:
-        """Start a long-running program in its own session, where Ctrl-C does not reach it."""
+        """Start a long-running program in its own session, so that Ctrl-C does not reach it."""
         with (self._logs / f"{program.name}.log").open("ab") as log:
             process = subprocess.Popen(
                 program.command,
@@ -55,7 +55,7 @@ class Processes:
                 start_new_session=True,
             )
         self._running[process.pid] = program
-        process.returncode = 0  # this class reaps the process, so keep subprocess from waiting
+        process.returncode = 0  # `tend` reaps the process, so keep subprocess from waiting
         (self._pids / program.name).write_text(f"{process.pid}\n", encoding="ascii")
 
     def tend(self) -> None:
@@ -104,7 +104,7 @@ class Processes:
             time.sleep(PAUSE)
 
     def attend(self, command: Iterable[str], environment: Mapping[str, str]) -> int:
-        """Run the user's command, tend until it has ended, and return its exit code."""
+        """Run the user's command, call `tend` until it has ended, and return its exit code."""
         try:
             process = subprocess.Popen(list(command), env=dict(environment))
         except OSError as error:
@@ -121,7 +121,7 @@ class Processes:
         return code if code >= 0 else 128 - code
 
     def _dismiss(self, command: int) -> None:
-        with suppress(ProcessLookupError):  # the process may have ended together with a program
+        with suppress(ProcessLookupError):  # the command may have ended together with a program
             os.kill(command, signal.SIGTERM)
         end = time.monotonic() + STOP_SECONDS
         while all(process != command for process, _ in reap()) and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""The programs of a node with their arguments, in the order of their start.
+"""Lists the programs of a node with their arguments, in the order of their start.
 
 This module must not depend on how the programs are started or on their output.
 """
@@ -24,7 +24,7 @@ ETCD_FLAGS = {
     "log-level": "warn",
 }
 
-# Admission plugins have their defaults, Pod Security included.
+# The default admission plugins are active, including Pod Security.
 SERVER_FLAGS = {
     "etcd-servers": ETCD,
     "bind-address": "0.0.0.0",  # noqa: S104 - of the node's own network
@@ -40,12 +40,13 @@ SERVER_FLAGS = {
     "kubelet-preferred-address-types": "InternalIP",
     "allow-privileged": "true",
     "event-ttl": "6h",
-    # Seconds until pods leave a lost node. The default of five minutes is too long for tests.
+    # Seconds until pods are removed from a lost node. The default of five minutes is too long for
+    # tests.
     "default-not-ready-toleration-seconds": "10",
     "default-unreachable-toleration-seconds": "10",
 }
 
-# Omits controllers that need a cloud or a second node.
+# The controllers that need a cloud or a second node are disabled.
 CONTROLLER_FLAGS = {
     "kubeconfig": f"{SETTINGS}/kube-controller-manager.kubeconfig",
     "controllers": "*,-node-ipam-controller,-node-route-controller,-service-lb-controller",
@@ -83,7 +84,7 @@ PROXY_FLAGS = {
     "hostname-override": layout.NODE_NAME,
     "proxy-mode": "nftables",
     "cluster-cidr": "10.244.0.0/16",
-    # Leave the machine's own settings unchanged.
+    # 0 leaves the machine's own settings unchanged.
     "conntrack-max-per-core": "0",
     "conntrack-tcp-timeout-established": "0",
     "conntrack-tcp-timeout-close-wait": "0",
@@ -100,15 +101,15 @@ CLUSTER: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "kube-proxy": PROXY_FLAGS,
     }
 )
-# Programs that start at once. The rest would give up without a server, so they start later.
+# Programs that start first. The remaining programs would exit if no server were running.
 FIRST = ("containerd", "etcd", "kube-apiserver")
-# DNS has no rights before the first objects exist, and retries slowly.
+# DNS starts last: it has no rights before the first objects exist, and it retries slowly.
 LAST = "dns"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A long-running program: its name and its command."""
+    """A long-running program with its name and its command."""
 
     name: str
     command: tuple[str, ...]

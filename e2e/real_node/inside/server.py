@@ -1,4 +1,4 @@
-"""Readiness checks of a cluster, used before it is handed over.
+"""Checks whether a cluster is ready, before the user's command starts.
 
 This module must not depend on the use of the results.
 """
@@ -15,21 +15,21 @@ from typing import Any
 
 from real_node import layout
 
-TIMEOUT = 5  # seconds
+TIMEOUT = 5  # seconds per request
 NO_PROXY = urllib.request.ProxyHandler({})
-# Through the Service: a response shows that kube-proxy has done its work.
+# The API server's address through its Service. A response shows that kube-proxy has set its rules.
 SERVICE = "https://10.0.0.1:443"
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An API server that may not be up yet, as its administrator sees it."""
+    """Requests an API server that may not be up yet, as its administrator."""
 
     authority: Path
     token: str
 
     def ask(self, path: str, address: str = layout.SERVER) -> Any:
-        """Request JSON from a path. Return None if the request fails."""
+        """Request a path and return the JSON or text. Return None if the request fails."""
         headers = {"Authorization": f"Bearer {self.token}", "Accept": "application/json"}
         request = urllib.request.Request(f"{address}/{path}", headers=headers)  # noqa: S310
         try:
@@ -64,7 +64,7 @@ class Server:
 
 
 def is_ready(node: dict[str, Any]) -> bool:
-    """Return whether a node reports Ready and has no taint that keeps pods away."""
+    """Return whether a node reports Ready and has no taint that rejects pods."""
     conditions = node.get("status", {}).get("conditions", [])
     ready = any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
     return ready and not node.get("spec", {}).get("taints")

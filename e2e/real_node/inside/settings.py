@@ -1,4 +1,4 @@
-"""Configuration files of a node's programs, as text.
+"""Renders the configuration files of a node's programs, as text.
 
 Only the snapshotter depends on the machine, and only the cgroup's name on the folder. This module
 must not depend on how the programs are started.
@@ -14,7 +14,7 @@ from real_node import layout
 
 Json = dict[str, Any]
 
-# Control-plane users: program, name, groups. Real clusters authenticate them by certificates.
+# Control-plane users: program, name, groups. In real clusters, they authenticate with certificates.
 USERS = (
     ("admin", "admin", "system:masters"),
     ("kube-controller-manager", "system:kube-controller-manager", ""),
@@ -75,12 +75,12 @@ HOSTS = f"""\
 def list_settings(
     cgroup: str, snapshotter: str, plugins: str, tokens: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return all configuration files by their names within the folder.
+    """Return all configuration files, by their names within the folder.
 
     Args:
         cgroup: name of the pods' parent cgroup in each hierarchy.
-        snapshotter: of containerd, `overlayfs` or `native`.
-        plugins: the folder of CNI programs.
+        snapshotter: containerd's snapshotter, `overlayfs` or `native`.
+        plugins: folder of CNI programs.
         tokens: login tokens of the users, by program.
     """
     home = str(layout.HOME)
@@ -111,12 +111,16 @@ def list_settings(
 
 
 def render(value: Json) -> str:
-    """Render JSON, which is valid YAML."""
+    """Render an object as JSON, which is also valid YAML."""
     return json.dumps(value, indent=1) + "\n"
 
 
 def describe_user(program: str, token: str, authority: Json | None = None) -> Json:
-    """Return the kubeconfig of a user; `authority` is the cluster's trust, in kubeconfig format."""
+    """Return the kubeconfig of a user.
+
+    Args:
+        authority: fields of the kubeconfig that contain the cluster's CA.
+    """
     trust = authority or {"certificate-authority": f"{layout.HOME}/certificates/apiserver.crt"}
     return {
         "apiVersion": "v1",
@@ -129,7 +133,7 @@ def describe_user(program: str, token: str, authority: Json | None = None) -> Js
 
 
 def describe_network(home: str) -> Json:
-    """Return the CNI configuration: one bridge, addresses from one range, no way out."""
+    """Return the CNI configuration: one bridge, one address range, no route to other networks."""
     bridge: Json = {
         "type": "bridge",
         "bridge": layout.POD_LINK,
@@ -149,7 +153,7 @@ def describe_network(home: str) -> Json:
 def describe_kubelet(cgroup: str) -> Json:
     """Return the kubelet's configuration, without reservations, cleanup, or eviction.
 
-    With these, the node would behave differently depending on the machine's disk.
+    Otherwise, the node's behavior would depend on the machine's disk.
     """
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

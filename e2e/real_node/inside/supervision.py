@@ -1,4 +1,4 @@
-"""A node's lifecycle inside its namespaces: furnish, start, wait, and run the command.
+"""Manages a node's lifecycle inside its namespaces: set up, start, wait, and run the command.
 
 This is the first process of a PID namespace, so its end ends all others. The module must not depend
 on anything outside the namespaces or on the purpose of the command.
@@ -28,9 +28,9 @@ from real_node.inside.server import Server, has_names
 from real_node.node import Node
 
 HOME = Path(layout.HOME)
-WAIT_SECONDS = 120  # per step; generous, because the machine may be busy
-BROKEN = 125  # as if the command had never run
-GOGC = "200"  # trades memory for time
+WAIT_SECONDS = 120  # timeout per step; generous, because the machine may be busy
+BROKEN = 125  # exit code of a broken node
+GOGC = "200"  # garbage collection of Go programs: trades memory for time
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Order:
     """A request for a node.
 
     Attributes:
-        folder: the user's folder, with its path outside the namespaces.
+        folder: the node's folder, with its path outside the namespaces.
         binaries: paths of built binaries.
-        command: the user's command; empty to wait for a signal.
+        command: the user's command. If empty, the node runs until a signal arrives.
     """
 
     folder: Path
@@ -79,7 +79,8 @@ def live(order: Order, report: Callable[[str], None]) -> int:
     bring_up(processes, server, node, order.binaries)
     report(f"the node is ready after {time.monotonic() - begun:.1f} s")
     environment = write_environment(order, os.environ)
-    # Ctrl-C is for the command to handle. SIG_IGN here would make the command inherit the ignore.
+    # Ctrl-C is meant for the command. Use a handler instead of SIG_IGN, which the command would
+    # inherit.
     signal.signal(signal.SIGINT, pass_over)
     if not order.command:
         report(describe_entrance(order.folder))
@@ -108,7 +109,7 @@ def describe_entrance(folder: Path) -> str:
 
 
 def furnish(folder: Path) -> Server:
-    """Create mounts, links, and settings, and return the future server."""
+    """Create mounts, links, and settings. Return a client of the API server, which starts later."""
     furnishing.mount_folders(folder)
     tokens = {program: credentials.make_token() for program, _, _ in settings.USERS}
     cgroup = layout.name_cgroup(folder)
@@ -129,7 +130,7 @@ def furnish(folder: Path) -> Server:
 
 
 def start_processes(order: Order) -> Processes:
-    """Start the programs without dependencies."""
+    """Start the programs that do not depend on others."""
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "GOGC": GOGC,
@@ -144,7 +145,7 @@ def start_processes(order: Order) -> Processes:
 
 
 def list_ours(built: Binaries) -> tuple[programs.Program, ...]:
-    """Return the programs of a node, with their built binaries."""
+    """Return the programs of a node, with the paths of built binaries."""
     return programs.list_programs(str(built.cluster), str(built.dns))
 
 
@@ -182,7 +183,7 @@ def write_kubeconfig(path: Path, server: Server) -> None:
 
 
 def write_environment(order: Order, outer: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the user's command, and store our variables for `enter`."""
+    """Return the environment of the user's command, and store the node's variables for `enter`."""
     tools = HOME / "bin"
     tools.mkdir()
     kubectl = tools / "kubectl"

@@ -1,1 +1,1 @@
-"""A node seen from the machine: its lifetime and its leftovers."""
+"""Manages a node from outside its namespaces: its lifecycle and its leftovers."""

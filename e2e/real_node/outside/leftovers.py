@@ -1,6 +1,6 @@
-"""Everything on this machine that belongs to a folder's node; nothing, if no node is running.
+"""Lists everything on this machine that belongs to a folder's node.
 
-This module must not depend on how a node is shut down.
+The lists are empty if no node is running. This module must not depend on how a node is shut down.
 """
 
 from __future__ import annotations

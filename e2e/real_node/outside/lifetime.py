@@ -1,8 +1,9 @@
-"""A node's lifecycle from outside: a lock on its folder, its namespaces, and cleanup.
+"""Manages a node's lifecycle from outside: a lock on its folder, its namespaces, and cleanup.
 
 Three processes watch each other. The process that the user started holds the terminal; a keeper
 holds the lock and cleans up; the first process of the namespaces does the rest. If any of the three
-is killed, the others end what is left. This module must not depend on the parts of a node.
+is killed, the others end everything that remains. This module must not depend on the parts of a
+node.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from real_node.binaries import provide_binaries, provide_packages
 from real_node.errors import NodeError
 
 NAMESPACES = ("--net", "--mount", "--pid", "--uts", "--ipc")
-# Slave mounts: the machine's unmounts reach the node, but no mount of the node reaches the machine.
+# Slave mounts propagate the machine's unmounts to the node, but no mount of the node to the
+# machine.
 UNSHARE = (
     *("setpriv", "--pdeathsig=KILL", "unshare", *NAMESPACES),
     *("--propagation=slave", "--kill-child", "--mount-proc"),
@@ -44,20 +46,20 @@ def bring_up(
     """Start a node, run a command on it, shut the node down, and return the exit code.
 
     Args:
-        folder: of the node; its logs remain afterwards.
-        command: with arguments; without a command, the node runs until Ctrl-C.
-        report: receives messages for the user.
-        also: programs that the command needs, with their Debian packages.
+        folder: folder of the node; its logs remain afterwards.
+        command: command with its arguments. If empty, the node runs until Ctrl-C.
+        report: called with messages for the user.
+        also: additional programs that the command needs, with their Debian packages.
 
     Raises:
-        NodeError: if no node can run here, or one is already running.
+        NodeError: if no node can run here, or if one is already running.
     """
     check_folder(folder)
     provide_packages(report, also)
     built = provide_binaries(report)
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder):
-        pass  # fails early, before any process starts
+        pass  # fail before any process starts if a node is running
     words = (str(folder), str(built.cluster), str(built.dns), str(built.pause), *command)
     keeper = subprocess.Popen([*KEEP, *build_call("keep"), *words], env=describe_environment())
     code = wait_for(keeper, lambda: keeper.send_signal(signal.SIGTERM))
@@ -85,7 +87,7 @@ def keep(folder: Path, words: Sequence[str]) -> int:
 
 
 def wait_for(process: subprocess.Popen[bytes], stop: Callable[[], None]) -> int:
-    """Wait for a process. Pass SIGTERM on; Ctrl-C reaches the process anyway."""
+    """Wait for a process. Pass SIGTERM to the process; Ctrl-C reaches it anyway."""
 
     def pass_on(_number: int, _frame: FrameType | None) -> None:
         with suppress(OSError):
@@ -97,19 +99,19 @@ def wait_for(process: subprocess.Popen[bytes], stop: Callable[[], None]) -> int:
 
 
 def build_call(part: str) -> tuple[str, ...]:
-    """Return the command line of another of our own processes."""
+    """Return the command line that runs an internal command of this package."""
     return (sys.executable, "-m", "real_node", part)
 
 
 def describe_environment() -> dict[str, str]:
-    """Return our environment, extended so that this package is importable from any folder."""
+    """Return this process's environment, extended so that this package is importable everywhere."""
     ours = str(Path(__file__).parents[2])
     others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join([ours, *others])}
 
 
 def find_first(unshare: int) -> int | None:
-    """Return the first process in the namespaces of an `unshare` process."""
+    """Return the first process in an `unshare` process's namespaces, or None if it has ended."""
     with suppress(OSError):
         children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
         return int(children[0]) if children else None
@@ -143,16 +145,16 @@ def enter(folder: Path, command: Sequence[str]) -> int:
 
 
 def stop_first(unshare: int) -> None:
-    """Send the first process a request to end."""
+    """Request the first process to end."""
     first = find_first(unshare)
     os.kill(first or unshare, signal.SIGTERM if first else signal.SIGKILL)
 
 
 def check_folder(folder: Path) -> None:
-    """Check the folder.
+    """Check that a node can run in the folder.
 
     Raises:
-        NodeError: if the folder cannot work; the text names the remedy.
+        NodeError: if the folder is unsuitable. The message contains the remedy.
     """
     if os.geteuid():
         raise NodeError("a node needs root: it makes namespaces, mounts and cgroups")
@@ -163,10 +165,10 @@ def check_folder(folder: Path) -> None:
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder.
+    """Hold the lock of a folder during the block.
 
     Raises:
-        NodeError: if a node is running there.
+        NodeError: if a node is running in that folder.
     """
     with (folder / layout.LOCK).open("a") as file:
         try:
@@ -177,7 +179,7 @@ def lock(folder: Path) -> Iterator[None]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove leftovers of a killed node; its logs stay.
+    """Remove leftovers of a killed node. Its logs stay.
 
     Raises:
         NodeError: if the node is running, or leftovers cannot be removed.
@@ -188,7 +190,7 @@ def sweep(folder: Path) -> None:
 
 
 def clear(folder: Path, *, logs: bool = True) -> None:
-    """Remove cgroups and state, and for a new node the logs too.
+    """Remove cgroups and state. Also remove the logs if a new node starts.
 
     Raises:
         NodeError: if something cannot be removed.

@@ -1,1 +1,1 @@
-"""Required abilities of a node, tried in sequence."""
+"""Tests the abilities that a node must have, in sequence."""

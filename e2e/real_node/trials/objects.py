@@ -1,4 +1,7 @@
-"""Objects for the trials of a node. This module must not depend on the expected results."""
+"""Describes the objects that trials of a node create.
+
+This module must not depend on the expected results.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ def describe_pod(name: str, script: str, **spec: Any) -> Json:
     """Return a pod that runs a script once.
 
     Args:
-        name: also the value of its label `app`.
-        script: for bash.
-        spec: more fields of the pod; `limits` and `mounts` apply to its only container.
+        name: name of the pod, and value of its label `app`.
+        script: script for bash.
+        spec: further fields of the pod; `limits` and `mounts` apply to its only container.
     """
     limits, mounts = spec.pop("limits", {}), spec.pop("mounts", [])
     container = {
@@ -53,7 +56,7 @@ def describe_deployment(name: str, script: str) -> Json:
 
 
 def describe_service(name: str, port: int) -> Json:
-    """Return the Service for the pods with a name."""
+    """Return the Service that selects the pods with this name."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -77,7 +80,7 @@ def describe_claim(name: str, volume: str, size: str) -> Json:
 
 
 def describe_priority(name: str, value: int) -> Json:
-    """Return a priority class whose pods may, or may not, preempt others."""
+    """Return a priority class whose pods may or may not preempt other pods."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",

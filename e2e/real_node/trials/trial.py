@@ -1,4 +1,4 @@
-"""Trials of a real node's required abilities: `make node ARGS=--trial`.
+"""Tests the abilities that a real node must have: `make node ARGS=--trial`.
 
 The trials run on the node under test.
 """
@@ -32,10 +32,10 @@ from real_node.trials.objects import (
 )
 
 PACKAGES = {"busybox": "busybox-static"}
-WAIT_SECONDS = 90  # seconds
+WAIT_SECONDS = 90  # default timeout in seconds
 FOREVER = "exec busybox sleep 100000"
 SERVE = "busybox mkdir -p /www && echo hello > /www/index.html && busybox httpd -f -p 8080 -h /www"
-# A statically linked busybox cannot resolve names; bash can.
+# Fetch with bash, because a statically linked busybox cannot resolve names.
 FETCH = (
     "fetch() { exec 3<>/dev/tcp/$1/$2 && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3"
     " && busybox tail -n 1 <&3; }"
@@ -43,7 +43,7 @@ FETCH = (
 
 
 def try_image(node: Node) -> None:
-    """Pods can use an image imported from an archive."""
+    """Check that pods can use an image imported from an archive."""
     programs = [shutil.which(name) or "" for name in ("busybox", "bash")]
     if not all(programs):
         raise NodeError("the trial needs bash, and busybox, linked statically")
@@ -57,7 +57,7 @@ def try_image(node: Node) -> None:
 
 
 def try_services(node: Node) -> None:
-    """A Deployment runs; its Service has a name and an address, for others and for itself."""
+    """Check that a Service reaches its pod by name and address, even from the same pod."""
     node.apply(describe_deployment("web", SERVE), describe_service("web", 8080))
     node.kubectl("rollout", "status", "deployment/web", f"--timeout={WAIT_SECONDS}s")
     address = node.read("service", "web")["spec"]["clusterIP"]
@@ -73,7 +73,7 @@ def try_services(node: Node) -> None:
 
 
 def try_volume(node: Node) -> None:
-    """A claim is bound to a folder of the node, and a pod writes to the folder."""
+    """Check that a claim is bound to a folder of the node, and that a pod writes to the folder."""
     node.apply(describe_volume("shelf", "1Gi"), describe_claim("shelf", "shelf", "1Gi"))
     claim = {"name": "shelf", "persistentVolumeClaim": {"claimName": "shelf"}}
     mount = {"name": "shelf", "mountPath": "/shelf"}
@@ -85,7 +85,7 @@ def try_volume(node: Node) -> None:
 
 
 def try_memory(node: Node) -> None:
-    """The kernel kills a container that exceeds its memory limit, and the pod reports that."""
+    """Check that the kernel kills a container over its memory limit and the pod reports it."""
     node.apply(describe_pod("glutton", "busybox tail /dev/zero", limits={"memory": "32Mi"}))
     expect_phase(node, "glutton", "Failed")
     ended = node.read("pod", "glutton")["status"]["containerStatuses"][0]["state"]["terminated"]
@@ -93,7 +93,7 @@ def try_memory(node: Node) -> None:
 
 
 def try_preemption(node: Node) -> None:
-    """A pod of higher priority preempts another that holds the only unit of a resource."""
+    """Check that a pod preempts a pod of lower priority that holds the only unit of a resource."""
     node.add_resource(SLOT, 1)
     wait_until("the slot is offered", lambda: SLOT in read_node(node)["status"]["allocatable"])
     node.apply(describe_priority("low", -10), describe_priority("high", 10))
@@ -108,7 +108,7 @@ def try_preemption(node: Node) -> None:
 
 
 def try_eviction(node: Node) -> None:
-    """The eviction API removes a pod, unless a budget forbids it."""
+    """Check that the eviction API removes a pod, unless a disruption budget forbids it."""
     node.apply(describe_pod("lodger", FOREVER))
     expect_phase(node, "lodger", "Running")
     node.kubectl(
@@ -128,7 +128,7 @@ def try_eviction(node: Node) -> None:
 
 
 def try_pod_security(node: Node) -> None:
-    """A namespace with the restricted level rejects an unrestricted pod."""
+    """Check that a namespace with the restricted level rejects an unrestricted pod."""
     node.kubectl("create", "namespace", "strict")
     label = "pod-security.kubernetes.io/enforce=restricted"
     node.kubectl("label", "namespace", "strict", label)
@@ -143,7 +143,7 @@ def try_pod_security(node: Node) -> None:
 
 
 def try_loss(node: Node) -> None:
-    """A silent node becomes NotReady, loses its pods, and comes back."""
+    """Check that a silent node becomes NotReady, loses its pods, and recovers."""
     node.apply(describe_pod("sailor", FOREVER))
     expect_phase(node, "sailor", "Running")
     node.stop_kubelet()
@@ -159,7 +159,7 @@ def try_loss(node: Node) -> None:
 
 
 def try_restart(node: Node) -> None:
-    """The control plane stops and comes back with all of its objects."""
+    """Check that the control plane keeps all of its objects over a restart."""
     for program in ("kube-apiserver", "etcd"):
         node.stop(program)
     for program in ("etcd", "kube-apiserver"):
@@ -181,7 +181,7 @@ TRIALS: tuple[Callable[[Node], None], ...] = (
 
 
 def retry(script: str) -> str:
-    """Render a script that retries for a while: a Service follows its pods with a delay."""
+    """Render a script that retries for a while, because a Service follows its pods with a delay."""
     return f"for i in 1 2 3 4 5 6 7 8 9; do ({script}) && exit 0; busybox sleep 1; done; exit 1"
 
 
@@ -204,7 +204,7 @@ def read_node(node: Node) -> dict[str, Any]:
 
 
 def knows(node: Node, deployment: str) -> bool:
-    """Return whether the API server responds and has a Deployment."""
+    """Return whether the API server responds and still has a Deployment."""
     try:
         return bool(node.read("deployment", deployment))
     except NodeError:

@@ -1,4 +1,4 @@
-"""Edits of a pipeline: the ledger's recipe counts until the owner decides otherwise."""
+"""A pipeline is edited during a run: the ledger's recipe counts until the owner decides."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_other_stages_on_the_same_ledger(ground: Ground, figures: Figures) -> No
         "LedgerMismatch",
     ]
     figures.note_end("the stages are edited in mid-run", "LedgerMismatch")
-    # The first attempt's work is kept: with its old stages, the run resumes.
+    # The ledger keeps the first attempt's work: after the old stages are restored, the run resumes.
     ground.kube.patch(PIPELINE, story.name, {"spec": {"stages": stages}})
     ground.kube.call("annotate", PIPELINE, story.name, "strandline.dev/retry=1")
     assert story.wait_for_phase(3, "Succeeded", 300), story.describe()

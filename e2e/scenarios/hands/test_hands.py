@@ -1,4 +1,4 @@
-"""Tasks of a person on call: catch a typo before a cluster starts, keep pods, read a log.
+"""Tasks of a person on call: catch a typo before a cluster starts, keep pods, and read a log.
 
 The chart enables the check of pipelines here, and a kubelet runs the check's Job.
 """

@@ -1,4 +1,4 @@
-"""Users and operators intervene: suspend, cancel, delete, and kill."""
+"""Users and administrators intervene in a run: suspend, cancel, delete, and kill."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.extended
 
 @contextmanager
 def _is_held(story: Story) -> Iterator[None]:
-    """Keep the head's pod from being removed; otherwise there would be nothing to inspect."""
+    """Keep the head's pod from being removed, so that the test can inspect it."""
     head = story.pods("head")[0]["metadata"]["name"]
     story.kube.patch("pods", head, {"metadata": {"finalizers": ["example.com/held"]}})
     try:
@@ -66,7 +66,7 @@ def test_suspend_and_resume(ground: Ground, records: Records, figures: Figures) 
 
 
 def test_a_suspension_longer_than_an_attempt_may_take(ground: Ground, figures: Figures) -> None:
-    """Suspended time counts for no deadline, and no cluster runs meanwhile."""
+    """Suspended time counts toward no deadline, and no cluster runs during the suspension."""
     spec: Json = {"deadlines": {"preRunning": "300s", "attempt": f"{ATTEMPT_SECONDS}s"}}
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY, spec=spec)
     ground.kube.patch(PIPELINE, story.name, {"spec": {"suspend": True}})
@@ -86,11 +86,11 @@ def test_a_suspension_longer_than_an_attempt_may_take(ground: Ground, figures: F
 
 
 def test_attempts_are_forgotten_after_their_time(ground: Ground, figures: Figures) -> None:
-    """The status and the sources of the run stay."""
+    """Old attempts are deleted; the status and the sources of the run remain."""
     spec: Json = {"ttlAfterFinished": f"{TTL_SECONDS}s"}
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY, spec=spec)
     story.kill_head(1)
-    # The TTL may expire by the moment the cause is final, so do not wait for the cause.
+    # Do not wait for the cause, because the attempt may be deleted as soon as its cause is final.
     story.wait_until("the first attempt is forgotten", lambda: _list_numbers(story) == [2], 300)
     assert ground.kube.find("configmap", f"{story.name}-1") is None
     assert story.wait_for_end()["status"] == "True", story.describe()

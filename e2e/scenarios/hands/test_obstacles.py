@@ -1,4 +1,4 @@
-"""Obstacles before an attempt: each ends with a reason and a message, none in a loop."""
+"""Obstacles before an attempt: each obstacle leads to a reason and a message, not to a loop."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def test_a_claim_that_never_binds(ground: Ground, records: Records, figures: Fig
     storage = {"ledger": {"size": "1Gi", "storageClassName": "nobody-provides-this"}}
     deadlines = {"preRunning": "30s"}
     story = ground.begin("corpus", spec=ONCE | {"storage": storage, "deadlines": deadlines})
-    # Many storage classes bind a claim only when a pod uses it, so the operator creates an attempt.
+    # The operator creates an attempt anyway, because many storage classes bind a claim only when a
+    # pod uses it.
     story.wait_until(
         "the condition says that the claim has no volume",
         lambda: story.condition("StorageReady").get("reason") == "ClaimPending",
@@ -90,7 +91,7 @@ def test_a_quota(ground: Ground, figures: Figures) -> None:
 
 
 def _limit(ground: Ground, **bounds: dict[str, str]) -> None:
-    """Limit the namespace's containers with a LimitRange."""
+    """Create a LimitRange for the namespace's containers."""
     spec = {"limits": [{"type": "Container", **bounds}]}
     metadata = {"name": "bounds"}
     body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": spec}
@@ -98,7 +99,7 @@ def _limit(ground: Ground, **bounds: dict[str, str]) -> None:
 
 
 def test_a_limit_range_that_lets_all_in(ground: Ground, figures: Figures) -> None:
-    """The LimitRange sets default limits, and a minimum for every container."""
+    """A LimitRange that sets default limits and a minimum for every container rejects no pod."""
     _limit(
         ground,
         default={"cpu": "1", "memory": "512Mi"},
@@ -139,7 +140,7 @@ def _wait_for_event(story: Story, reason: str, seconds: float) -> str:
 
 
 def _bring(ground: Ground, role: str, **changes: Any) -> dict[str, Any]:
-    """Return cluster settings that extend lists of a role's pod template."""
+    """Return a spec whose pod template for a role has additional list items."""
     ray = _ray(ground)
     node = ray["head"] if role == "head" else ray["workerGroups"][0]
     pod = node["podTemplate"]["spec"]

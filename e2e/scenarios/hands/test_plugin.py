@@ -79,7 +79,7 @@ def _check_at_rest(plugin: Plugin, folder: Path, story: Story) -> None:
 
 
 def _check_copies(plugin: Plugin) -> None:
-    """Restore the copy made during the run, then the copy made at its end."""
+    """Restore the backup made during the run, then a backup made after its end."""
     copied = plugin.ask("ledger", "backup", "corpus", "--to", "rest.mdb")
     assert copied.returncode == 0, copied.stderr
     for name, is_whole in (("beside.mdb", False), ("rest.mdb", True)):

@@ -17,14 +17,14 @@ pytestmark = [pytest.mark.extended, pytest.mark.alone]
 
 COUNT, EARLY = 120, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
-# Ports of Ray's dashboard, Ray's protocol, and the driver; then ports open on some heads only.
+# Ports of Ray's dashboard, Ray's protocol, and the driver; then ports that only some heads open.
 DOORS, OTHERS = (8265, 6379, 8780), (10001, 52365)
 SECONDS = 60
 
 
 @pytest.fixture
 def enforcing(installation: Installation, tmp_path: Path) -> Iterator[None]:
-    """Enforce policies on the node and create them from the operator, for one test."""
+    """Enforce policies on the node and make the operator create policies, for one test."""
     if installation.node is None:
         pytest.skip("what enforces policies is started on a node that was brought up here")
     with enforce_policies(installation.node, tmp_path / "kube-router.log"):
@@ -48,11 +48,12 @@ def test_a_policy_closes_the_ports_while_the_run_goes_on(ground: Ground) -> None
             return [port for each in strangers for port in each.try_doors(address, DOORS + OTHERS)]
 
         assert list_reached() == [], story.describe()
-        # The run continues: its own worker, the submitter, and the operator still connect.
+        # The run continues, because its own worker, the submitter, and the operator can still
+        # connect.
         finished = int(story.status["progress"]["finished"])
         story.wait_for_finished(finished + EARLY)
         assert list_reached() == [], story.describe()
-        # The processes listened all along. Only the policy had closed the ports.
+        # Without the policy, the ports are open: the processes listened all along.
         (policy,) = ground.kube.list_all("networkpolicies")
         ground.kube.delete("networkpolicy", policy["metadata"]["name"])
         story.wait_until(

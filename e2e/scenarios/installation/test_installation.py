@@ -1,4 +1,4 @@
-"""The chart on a cluster with nodes, installed as docs/install.md describes."""
+"""The chart is installed on a cluster with nodes, as docs/install.md describes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The previous release and the current code replace each other during a run.
 
-Operator, definitions, and images are all those that users had installed.
+The previous release consists of the operator, CRDs, and images that users had installed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from proving_ground.results.figures import Figures
 from proving_ground.results.records import Expectation, Records
 from proving_ground.story import Story
 
-# Long enough for two installations during the run.
+# Enough sources to outlast two installations.
 COUNT, EARLY = 150, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 1}}
 UPGRADED = Expectation(
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.extended, pytest.mark.alone]
 
 
 def _wait_for_more(story: Story) -> None:
-    """Wait until the current operator reports more progress of the running driver."""
+    """Wait until the current operator reports that the running driver has finished more sources."""
     story.wait_for_finished(int(story.status["progress"]["finished"]) + EARLY)
     assert story.condition("Succeeded")["status"] == "Unknown", story.describe()
 
@@ -63,11 +63,12 @@ def test_an_operator_upgraded_in_mid_run(
 
 
 def test_an_operator_taken_back_in_mid_run(ground: Ground, release_before: ReleaseBefore) -> None:
-    """The previous release resumes a run, and its ledger, that the current code began."""
+    """The previous release resumes a run, and its ledger, that the current code started."""
     newer = ground.runtime_image
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     with ExitStack() as stack:
-        # The installation and the previous operator's lease may take as long as the run.
+        # Hold the tasks, because the installation and the lease of the replaced operator may take
+        # as long as the run.
         with ground.held():
             stack.enter_context(release_before.installed(ground.installation))
             (head,) = story.pods("head", 1)

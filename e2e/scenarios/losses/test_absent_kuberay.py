@@ -16,16 +16,16 @@ from proving_ground.story import Story
 
 pytestmark = [pytest.mark.extended, pytest.mark.alone]
 
-# The long run must not end before the third kill.
+# `LONG` is enough work that the run does not end before the third kill.
 COUNT, LONG, EARLY = 60, 200, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
-# In addition to Ray's own memory, this exceeds the first head's limit.
+# Together with Ray's own memory, this exceeds the first head's limit.
 HEAD_MEBIBYTES = 1400
 
 
 @pytest.fixture
 def carrier(ground: Ground) -> Carrier:
-    """Provide the controller of RayJobs, on a node where it may be stopped."""
+    """Provide the controller of RayJobs. Skip unless the controller may be stopped."""
     found = ground.installation.carrier
     if ground.installation.node is None or found is None:
         pytest.skip("only on a node that was brought up here may KubeRay be taken away")
@@ -42,7 +42,7 @@ def _is_away(carrier: Carrier) -> Iterator[None]:
 
 
 def _wait_for_rayjob(story: Story, number: int, phase: str) -> None:
-    """Wait until the RayJob of an attempt has a deployment status."""
+    """Wait until the RayJob of an attempt has this deployment status."""
 
     def look() -> bool:
         found = [attempt for attempt in story.attempts if attempt["spec"]["number"] == number]
@@ -86,12 +86,12 @@ def _is_finished(story: Story) -> bool:
 
 
 def test_kuberay_is_away_at_the_end(ground: Ground, figures: Figures, carrier: Carrier) -> None:
-    """The driver's own report counts, and no pod waits for KubeRay; the rest happens later."""
+    """The driver's own report counts, and no pod waits for KubeRay, which cleans up later."""
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     with _is_away(carrier):
         _wait_until_torn_down(story)
         assert story.attempt(1)["status"]["outcome"]["exitCode"] == 0, story.describe()
-        # KubeRay's own finalizer holds the RayJob.
+        # KubeRay's own finalizer keeps the RayJob from being removed.
         assert story.condition("Succeeded")["reason"] == "TearingDown", story.describe()
     assert story.wait_for_end()["status"] == "True", story.describe()
     assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
@@ -122,7 +122,7 @@ def test_a_head_is_killed_for_memory_while_kuberay_is_away(
         with suppress(RefusedError):  # the command ends with the container
             ground.kube.call(*words)
         _wait_until_torn_down(story)
-        # The next attempt may not start before KubeRay has released this one.
+        # The next attempt may not start before KubeRay has released this attempt's RayJob.
         assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
         assert story.attempt(1)["status"]["cause"] == "OOMKilled", story.describe()
     assert story.wait_for_cause(1, 120) == "OOMKilled", story.describe()

@@ -1,4 +1,4 @@
-"""The foundations of a run fail or change: API server, namespace, and installation."""
+"""The environment of a run fails or changes: API server, namespace, and installation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ pytestmark = pytest.mark.extended
 
 COUNT, EARLY = 60, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
-# Longer than the timeouts of requests and watches, shorter than pods stay on a lost node.
+# Longer than the timeouts of requests and watches, but shorter than the time until pods are removed
+# from a lost node.
 AWAY_SECONDS = 25
 DRIVER_PORT = 8790
 
@@ -45,7 +46,7 @@ def _answers(ground: Ground) -> bool:
 
 
 def test_a_namespace_deleted_in_mid_run(ground: Ground, figures: Figures) -> None:
-    """The namespace takes everything with it, and the operator keeps serving others."""
+    """All objects of the namespace are deleted, and the operator keeps serving other namespaces."""
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     before = ground.installation.operator_pod
     ground.kube.delete("namespace", ground.kube.namespace)
@@ -63,7 +64,7 @@ def test_a_namespace_deleted_in_mid_run(ground: Ground, figures: Figures) -> Non
 
 @pytest.mark.alone
 def test_values_of_the_chart_changed_in_mid_run(ground: Ground, figures: Figures) -> None:
-    """A run keeps its first settings: its driver listens on the port of the earlier operator."""
+    """A run keeps its initial settings: its driver listens on the previous operator's port."""
     installation = ground.installation
     settings = installation.values["settings"]
     assert isinstance(settings, dict)

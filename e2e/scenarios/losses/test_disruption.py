@@ -1,4 +1,4 @@
-"""Pods are lost to preemption, eviction, or deletion. The run finishes anyway."""
+"""Pods are lost to preemption, eviction, or deletion, and the run finishes anyway."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from proving_ground.results.records import Expectation, Records
 from proving_ground.story import Story
 
 COUNT, EARLY = 60, 8
-# More than Ray's own logs and session files.
+# More than Ray's own logs and session files need.
 DISK_MEBIBYTES = 500
-# Enough work to outlast the kubelet's volume measurement, once a minute.
+# Enough sources to outlast the kubelet's measurement of volumes, which takes place once a minute.
 LONG = 240
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 Disturb = Callable[[Kube, str], None]
@@ -32,13 +32,13 @@ Disturb = Callable[[Kube, str], None]
 
 @pytest.fixture
 def slot(ground: Ground) -> Iterator[None]:
-    """Provide a slot that only one pod of the cluster can have."""
+    """Offer a slot that only one pod of the cluster can have."""
     with offer_slot(ground.kube):
         yield
 
 
 def _begin(ground: Ground, role: str) -> Story:
-    """Start a pipeline whose head or worker holds the slot, and wait for first results."""
+    """Start a pipeline whose head or worker holds the slot, and wait for finished sources."""
     manifest = render_pipeline(
         "corpus", ledger=ground.ledger.claim, output=ground.output.claim, count=COUNT, stages=[WORK]
     )
@@ -79,7 +79,7 @@ def test_a_preempted_head(ground: Ground, figures: Figures, records: Records) ->
     preempt(ground)
     assert story.wait_for_cause(1, 120) == "Preempted", story.describe()
     records.take(ground, story, "head-preempted", "The head is preempted")
-    # The disruption budget pays for the retry.
+    # The retry counts against the disruption budget.
     assert "disruption 1 of 100" in ground.kube.call("get", "events")
     yield_slot(ground)
     assert story.wait_for_end()["status"] == "True", story.describe()
@@ -88,7 +88,7 @@ def test_a_preempted_head(ground: Ground, figures: Figures, records: Records) ->
 
 
 def _lost(how: str, cause: str) -> Expectation:
-    """Return the expected output for a lost worker after the run."""
+    """Return the output that is expected after a run that lost a worker."""
     title = f"A worker is {how}, and the attempt goes on"
     metric = f'strandline_workers_lost_total{{cause="{cause}"}}'
     return Expectation(f"worker-{how}", title, "WorkerLost", "WorkerLost", metric)
@@ -125,7 +125,7 @@ def test_a_head_taken_by_hand(
 
 @pytest.mark.extended
 def test_a_head_that_has_filled_its_disk(ground: Ground, figures: Figures) -> None:
-    """The kubelet evicts a pod that has written more than its limit."""
+    """The kubelet evicts a pod that has written more than its limit of ephemeral storage."""
     ray = ground.render("x")["spec"]["ray"]
     container = ray["head"]["podTemplate"]["spec"]["containers"][0]
     container["resources"]["limits"]["ephemeral-storage"] = f"{DISK_MEBIBYTES}Mi"
@@ -171,8 +171,8 @@ def test_a_deleted_head_drains(ground: Ground, figures: Figures, records: Record
     records.take(ground, story, "head-deleted", "The head is deleted, and drains")
     assert story.wait_for_end()["status"] == "True", story.describe()
     past = _check_resumed(ground, story)
-    # The ledger has exactly the sources that the driver reported as finished: nothing followed
-    # later.
+    # The ledger has exactly the sources that the driver reported as finished, so the driver
+    # finished no source after its report.
     assert len(past.finished) == first["outcome"]["sources"]["finished"]
     figures.note("the head pod is deleted, and drains", story, past)
 

@@ -1,4 +1,4 @@
-"""The node of a run stops responding and comes back, or is deleted and replaced."""
+"""The node of a run stops responding and recovers, or is deleted and replaced."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from proving_ground.ground import Ground
 from proving_ground.results.figures import Figures
 from proving_ground.results.records import Records
 
-# With a silent kubelet, containers keep running: the work must outlast the detection of the loss.
+# Containers keep running while the kubelet is silent, so the work must outlast the detection of the
+# loss.
 COUNT, EARLY = 240, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 pytestmark = [pytest.mark.extended, pytest.mark.spot, pytest.mark.alone]
@@ -39,7 +40,7 @@ def test_a_node_that_comes_back(ground: Ground, figures: Figures, records: Recor
 
 
 def test_a_node_that_is_deleted(ground: Ground, figures: Figures) -> None:
-    """A machine is lost and its cloud deletes the node; the operator was running on it, too."""
+    """A machine is lost, and its cloud deletes the node, on which the operator also ran."""
     node = ground.installation.node
     if node is None:
         pytest.skip("only a node that was brought up here can be taken down")

@@ -1,4 +1,4 @@
-"""A user changes objects of the operator or KubeRay: the run reports that and resumes."""
+"""A user changes objects of the operator or KubeRay, and the run reports the change and resumes."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_what_kuberay_runs_is_touched(
 
 
 def test_the_submitter_is_deleted(ground: Ground, figures: Figures) -> None:
-    """KubeRay treats that as the end of its job. In any case, no work is lost."""
+    """KubeRay treats the deletion as the end of its job. In any case, no work is lost."""
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     ground.kube.delete("pod", story.pods("submitter")[0]["metadata"]["name"])
     assert story.wait_for_end()["status"] == "True", story.describe()
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
     cause = story.attempt(1)["status"].get("cause")
-    if cause is None:  # the driver had finished before KubeRay noticed
+    if cause is None:  # the driver finished before KubeRay noticed the deletion
         figures.note_end("the submitter is deleted by hand", "Completed")
         return
     assert cause == "SubmissionFailed", story.describe()

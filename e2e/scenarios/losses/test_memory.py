@@ -1,4 +1,4 @@
-"""The kernel kills a process for memory: the next attempt has more, and skips finished work."""
+"""The kernel kills a process for memory; the next attempt has more and skips finished work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proving_ground.results.figures import Figures
 from proving_ground.results.records import Expectation, Records
 
 COUNT, CULPRIT = 40, 25
-# In addition to Ray's own memory: too much for the first pod, not too much for a larger pod.
+# Together with Ray's own memory, these exceed the first pod's limit, but not that of a larger pod.
 WORKER_MEBIBYTES, DRIVER_MEBIBYTES = 1020, 1100
 TWICE: Json = {"oom": {"memoryFactor": 2}}
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.4}}

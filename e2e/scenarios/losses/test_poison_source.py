@@ -50,7 +50,7 @@ def test_a_poison_source(
 
 
 def _release(plugin: Plugin) -> None:
-    """Release the source, as a user would after fixing it."""
+    """Release the source from quarantine, as a user would after fixing it."""
     listed = plugin.ask("quarantine", "list", "corpus")
     assert "number-0007" in listed.stdout, listed.stderr
     released = plugin.ask("quarantine", "release", "corpus", "number-0007")

@@ -1,4 +1,4 @@
-"""Ray accepts only requests with the cluster's token, and the run survives every loss."""
+"""Ray accepts only requests with the cluster's token, and the run survives the loss of any pod."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_sidecar_and_an_autoscaler_have_the_token_too(ground: Ground) -> None:
     # KubeRay sets no security context for its sidecar and offers no way to set one.
     enforce = "pod-security.kubernetes.io/enforce=baseline"
     ground.kube.call("label", "namespace", ground.kube.namespace, enforce, "--overwrite")
-    # No token is configured: Ray requires one by default from this version on.
+    # Configure no token: from this version on, Ray requires a token by default.
     ray = _ray(ground, submissionMode="SidecarMode", version="2.61.0")
     ray["workerGroups"][0]["maxReplicas"] = 2
     story = ground.begin("corpus", stages=[WORK], spec={"ray": ray}, finished=1)
@@ -78,7 +78,10 @@ def test_a_sidecar_and_an_autoscaler_have_the_token_too(ground: Ground) -> None:
 
 
 def test_a_ray_that_wants_a_token_and_is_given_none(ground: Ground, figures: Figures) -> None:
-    """The same holds for a Ray version that requires a token by default, if no version is set."""
+    """Ray requires a token that KubeRay did not create, and the attempt ends with a message.
+
+    A Ray version that requires a token by default has the same effect if the spec names no version.
+    """
     story = ground.begin("corpus", env={MODE: "token"})
     assert story.wait_for_cause(1, 180) == "InvalidSpec", story.describe()
     assert story.wait_for_end(60)["reason"] == "InvalidSpec"
@@ -89,7 +92,7 @@ def test_a_ray_that_wants_a_token_and_is_given_none(ground: Ground, figures: Fig
 
 
 def _give(data: Json) -> Json:
-    """Return a ConfigMap with a namespace's defaults."""
+    """Return the ConfigMap with the defaults of a namespace."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -107,7 +110,7 @@ def _read_token(story: Story) -> str:
 
 
 def _has_token(pod: Json) -> bool:
-    """Return whether each container refers to the token's Secret and does not contain the token."""
+    """Return whether every container reads the token from its Secret, not from a literal value."""
     spec = pod["spec"]
     variables = [each["env"] for each in (*spec.get("initContainers", ()), *spec["containers"])]
     named = [
@@ -117,7 +120,7 @@ def _has_token(pod: Json) -> bool:
 
 
 def _list_files_with(token: str, *volumes: Volume) -> Iterator[Path]:
-    """Yield files of a run that contain the token, on volumes whose folder is accessible."""
+    """Yield a run's files that contain the token, on volumes with an accessible folder."""
     for volume in volumes:
         if volume.folder is not None:
             for path in volume.folder.rglob("*"):
@@ -126,7 +129,7 @@ def _list_files_with(token: str, *volumes: Volume) -> Iterator[Path]:
 
 
 def _try_doors(ground: Ground, story: Story, token: str) -> None:
-    """Request the head's dashboard from another pod: with no, a wrong, and the right token."""
+    """Request the head's dashboard from another pod with no token, a wrong one, the right one."""
     (head,) = story.pods("head", 1)
     address = head["status"]["podIP"]
     with invite_stranger(ground.kube, ground.runtime_image) as stranger:

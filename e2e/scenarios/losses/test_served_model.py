@@ -1,4 +1,4 @@
-"""A model served by workers dies, then its pod: no answered question is repeated."""
+"""A model server in a worker dies, then its pod; no request with a stored answer is repeated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from proving_ground.story import Story
 pytestmark = pytest.mark.extended
 
 COUNT, AT_ONCE = 48, 2
-# Answers become durable after a second, so recent answers and requests in flight are repeated.
+# Maximum number of repeated requests: an answer is durable after a second, so the most recent
+# answers and the requests in flight are lost.
 LOST = 4 * AT_ONCE
 
 

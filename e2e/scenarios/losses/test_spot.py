@@ -40,7 +40,7 @@ def spot_node(ground: Ground) -> Iterator[str]:
 
 @pytest.fixture
 def impatient(installation: Installation) -> Iterator[None]:
-    """Give the operator a short start timeout, for one test."""
+    """Set a short start timeout in the operator, for one test."""
     settings = installation.values["settings"]
     assert isinstance(settings, dict)
     installation.upgrade(settings=settings | {"preRunning": f"{START_SECONDS}s"})
@@ -75,7 +75,7 @@ def test_a_worker_with_a_longer_grace_ends_a_long_task(ground: Ground, figures: 
     template["terminationGracePeriodSeconds"] = LONG_GRACE
     story = ground.begin("corpus", count=count, stages=[LONG_TASK], finished=1, spec={"ray": ray})
     name = story.pods("worker")[0]["metadata"]["name"]
-    # The next task has just begun.
+    # A source has just finished, so the worker has just started its next task.
     evict(ground.kube, name)
     (leaving,) = [pod for pod in story.pods("worker") if pod["metadata"]["name"] == name]
     assert leaving["metadata"]["deletionGracePeriodSeconds"] == LONG_GRACE
@@ -103,7 +103,7 @@ def test_a_head_on_a_spot_node_that_shuts_down(
 
 @pytest.mark.alone
 def test_a_node_whose_end_is_announced(ground: Ground, figures: Figures, spot_node: str) -> None:
-    """The mark alone makes drivers drain; the next attempt waits for a node at no cost."""
+    """The taint alone makes drivers drain; the wait for another node costs the run no retry."""
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     with announce_end(ground.kube, spot_node):
         cause = story.wait_for_cause(1, 120)
@@ -133,7 +133,7 @@ def test_a_drain_that_a_budget_holds_up_is_reported(ground: Ground) -> None:
 @pytest.mark.alone
 @pytest.mark.usefixtures("impatient")
 def test_a_pool_without_room_is_waited_for(ground: Ground, figures: Figures) -> None:
-    """The wait lasts twice the start timeout: the scheduler reports the only node as full."""
+    """The wait may exceed the start timeout if the scheduler reports the only node as full."""
     manifest = ground.render("corpus")
     spec = manifest["spec"]
     spec["source"]["with"]["count"] = COUNT

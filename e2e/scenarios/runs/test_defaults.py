@@ -1,4 +1,4 @@
-"""The chart's defaults and a pipeline without time settings: the experience of a first user."""
+"""A first user's run: the chart's defaults, and a pipeline without time settings."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from proving_ground.story import Story
 
 pytestmark = [pytest.mark.extended, pytest.mark.alone]
 EXAMPLE = Path(__file__).parents[3] / "pipelines" / "examples" / "python-functions.yaml"
-# Only the place of the run is set; deadlines, retries, and checkpoints keep their defaults.
+# Set only the volumes and the Ray cluster. Deadlines, retries, and checkpoints keep their defaults.
 CLUSTER_FIELDS = ("storage", "ray")
-READY_SECONDS = 60  # the driver may run before the kubelet's next probe
+READY_SECONDS = 60  # the driver may start before the kubelet's next probe
 
 
 def test_the_main_path_on_the_charts_defaults(unhurried: Installation, ground: Ground) -> None:
@@ -27,7 +27,7 @@ def test_the_main_path_on_the_charts_defaults(unhurried: Installation, ground: G
     example = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
     cluster = ground.render(example["metadata"]["name"])["spec"]
     example["spec"] |= {name: cluster[name] for name in CLUSTER_FIELDS}
-    # Each stage is a separate process.
+    # Each stage has its own process, so a worker needs more memory.
     example["spec"]["ray"]["workerGroups"][0]["resources"]["memory"] = "3Gi"
     story = Story(ground.kube, example["metadata"]["name"])
     story.begin(example)

@@ -1,4 +1,4 @@
-"""A worker group grows with the work, loses its nodes, and grows again while the run continues."""
+"""A worker group grows with the work, loses its nodes, and grows again during the run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORK: Json = {"use": "tide:Work", "with": {"seconds": 1.0}}
 
 @pytest.fixture(autouse=True)
 def real_kuberay(ground: Ground) -> None:
-    """Require a controller of RayJobs with an autoscaler."""
+    """Skip the test if the controller of RayJobs has no autoscaler."""
     carrier = ground.installation.carrier
     if carrier is not None and not carrier.version:
         pytest.skip("the stand-in has no autoscaler")
@@ -51,7 +51,7 @@ def test_a_group_grows_while_work_waits(ground: Ground, figures: Figures) -> Non
 @pytest.mark.xdist_group("slots")
 @pytest.mark.spot
 def test_a_group_that_dries_out_is_filled_again(ground: Ground, figures: Figures) -> None:
-    """The group's nodes are gone for a minute, and the same attempt continues."""
+    """The group has no nodes for a minute, and the same attempt continues."""
     ray = ground.render("x")["spec"]["ray"]
     group = ray["workerGroups"][0]
     group |= {"minReplicas": 0, "maxReplicas": MOST}

@@ -27,7 +27,7 @@ def test_the_main_example(ground: Ground, records: Records, figures: Figures) ->
     example = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
     cluster = ground.render(example["metadata"]["name"])["spec"]
     example["spec"] |= {name: cluster[name] for name in CLUSTER_FIELDS}
-    # Each stage is a separate process.
+    # Each stage has its own process, so a worker needs more memory.
     example["spec"]["ray"]["workerGroups"][0]["resources"]["memory"] = "3Gi"
     story = Story(ground.kube, example["metadata"]["name"])
     story.begin(example)

@@ -18,7 +18,7 @@ BUCKET, COUNT, EARLY = "corpus", 60, 8
 
 @pytest.fixture
 def store(object_store: ObjectStore) -> ObjectStore:
-    """Serve a file per source."""
+    """Provide an object store with a file per source."""
     for number in range(COUNT):
         line = json.dumps({"id": number}) + "\n"
         object_store.put(BUCKET, f"raw/{number:04}.jsonl", line.encode())

@@ -18,7 +18,7 @@ from proving_ground.story import Story
 
 COUNT = 12
 MAP = "mystages"
-FOLDER = "brought"  # on the claim that all pods mount
+FOLDER = "brought"  # folder on the claim that all pods mount
 PHASES = """
 import moonlike
 from strandline import Stage, Task
@@ -75,7 +75,7 @@ def test_own_code_in_a_configmap(ground: Ground, figures: Figures) -> None:
     copy = ground.kube.find("configmap", "own-1-code") or {}
     assert (copy["data"], copy["immutable"]) == ({STAGES.name: text}, True)
     assert f"verified: {COUNT} finished sources" in ground.verify(story)
-    # Changed code makes another pipeline, which the ledger rejects by default.
+    # Changed code is a changed recipe, which the ledger rejects by default.
     ground.kube.apply(render_map(f"{text}\n# edited\n"))
     ground.kube.call("patch", "cpipe", "own", "--type=merge", "-p", '{"spec": {"runId": "second"}}')
     assert story.wait_for_cause(2, 400) == "LedgerMismatch", story.describe()
@@ -101,7 +101,7 @@ def test_own_code_in_an_archive_with_packages(ground: Ground, figures: Figures) 
 
 
 def put_code(folder: Path) -> Json:
-    """Put an archive and a wheel into a folder that pods mount; return the `code` entries."""
+    """Write an archive and a wheel to a folder that pods mount, and return the `code` field."""
     (folder / "wheels").mkdir(parents=True)
     with zipfile.ZipFile(folder / "code.zip", "w") as packed:
         packed.write(STAGES, f"moons-1/src/{STAGES.name}")
@@ -119,7 +119,7 @@ def put_code(folder: Path) -> Json:
 
 
 def refuse(ground: Ground, pipeline: Json, words: str, changed: dict[str, Any]) -> None:
-    """Check that the pipeline ends at its first attempt, with a message about the problem."""
+    """Check that the pipeline ends at its first attempt, with a message that names the problem."""
     spec = pipeline["spec"] | {"code": pipeline["spec"]["code"] | changed}
     story = Story(ground.kube, words)
     story.begin(pipeline | {"metadata": {"name": words}, "spec": spec})

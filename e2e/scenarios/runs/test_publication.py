@@ -18,12 +18,12 @@ pytestmark = pytest.mark.extended
 COUNT = 12
 PARTS = ("sea", "river")
 TARGET = "published"
-# At this point, the target has all files of the data set but not the pointer.
+# Kill the driver when the target has all files of the data set but not the pointer to them.
 FAULT = {"STRANDLINE_FAULT": "push.described:kill", "STRANDLINE_FAULT_LOG": f"{OUTPUT}/killed.log"}
 
 
 def _render_part(ground: Ground, name: str) -> Json:
-    """Render a pipeline that splits rows at random, for a mixture."""
+    """Render a pipeline that shuffles rows into partitions, as an input of the mixture."""
     manifest = ground.render(name)
     spec = manifest["spec"]
     spec["source"]["with"]["count"] = COUNT
@@ -33,7 +33,7 @@ def _render_part(ground: Ground, name: str) -> Json:
 
 
 def _render_mixture(ground: Ground) -> Json:
-    """Render the mixture, which publishes its result."""
+    """Render the pipeline that mixes both data sets and publishes the result."""
     manifest = ground.render("mixture")
     spec = manifest["spec"]
     parts = {

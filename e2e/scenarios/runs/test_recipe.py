@@ -1,4 +1,4 @@
-"""FineWeb's recipe on a cluster: five passes in one file, with all data in an object store."""
+"""FineWeb's recipe on a cluster: five pipelines in one file, with all data in an object store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMORY = "1536Mi"  # per worker, for a language model and trafilatura
 
 @pytest.fixture(scope="module")
 def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a small version of the example's crawl."""
+    """Write a small version of the example's crawl, and return its folder."""
     folder = tmp_path_factory.mktemp("recipe") / "crawl"
     command = [sys.executable, str(EXAMPLES / "make_crawl.py"), str(folder), "--pages", PAGES]
     subprocess.run(command, check=True)
@@ -33,7 +33,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(object_store: ObjectStore, crawl: Path) -> ObjectStore:
-    """Serve the crawl."""
+    """Provide an object store with the crawl."""
     for path in sorted(crawl.iterdir()):
         object_store.put(BUCKET, f"crawl/{path.name}", path.read_bytes())
     return object_store
@@ -66,7 +66,7 @@ def _render_all(ground: Ground) -> list[Json]:
 
 
 def _read_kept(folder: Path) -> list[tuple[str, str]]:
-    """Return the URL and text of each row; row keys depend on the location of the crawl."""
+    """Return each row's URL and text. Row keys are left out: they depend on the location."""
     return sorted(
         (row["url"], row["text"])
         for path in folder.rglob("*.parquet")

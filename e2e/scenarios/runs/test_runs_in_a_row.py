@@ -15,13 +15,13 @@ pytestmark = pytest.mark.extended
 
 COUNT, EARLY = 60, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
-# A run takes a minute here, so the next run is due after its end.
+# Interval of the schedule. A run takes a minute here, so each run ends before the next is due.
 EACH_SECONDS = 180
 CLOCK: Json = {"cron": f"*/{EACH_SECONDS // 60} * * * *"}
 
 
 def _render_second(ground: Ground) -> Json:
-    """Render a second pipeline over the files of the first."""
+    """Render a second pipeline that reads the files of the first."""
     manifest = ground.render("second")
     manifest["spec"]["source"] = {
         "use": "files",
@@ -37,7 +37,7 @@ def test_a_second_pass_begins_when_the_first_has_succeeded(ground: Ground) -> No
     manifest["spec"]["source"]["with"]["count"] = COUNT
     manifest["spec"]["stages"].append(WORK)
     first, second = Story(ground.kube, "first"), Story(ground.kube, "second")
-    # Apply both from one file, the dependent pipeline first.
+    # Apply both pipelines from one file, the dependent pipeline first.
     ground.kube.apply(_render_second(ground), manifest)
     first.wait_for_finished(EARLY)
     with ground.held():
@@ -57,7 +57,7 @@ def test_a_second_pass_begins_when_the_first_has_succeeded(ground: Ground) -> No
 
 
 def _check_contents(ground: Ground) -> None:
-    if ground.output.folder is None:  # only pods can reach it
+    if ground.output.folder is None:  # only pods can read the volume
         return
     tables = [pq.read_table(path) for path in ground.output.folder.rglob("*.parquet")]
     contents = [content for table in tables for content in table["content"].to_pylist()]
@@ -65,7 +65,7 @@ def _check_contents(ground: Ground) -> None:
 
 
 def _read_time(text: str) -> datetime:
-    """Return a time in whole seconds, the precision of Kubernetes creation times."""
+    """Parse a time, and cut it to whole seconds, the precision of Kubernetes creation times."""
     return datetime.fromisoformat(text).replace(microsecond=0)
 
 

@@ -23,7 +23,7 @@ BUCKET, EARLY = "films", 2
 
 @pytest.fixture(scope="module")
 def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Generate the videos of the example."""
+    """Generate the example's videos, and return their folder."""
     folder = tmp_path_factory.mktemp("videos")
     command = [sys.executable, str(EXAMPLES / "make_videos.py"), str(folder)]
     subprocess.run(command, check=True)
@@ -32,7 +32,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(object_store: ObjectStore, videos: Path) -> ObjectStore:
-    """Serve the videos."""
+    """Provide an object store with the videos."""
     for path in sorted(videos.iterdir()):
         object_store.put(BUCKET, f"raw/{path.name}", path.read_bytes())
     return object_store
@@ -52,7 +52,7 @@ def _render(ground: Ground) -> Json:
 
 
 def _read_clips(folder: Path) -> dict[str, str]:
-    """Return the digests of clips by name, independent of the videos' location."""
+    """Return the digests of clips by name. Names do not depend on the videos' location."""
     clips = {}
     for path in folder.rglob("*.parquet"):
         for row in pq.read_table(path, columns=["clip", "sha256"]).to_pylist():

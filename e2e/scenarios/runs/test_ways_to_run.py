@@ -1,4 +1,4 @@
-"""Other configurations: the driver in a sidecar, extra sidecars, and default settings."""
+"""Other ways to run: the driver in a sidecar, extra sidecars, and default settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_head_is_deleted_under_default_settings(ground: Ground, figures: Figur
     ],
 )
 def test_a_sidecar_of_the_head_alone(ground: Ground, figures: Figures, end: str, what: str) -> None:
-    """Neither a sidecar that ends early nor one that would never end counts as the driver."""
+    """Neither a sidecar that ends early nor a sidecar that never ends counts as the driver."""
     ray = ground.render("x")["spec"]["ray"]
     agents = [_render_agent(ground, "agent", end), _render_agent(ground, "lasting", "")]
     ray["head"]["podTemplate"]["spec"]["containers"].extend(agents)
@@ -61,7 +61,7 @@ def test_a_sidecar_of_the_head_alone(ground: Ground, figures: Figures, end: str,
 
 
 def _render_agent(ground: Ground, name: str, end: str) -> Json:
-    """Render a container that runs until a file exists."""
+    """Render a container that waits until a file exists, and then runs `end`."""
     lines = ("import os, time", f"while not os.path.exists('{SIGN}'): time.sleep(0.2)", end)
     resources = {"cpu": "20m", "memory": "64Mi"}
     return {

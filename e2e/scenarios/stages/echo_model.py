@@ -1,7 +1,7 @@
-"""A model server of a worker: it echoes each prompt and logs the request.
+"""A model server that runs in a worker: it echoes each prompt and logs the request.
 
-Usage: `python echo_model.py PORT NAME FOLDER`. The server implements the required part of OpenAI's
-protocol.
+Usage: `python echo_model.py PORT NAME FOLDER`. The server implements the required part of the
+OpenAI API.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """List the only model."""
+        """Return the list of models, which has one model."""
         self.answer({"data": [{"id": NAME}]})
 
     def do_POST(self) -> None:
-        """Repeat the prompt after a delay."""
+        """Return the prompt after a delay."""
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         prompt = body["messages"][-1]["content"]
         note("asked", prompt)

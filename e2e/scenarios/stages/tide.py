@@ -1,4 +1,4 @@
-"""Stages for scenarios: numbered sources, slow work, and ways to die.
+"""Stages for scenarios: numbered sources, slow work, and ways to fail.
 
 The stages reach the Ray pods as a ConfigMap on PYTHONPATH, like a user's own stages.
 """
@@ -21,11 +21,11 @@ from strandline import SinkStage, Source, SourceStage, Stage, Task
 
 MIB = 1 << 20
 FILLER = Path("/dev/shm/filler")  # noqa: S108 - in the pod's memory volume
-HOLD = Path("/var/lib/strandline-output/hold")  # while this file exists, no work ends
+HOLD = Path("/var/lib/strandline-output/hold")  # `Work` waits while this file exists
 
 
 class Numbers(SourceStage):
-    """Lists the numbers below `count` in the driver."""
+    """Lists the numbers below `count`. Runs in the driver."""
 
     class Params(SourceStage.Params):
         """Number of sources and the time to list them."""
@@ -44,10 +44,10 @@ class Numbers(SourceStage):
 
 
 class Open(Stage):
-    """Logs the attempt that opened a source, and passes the task on."""
+    """Logs which attempt opened a source, and returns the task unchanged."""
 
     class Params(Stage.Params):
-        """Location of the log."""
+        """Path of the log."""
 
         log: str = Field(description="File that all workers append to.")
 
@@ -68,7 +68,7 @@ class Work(Stage):
     """Sleeps for each task."""
 
     class Params(Stage.Params):
-        """Duration of the sleep."""
+        """Duration of the sleep in seconds."""
 
         seconds: float = Field(default=0.5, description="For one task.")
 
@@ -91,10 +91,10 @@ class Rows(Stage):
 
 
 class Grow(Stage):
-    """Uses much memory for one source, so that the kernel kills a container with a lower limit."""
+    """Uses much memory for one source, so that the kernel kills a container with a small limit."""
 
     class Params(Stage.Params):
-        """The source, and the amount of memory."""
+        """The source, and the kind and amount of memory."""
 
         number: int = Field(default=20, description="The source that needs it.")
         mebibytes: int = Field(default=1024, description="That it needs.")
@@ -107,7 +107,7 @@ class Grow(Stage):
     params: Params
 
     def process(self, task: Task) -> Task:
-        """Return the task unchanged if there was enough memory."""
+        """Return the task unchanged if the memory sufficed."""
         if task.data == self.params.number and _is_first(self.params.once):
             if self.params.shared:
                 fill_shared(self.params.mebibytes)
@@ -117,24 +117,24 @@ class Grow(Stage):
 
 
 class Poison(Stage):
-    """Kills its worker for one of the sources, every time."""
+    """Kills its worker whenever it receives a certain source."""
 
     class Params(Stage.Params):
-        """The source."""
+        """Number of the source."""
 
         number: int = Field(default=7, description="The source that kills.")
 
     params: Params
 
     def process(self, task: Task) -> Task:
-        """Return the task unchanged if it is harmless."""
+        """Return the task unchanged, unless it belongs to that source."""
         if task.data == self.params.number:
             os.kill(os.getpid(), signal.SIGKILL)
         return task
 
 
 class Break(Stage):
-    """Fails each source with a message, which the driver repeats."""
+    """Raises an error for each source. The driver repeats its message."""
 
     def process(self, task: Task) -> Task:
         """Raise an error."""
@@ -171,11 +171,11 @@ def _fill_own(mebibytes: int) -> None:
 
 
 def fill_shared(mebibytes: int) -> None:
-    """Fill the pod's memory volume until the kernel ends the container."""
-    # The kernel first kills the processes that Ray has marked, then the largest. This small program
-    # has the score of the container's first process, so in the end the kernel kills that process.
-    # The program is detached so that Ray does not find it, and its data stays in memory; otherwise
-    # the container would survive.
+    """Fill the pod's shared memory until the kernel kills the container."""
+    # The kernel first kills the processes that Ray has marked, then the largest. The small program
+    # below has the same score as the container's first process, so in the end the kernel kills that
+    # process. The program is detached so that Ray does not find it, and its data stays in memory;
+    # otherwise the container would survive.
     dear = "read dear < /proc/1/oom_score_adj; echo $dear > /proc/self/oom_score_adj"
     fill = f"exec dd if=/dev/zero of={FILLER} bs={MIB} count={mebibytes} status=none"
     script = f"setsid /bin/sh -c '{dear}; {fill}' &"

@@ -1,1 +1,1 @@
-"""One task that becomes very many: memory use, and use of all workers."""
+"""Measures one task that becomes very many: memory use, and use of all workers."""

@@ -35,7 +35,7 @@ def _list_rows(folder: Path, count: int, nap: float) -> list[Row]:
     rows = [Row(f"{what}: at best, on {_CPUS} CPUs", format_number(optimum, "s"))]
     for is_apart, how in ((False, "chained"), (True, "each stage apart")):
         own = folder / f"{is_apart:d}"  # short, because Ray's socket paths have a length limit
-        took = run_apart(_measure, own, count, nap, is_apart)  # takes up to a minute
+        took = run_apart(_measure, own, count, nap, is_apart)  # up to a minute
         rows.append(bound(f"{what}: {how}, as a multiple of that", took / optimum, _MOST, "×"))
     return rows
 

@@ -43,7 +43,7 @@ class Pieces(Stage):
 
 
 class PiecesAtOnce(Pieces):
-    """Returns the same pieces as one list."""
+    """Returns all pieces of a task as one list."""
 
     def process(self, task: Task) -> list[Task]:  # type: ignore[override]
         return list(super().process(task))

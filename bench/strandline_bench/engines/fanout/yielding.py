@@ -1,4 +1,4 @@
-"""Memory of a stage that turns one task into many: yielded one by one, or as a list."""
+"""Measures the memory of a stage that turns one task into many, yielded singly or as a list."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STORE_BYTES = 1_500_000_000
 
 
 def measure_fanout(scale: Scale) -> list[Row]:
-    """Run one source that becomes many large pieces, on each engine and in both forms."""
+    """Run one source that becomes many large pieces, on each engine, yielded and as a list."""
     streamed, at_once = scale.pick(1000, 10), scale.pick(100, 5)
     rows = []
     for engine, name in (("ray", "on Ray"), ("inline", "inline")):

@@ -1,4 +1,4 @@
-"""Profiles our engine's driver and a worker of each stage."""
+"""Profiles the driver of Strandline's engine and a worker of each stage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FOLDERS = re.compile(r"(?:/[^\s:]*)?/(?:site-packages|pipelines|python3\.\d+|be
 
 
 def profile_engine(scale: Scale) -> str:
-    """Return the functions with the most own time, for each case and process."""
+    """Return a text with the functions that have the most own time, for each case and process."""
     parts = []
     for name in CASES:
         folder = scale.folder / "run"  # a short path, because Ray puts its sockets below it
@@ -47,7 +47,7 @@ def _describe_profiles(folder: Path) -> list[str]:
     driver = folder / "driver.prof"
     if driver.exists():
         parts.append(f"the driver's loop:\n{describe_stats([driver])}")
-    # The slowest stage's worker mostly sleeps or computes; the first stage's is typical.
+    # The slowest stage's worker mostly sleeps or computes, so profile a worker of the first stage.
     workers = sorted(folder.glob("stage-*.prof"))
     if workers:
         parts.append(

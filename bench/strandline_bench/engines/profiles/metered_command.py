@@ -1,4 +1,4 @@
-"""`strandline` with a meter around each stage's calls: `python -m … FOLDER WORD...`.
+"""Runs `strandline` with a meter around each stage's calls: `python -m … FOLDER WORD...`.
 
 Engine time does not belong to a stage, so the meter does not measure it.
 """
@@ -19,12 +19,12 @@ from strandline.engine.call.payloads import measure
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.plan.task import Task
 
-PROFILES = "STRANDLINE_BENCH_PROFILES"  # if set, write profiles too, which slows everything down
+PROFILES = "STRANDLINE_BENCH_PROFILES"  # if set, also write profiles, which slows everything down
 _stream = StageCall.stream
 
 
 class Meter:
-    """Time and volume of one stage's calls."""
+    """CPU time of one stage's calls, and their bytes of input and output."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -32,7 +32,7 @@ class Meter:
         self.profile = cProfile.Profile() if os.environ.get(PROFILES) else None
 
     def draw(self, parts: Iterator[Any]) -> Iterator[Any]:
-        """Yield the results of a call, and measure the time for each."""
+        """Yield the results of a call, and measure the CPU time until each result."""
         while True:
             begun = time.process_time()
             if self.profile:
@@ -54,7 +54,7 @@ def _measure(tasks: list[Task]) -> int:
 
 
 def run_metered(folder: Path, words: list[str]) -> None:
-    """Run a command, and write a file per stage with its measurements."""
+    """Run a command, and write the measurements of each stage to a file."""
     meters: dict[str, Meter] = {}
 
     def stream(call: StageCall, tasks: list[Task], *others: Any, **named: Any) -> Iterator[Any]:  # noqa: ANN401 - as it comes

@@ -1,4 +1,4 @@
-"""Finds the slowest stages of the examples per byte, with their profiles.
+"""Finds the stages of the examples with the most CPU time per byte, and profiles them.
 
 Seconds are CPU time of runs without profiling; profiles come from separate runs. A stage's bytes
 are the larger of input and output, because the first stages receive only names.
@@ -21,7 +21,7 @@ from strandline_bench.engines.profiles.metered_command import PROFILES
 from strandline_bench.ground.folders import EXAMPLES, ROOT, join_python_path
 from strandline_bench.ground.scale import Scale
 
-# Examples without a model server.
+# Examples that need no model server.
 _EXAMPLES = (
     "text-documents",
     "python-functions",
@@ -33,7 +33,7 @@ _EXAMPLES = (
     "video",
 )
 _SLOWEST, _LINES = 10, 5
-_LEAST = 0.1  # minimum seconds; shorter times mainly measure the first call
+_LEAST = 0.1  # minimum seconds; shorter times mainly consist of the first call
 _EXAMPLES_FOLDER = EXAMPLES.relative_to(ROOT)
 
 

@@ -1,1 +1,1 @@
-"""Adapters that run a case on each engine, and their index."""
+"""Adapters that run a case on each compared engine, and the index of these engines."""

@@ -1,4 +1,4 @@
-"""Runs a case on chains of bare Ray actors of given sizes, without fault tolerance."""
+"""Runs a case on fixed-size pools of bare Ray actors, without fault tolerance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # keep workers from importing the modules of the examples
 
 
 def run(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
-    """Run the case in a chain of given sizes."""
+    """Run the case on a chain of actor pools with the case's sizes."""
     items = case.items()
     begin()
     batches = (items[at : at + case.batch] for at in range(0, len(items), case.batch))

@@ -1,7 +1,7 @@
-"""The lower bound for chains of actors: calls, receipts, and one loop, nothing else.
+"""Measures the lower bound for chains of Ray actors: calls, receipts, and one loop, nothing else.
 
 Bare chains track no sources, lose work when a worker dies, and wait for no ledger. The extra time
-of our engine is the price of these features.
+of Strandline's engine is the price of these features.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from strandline_bench.ground.stages import BATCH, PAYLOAD
 from strandline_bench.ground.steady_rate import SteadyRate
 
 _STAGES = 3
-_CALLS = 2  # per actor: one running, one fetching its input; as in our engine
-_WAITING = 2  # batches that may wait per actor of a stage, plus one
+_CALLS = 2  # per actor: one running, one fetching its input; the same as in Strandline
+_WAITING = 2  # queued batches per actor of a stage; the queue holds one more
 
 
 class BareStage:
-    """Calls a work and reports the number of items in its result."""
+    """An actor that calls a work function and reports the number of items in its result."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -63,8 +63,8 @@ def drive_chain(
     """Send batches through pools of actors.
 
     Args:
-        batches: drawn as the first pool takes them.
-        stages: a work and its number of actors, per stage.
+        batches: input batches, consumed when the first pool has capacity.
+        stages: work function and number of actors of each stage.
         cpu: cores that an actor reserves.
         note: called with the number of items in each final batch.
     """

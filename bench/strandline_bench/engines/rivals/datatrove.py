@@ -1,4 +1,4 @@
-"""Runs a case on datatrove's local executor: each task takes a share of the items.
+"""Runs a case on datatrove's local executor: each task processes a share of the items.
 
 datatrove's steps are generators, so items are yielded unchanged.
 """
@@ -16,7 +16,7 @@ from datatrove.pipeline.base import PipelineStep
 from strandline_bench.engines.cases import Case
 from strandline_bench.engines.work.works import Work
 
-_SHARES = 8  # shares per worker, so that a slow share delays fewer items
+_SHARES = 8  # shares per worker, so that a slow share contains fewer items
 
 
 class Listed(PipelineStep):  # type: ignore[misc]  # it comes without types
@@ -32,7 +32,7 @@ class Listed(PipelineStep):  # type: ignore[misc]  # it comes without types
 
 
 class Working(PipelineStep):  # type: ignore[misc]  # it comes without types
-    """Calls a work on each batch."""
+    """Calls a work function on each batch."""
 
     def __init__(self, work: Work, batch: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The compared engines: names, requirements, and supported cases. Imports no engine."""
+"""Lists the compared engines: names, requirements, and supported cases. Imports no engine."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Rival:
     """An engine in one configuration.
 
     Attributes:
-        name: on the command line.
-        title: in the table.
+        name: name on the command line.
+        title: name in the table.
         module, function: function that runs a case; the module is in this package.
         needs: required packages.
-        ray: the kind of Ray cluster it needs: `plain`, `dashboard`, or empty.
-        cases: supported cases of interest.
-        beaten_in: cases in which ours must be faster.
+        ray: the kind of Ray cluster that the engine needs: `plain`, `dashboard`, or empty.
+        cases: cases on which the engine is measured.
+        beaten_in: cases in which Strandline must be faster.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Rival:
 
 
 _ALL = ("tiny", "skewed", "blocks", *EXAMPLES, "ratio", "fanout")
-# For short or uneven cases, one process for all stages works best.
+# One process for all stages works best for short or uneven cases.
 _LONG_OR_UNEVEN = ("skewed", *EXAMPLES, "ratio", "fanout")
 OURS = Rival("ours", "ours", "ours", "run_untracked", ray="plain")
 RIVALS = (

@@ -1,4 +1,4 @@
-"""Runs a case on our engine: stages call the works, and sources are the items."""
+"""Runs a case on Strandline's engine: stages call the work functions, and sources are the items."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_tracked(case: Case, folder: Path, begin: Callable[[], None]) -> None:
 
 
 def run_apart(case: Case, folder: Path, begin: Callable[[], None]) -> None:
-    """Run the case without a ledger, with isolated stages."""
+    """Run the case without a ledger, with separate workers for each stage."""
     _run(case, folder, None, "ray", begin, is_apart=True)
 
 

@@ -34,7 +34,7 @@ def run_apart(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # n
 
 
 def share_evenly(whole: int, parts: int) -> list[int]:
-    """Return the number of workers for each part, at least one."""
+    """Divide the workers among the stages as evenly as possible, at least one per stage."""
     return [max(1, whole // parts + (index < whole % parts)) for index in range(parts)]
 
 

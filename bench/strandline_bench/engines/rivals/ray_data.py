@@ -1,7 +1,8 @@
-"""Runs a case on Ray Data in two forms: split like ours, and fused as its guide recommends.
+"""Runs a case on Ray Data in two forms: one actor pool per stage, and fused functions.
 
-Split: each stage is a pool of actors and each batch a block, scheduled separately. Fused: stages
-are functions that Ray Data fuses into one task, and for small items, Ray Data chooses the blocks.
+With actor pools, as in Strandline, each batch is a block, and Ray Data schedules the stages
+separately. With functions, as Ray Data's guide recommends, Ray Data fuses all stages into one task.
+For small items, Ray Data then also chooses the blocks.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class BatchFormat:
     """Representation of items in Ray Data's batches.
 
     Args:
-        kind: of the items.
+        kind: type of the items, such as `number`.
     """
 
     def __init__(self, kind: str) -> None:
@@ -51,7 +52,7 @@ class BatchFormat:
         return [pickle.loads(item) for item in items] if self._kind == "task" else items  # noqa: S301 - our own
 
     def render(self, items: Items) -> Any:  # noqa: ANN401 - a table or arrays
-        """Render a batch of items; an empty batch has numbers."""
+        """Convert items to a batch; an empty batch has the format of numbers."""
         if self._kind == "block":
             return {_COLUMN: np.stack(items) if len(items) > 1 else np.asarray(items)}
         if self._kind == "task":
@@ -61,7 +62,7 @@ class BatchFormat:
 
 
 class Working:
-    """A stage as an actor."""
+    """An actor that calls a stage's work function."""
 
     def __init__(self, work: Work, batch_format: BatchFormat) -> None:
         self._work, self._batch_format = work, batch_format
@@ -86,13 +87,13 @@ def run_cut(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noq
             compute=_choose_pool(case, index),
             num_cpus=case.cpu,
         )
-        if isinstance(work, Spread):  # otherwise all of its items form one block for one actor
+        if isinstance(work, Spread):  # otherwise all its items form one block for one actor
             dataset = dataset.repartition(target_num_rows_per_block=case.batch)
     _drain(dataset)
 
 
 def run_fused(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
-    """Run the case with functions, which Ray Data fuses."""
+    """Run the case with functions, which Ray Data fuses into one task."""
     batch_format = BatchFormat(case.kind)
     rows = batch_format.render_rows(case.items())
     blocks = None if case.kind == "bytes" else -(-len(rows) // case.batch)

@@ -1,4 +1,4 @@
-"""Runs a case on Cosmos-Xenna's streaming mode: a stage per work, in autoscaled pools."""
+"""Runs a case in Cosmos-Xenna's streaming mode, with an autoscaled pool per stage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from strandline_bench.engines.work.works import Items, Work
 if TYPE_CHECKING:  # keep workers from importing the modules of the examples
     from strandline_bench.engines.cases import Case
 
-# Read when Ray starts: Xenna lists more actors at a time than Ray's default limit.
+# Ray reads these variables at its start. Xenna lists more actors per query than Ray's default
+# limit.
 ENVIRONMENT = {
     "RAY_MAX_LIMIT_FROM_API_SERVER": "40000",
     "RAY_MAX_LIMIT_FROM_DATA_SOURCE": "40000",
@@ -25,7 +26,7 @@ _QUIET = xenna.VerbosityLevel.NONE
 
 
 class Working(xenna.Stage):  # type: ignore[misc]  # it comes without types
-    """Calls a work."""
+    """A Xenna stage that calls a work function."""
 
     def __init__(self, work: Work, batch: int, cpu: float) -> None:
         self._work, self._batch, self._cpu = work, batch, cpu
@@ -54,7 +55,8 @@ def run(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: A
         for work, size in zip(case.works, case.sizes, strict=True)
     ]
     spec = xenna.PipelineSpec(input_data=case.items(), stages=stages, config=_configure(case))
-    # Xenna's monitor uses this address; several Ray clusters may run on a machine.
+    # Several Ray clusters may run on the machine. This address selects the cluster for Xenna's
+    # monitor.
     os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
     begin()
     xenna.run_pipeline(spec)

@@ -1,1 +1,1 @@
-"""The work of cases: rows, stages, and pipelines."""
+"""The work that a case does: rows, stages, and pipelines."""

@@ -1,4 +1,4 @@
-"""Stages of an example as works, so that other engines can run the unmodified example."""
+"""Wraps the stages of an example, so that other engines can run the unmodified example."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class ExampleStage:
     """An unmodified stage of an example. Its items are tasks, and the sink writes files.
 
     Args:
-        manifest: of the example.
+        manifest: manifest of the example.
         settings: overrides of the manifest.
-        index: of the stage.
+        index: index of the stage.
         output: folder of the sink.
     """
 

@@ -1,4 +1,4 @@
-"""Our stages for the cases, which call the works; workers import only this module."""
+"""Strandline stages that call the work functions of a case. Workers import only this module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, NoneTask, Slot, Task
 from strandline_bench.engines.work.works import Items, Work
 
-PROFILE = "STRANDLINE_BENCH_PROFILE"  # folder for profiles; workers inherit the variable
+PROFILE = "STRANDLINE_BENCH_PROFILE"  # variable with the folder for profiles, which workers inherit
 _PROFILE_EVERY = 2.0
 
 
@@ -29,10 +29,10 @@ class Listed(SourceStage):
 
 
 class Working(Stage):
-    """Calls a work."""
+    """Calls a work function."""
 
     class Params(Stage.Params):
-        """The case, and the index of the work."""
+        """The case, and the index of the work function."""
 
         index: int
 
@@ -45,7 +45,7 @@ class Working(Stage):
     def setup(self) -> None:
         if os.environ.get(PROFILE):
             self._profile = cProfile.Profile()
-            self._profile.enable()  # for the thread that runs stages
+            self._profile.enable()  # profile the thread that runs stages
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         if self._profile is not None:
@@ -65,7 +65,7 @@ class Working(Stage):
 
 
 class Spreading(Stage):
-    """Calls a work that turns one item into several."""
+    """Calls a work function that turns one item into several."""
 
     work: Work
 

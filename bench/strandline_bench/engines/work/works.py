@@ -1,7 +1,7 @@
-"""The works of the compared engines: the same functions of a batch of items for all.
+"""Work functions for all compared engines. Each takes a batch of items.
 
-A work takes a list and returns a list. Workers receive works pickled. This module must not depend
-on an engine.
+A work function takes a list and returns a list. Workers receive the functions pickled. This module
+must not depend on an engine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Work = Callable[[Items], Items]
 _MASK = (1 << 64) - 1
 _FACTOR = 6_364_136_223_846_793_005
 _HEAD = 8  # bytes of an item that identify its source
-_FILLS = 4  # kinds of blocks; few, so that the expected output can be computed
+_FILLS = 4  # number of different blocks; few, so that the expected output can be computed
 _TURN = 0x5A
 
 
@@ -37,7 +37,7 @@ def make_bytes(number: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Stir:
-    """Almost no work: multiplies the first bytes of each item."""
+    """Multiplies the first bytes of each item, which is almost no work."""
 
     salt: int
 
@@ -52,11 +52,11 @@ class Stir:
 
 @dataclass(frozen=True, slots=True)
 class Nap:
-    """Sleeps for each item, to measure the scheduler independent of the number of cores.
+    """Sleeps for each item, so that the result does not depend on the number of cores.
 
     Attributes:
-        seconds: for most items.
-        long: for a fixed, random-looking one in a hundred.
+        seconds: duration for most items.
+        long: duration for one in a hundred items, chosen pseudo-randomly by number.
     """
 
     seconds: float
@@ -69,7 +69,7 @@ class Nap:
 
 
 def is_long(number: int) -> bool:
-    """Return True for one number in a hundred."""
+    """Return True for one in a hundred numbers."""
     return mix(number) >> 32 & 0xFFFF < 655
 
 
@@ -94,7 +94,7 @@ class MakeBlock:
 
 
 def make_block(number: int, size: int) -> Any:  # noqa: ANN401 - an array of numpy's
-    """Return a block that contains its number."""
+    """Return a block that starts with its number."""
     block = np.full(size, number % _FILLS, np.uint8)
     block[:_HEAD] = np.frombuffer(number.to_bytes(_HEAD, "big"), np.uint8)
     return block
@@ -120,7 +120,7 @@ def weigh(item: Any) -> int:  # noqa: ANN401 - a number, bytes, or a block
 
 
 def weigh_changed(number: int, size: int) -> int:
-    """Return the contribution of a number's changed block, without making the block."""
+    """Return the checksum contribution of a number's changed block, without creating the block."""
     head = bytes(byte ^ _TURN for byte in number.to_bytes(_HEAD, "big"))
     return (mix(int.from_bytes(head, "big")) + _weigh_rest(number % _FILLS, size)) & _MASK
 
@@ -131,7 +131,7 @@ def _weigh_rest(fill: int, size: int) -> int:
 
 
 def chain(works: tuple[Work, ...], items: Items) -> Items:
-    """Apply all works in sequence, in this process."""
+    """Apply all work functions in sequence, in this process."""
     for work in works:
         if not items:
             break

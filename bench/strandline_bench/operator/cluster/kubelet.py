@@ -1,8 +1,8 @@
 """Simulates kubelets, a scheduler, storage, and Ray's API, beside a real KubeRay.
 
 Pods are assigned to a node, run, and end when deleted. Once a submitter runs, the Ray API reports
-its job as running for the chosen time; then both succeed. KubeRay requests that API by a cluster
-DNS name, which does not resolve here: KubeRay gets a proxy, and the proxy responds.
+its job as running for the chosen time; then both succeed. KubeRay addresses that API by a cluster
+DNS name, which does not resolve here. KubeRay therefore uses a proxy, and the proxy responds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from strandline_bench.operator.cluster.player import (
 from strandline_bench.operator.cluster.wire import Wire
 from strandline_bench.operator.moments import AttemptId
 
-JOB_LABEL = "batch.kubernetes.io/job-name"  # a submitter's Job has the name of its RayJob
+JOB_LABEL = "batch.kubernetes.io/job-name"  # on a submitter's pod; the value is the RayJob's name
 RUNNING, SUCCEEDED = "RUNNING", "SUCCEEDED"
 _JOBS = "/api/jobs/"
 
@@ -45,8 +45,8 @@ class Kubelet:
     """Simulates all pods of a server.
 
     Attributes:
-        jobs: Ray jobs, which the submitters' pods start and end.
-        cast: returns the course of an attempt; all attempts succeed.
+        jobs: statuses of the Ray jobs, which submitters' pods start and end.
+        cast: function that returns the length of an attempt; all attempts succeed.
     """
 
     jobs: Jobs
@@ -60,11 +60,11 @@ class Kubelet:
 
     @property
     def left(self) -> int:
-        """Return the number of RayJobs."""
+        """The number of remaining RayJobs."""
         return len(self._rayjobs)
 
     async def play(self) -> None:
-        """Simulate all new pods until cancelled or until an error."""
+        """Simulate all new pods until cancellation or an error."""
         async with asyncio.TaskGroup() as group:
             group.create_task(bind_claims(self.wire))
             group.create_task(self._count())
@@ -83,7 +83,7 @@ class Kubelet:
             self._gone.discard(uid)
         elif "deletionTimestamp" in pod["metadata"]:
             self._end(uid)
-            # A Job's controller changes a pod once more before the pod is gone.
+            # Request the removal only once: a Job's controller changes a terminating pod again.
             if uid not in self._gone:
                 self._gone.add(uid)
                 key = (pod["metadata"]["namespace"], get_name(pod))
@@ -126,7 +126,8 @@ def serve_jobs(jobs: Jobs) -> AbstractAsyncContextManager[int]:
 
     async def answer(request: web.BaseRequest) -> web.Response:
         job = request.path.removeprefix(_JOBS)
-        # KubeRay's names: NAME-head-svc.NAMESPACE.svc.cluster.local, and RAYJOB-SUFFIX for a job.
+        # KubeRay's host names have the form NAME-head-svc.NAMESPACE.svc.cluster.local. NAME is
+        # RAYJOB-SUFFIX for the cluster of a job.
         namespace = request.host.split(".")[1] if "." in request.host else ""
         state = jobs.get((namespace, job.rpartition("-")[0]))
         if request.method != "GET" or state is None:

@@ -1,4 +1,4 @@
-"""Objects that KubeRay and kubelets write for an attempt, no larger than in production.
+"""Renders the objects that KubeRay and kubelets write for an attempt, as large as in production.
 
 Pods come from the RayJob's own templates. This module must not depend on the time of events.
 """
@@ -26,7 +26,7 @@ class Ending(StrEnum):
 
 
 def render_pipeline(name: str) -> Json:
-    """Render a pipeline with two workers and five seconds before a retry."""
+    """Render a pipeline with two workers and a delay of five seconds before a retry."""
     return {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",
@@ -46,7 +46,7 @@ def render_pipeline(name: str) -> Json:
 
 
 def render_cluster(rayjob: Json) -> Json:
-    """Render the RayCluster of a RayJob, under the same name."""
+    """Render the RayCluster of a RayJob. Both have the same name."""
     metadata = {"labels": rayjob["metadata"]["labels"]}
     return _own("RayCluster", "ray.io/v1", rayjob, get_name(rayjob), metadata) | {
         "spec": copy.deepcopy(rayjob["spec"]["rayClusterSpec"])
@@ -73,7 +73,7 @@ def render_memory_kill(pod: Json, time: str) -> Json:
 
 
 def render_disruption(time: str) -> Json:
-    """Return the scheduler's status for a pod that is preempted."""
+    """Render the pod status that the scheduler writes for a preempted pod."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -98,7 +98,7 @@ def render_job_status(rayjob: Json, time: str, deployment: str, job: str = "") -
 
 
 def render_job_end(time: str, ending: Ending) -> Json:
-    """Return the changes of a RayJob's status at its end."""
+    """Render the status changes of a RayJob at its end."""
     if ending is Ending.WELL:
         failure = format_outcome_line(
             DriverOutcome(exit_code=0, message="all sources are finished")

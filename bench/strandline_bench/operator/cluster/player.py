@@ -39,7 +39,7 @@ PULL_SECONDS = 0.5  # seconds until containers run
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The length of an attempt in seconds, and how it ends."""
+    """An attempt's length in seconds, and how it ends."""
 
     seconds: float
     ending: Ending
@@ -55,11 +55,11 @@ class JobSimulator(Protocol):
 
     @property
     def left(self) -> int:
-        """Return the number of RayJobs."""
+        """The number of remaining RayJobs."""
         ...
 
     async def play(self) -> None:
-        """Simulate all new objects until cancelled or until an error."""
+        """Simulate all new objects until cancellation or an error."""
         ...
 
 
@@ -78,9 +78,9 @@ class Player:
     """Simulates all RayJobs of a server.
 
     Attributes:
-        cast: returns the course of an attempt.
-        show_evidence: receives the time of the first evidence of an attempt's end.
-        clock: returns seconds since the epoch.
+        cast: function that returns an attempt's length and ending.
+        show_evidence: called with the time of the first evidence of an attempt's end.
+        clock: function that returns seconds since the epoch.
     """
 
     wire: Wire
@@ -91,11 +91,11 @@ class Player:
 
     @property
     def left(self) -> int:
-        """Return the number of RayJobs."""
+        """The number of remaining RayJobs."""
         return len(self._played)
 
     async def play(self) -> None:
-        """Simulate all new RayJobs until cancelled or until an error."""
+        """Simulate all new RayJobs until cancellation or an error."""
         async with asyncio.TaskGroup() as group:
             group.create_task(bind_claims(self.wire))
             async for kind, rayjob in self.wire.follow("RayJob"):
@@ -166,7 +166,7 @@ class Player:
         await self.wire.patch("RayJob", namespace, name, {"metadata": {"finalizers": []}})
 
     async def _remove(self, pod: Json, namespace: str) -> None:
-        """Remove a pod as a kubelet does: terminating first, then gone."""
+        """Remove a pod as a kubelet does: first mark the pod as terminating, then delete it."""
         await self.wire.delete("Pod", namespace, get_name(pod))
         await self.wire.delete("Pod", namespace, get_name(pod), grace=0)
 
@@ -180,9 +180,9 @@ class Player:
 
 
 async def bind_claims(wire: Wire) -> None:
-    """Bind each new claim as storage does, until cancelled."""
+    """Bind each new claim as a storage provisioner does, until cancellation."""
     async for kind, claim in wire.follow("PersistentVolumeClaim"):
-        # Claims of pipelines at rest are already bound.
+        # Claims of idle pipelines are already bound.
         if kind == "ADDED" and (claim.get("status") or {}).get("phase") != "Bound":
             key = (claim["metadata"]["namespace"], get_name(claim))
             status = {"phase": "Bound", "accessModes": ["ReadWriteOnce"]}
@@ -191,9 +191,9 @@ async def bind_claims(wire: Wire) -> None:
 
 @asynccontextmanager
 async def serve_drivers(clock: Clock) -> AsyncIterator[int]:
-    """Serve the API of a running driver for all attempts at one address, and yield the port.
+    """Serve a running driver's API for all attempts at one address, and yield the port.
 
-    Only the RayJob reports how the attempt ended.
+    The API never reports an end; only the RayJob does.
     """
     begun = clock()
 

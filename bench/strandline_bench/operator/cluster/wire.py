@@ -1,4 +1,4 @@
-"""Concurrent JSON requests to an API server, and watch streams.
+"""Sends concurrent JSON requests to an API server, and reads watch streams.
 
 This module must not depend on the contents of requests.
 """
@@ -34,7 +34,7 @@ class WireError(Exception):
 
 
 class Wire:
-    """An API server; see `open_wire`."""
+    """A client of an API server; see `open_wire`."""
 
     def __init__(self, server: str, session: aiohttp.ClientSession) -> None:
         self._server = server.rstrip("/")
@@ -47,7 +47,7 @@ class Wire:
     async def patch(
         self, kind: str, namespace: str, name: str, patch: Json, sub: str = ""
     ) -> Json | None:
-        """Apply a JSON merge patch to an object or subresource. Return None if missing."""
+        """Merge JSON into an object or subresource. Return None if the object is missing."""
         path = spell_path(kind, namespace, name, sub)
         return await self._ask("PATCH", path, patch, MERGE_PATCH)
 
@@ -69,7 +69,7 @@ class Wire:
         await self._ask("DELETE", spell_path(kind, namespace, name), options)
 
     async def follow(self, kind: str) -> AsyncIterator[tuple[str, Json]]:
-        """Yield all events of a kind without existing objects, endlessly."""
+        """Yield the existing objects of a kind as `ADDED`, then all events, endlessly."""
         version = ""
         while True:
             if not version:

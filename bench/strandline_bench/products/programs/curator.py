@@ -1,4 +1,4 @@
-"""NeMo Curator: a pipeline of CPU stages; CURATOR_EXECUTOR names the executor.
+"""Runs jobs with NeMo Curator: a pipeline of CPU stages; CURATOR_EXECUTOR names the executor.
 
 The default is Xenna's, as in `Pipeline.run`. A partition is a file, as the readers recommend for
 files of this size.
@@ -27,7 +27,8 @@ from strandline_bench.products.functions import CORES, is_kept, run_program
 _TOP_RUNS = {2: 0.2, 3: 0.18, 4: 0.16}
 _ALL_RUNS = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.1}
 
-# Checkpoints need a Ray cluster that exists before; this one ends with its standard input.
+# Checkpoints need a Ray cluster that runs before the pipeline starts. This cluster stops when its
+# standard input is closed.
 _SERVE_RAY = """
 import sys, ray
 print(ray.init("local", num_cpus=int(sys.argv[1])).address_info["gcs_address"], flush=True)
@@ -36,14 +37,14 @@ sys.stdin.read()
 
 
 class KeepTexts(DocumentFilter):  # type: ignore[misc]  # it comes without types
-    """The user's function."""
+    """A filter that runs the user's function."""
 
     def score_document(self, text: str) -> float:
         """Return 1.0 if a text is kept, otherwise 0.0."""
         return float(is_kept(text))
 
     def keep_document(self, scores: Any) -> bool:  # noqa: ANN401 - its interface
-        """Return the decision of a score."""
+        """Return whether a score means that the text is kept."""
         return bool(scores)
 
 
@@ -96,7 +97,7 @@ def _run(source: Path, target: Path, filters: list[DocumentFilter]) -> None:
 def _load_executor() -> Any:  # noqa: ANN401 - it comes without types
     if os.environ.get("CURATOR_EXECUTOR") == "ray-data":
         return RayDataExecutor()
-    # The default, `streaming`, rejects fewer cores than stages, and recommends this mode.
+    # The default mode, `streaming`, rejects fewer cores than stages, and recommends `batch`.
     return XennaExecutor({"execution_mode": "batch"})
 
 

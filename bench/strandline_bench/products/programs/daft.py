@@ -1,4 +1,4 @@
-"""Daft: data frames, on the native engine or, with DAFT_RUNNER, on Ray."""
+"""Runs jobs with Daft's data frames, on the native engine or, with DAFT_RUNNER, on Ray."""
 
 from __future__ import annotations
 

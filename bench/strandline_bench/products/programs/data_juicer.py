@@ -1,4 +1,4 @@
-"""Data-Juicer: a recipe for `dj-process`; JUICER_EXECUTOR names the executor.
+"""Runs jobs with Data-Juicer: a recipe for `dj-process`; JUICER_EXECUTOR names the executor.
 
 A user's own operator is in a separate file, which the recipe names.
 """
@@ -23,7 +23,7 @@ Step = dict[str, dict[str, Any]]
 
 
 def filter_documents(source: Path, target: Path) -> None:
-    """Filter by a user's own operator."""
+    """Filter documents by a user's own operator."""
     _process(
         source,
         target,
@@ -48,7 +48,7 @@ def filter_quality(source: Path, target: Path) -> None:
 def drop_equal(source: Path, target: Path) -> None:
     """Keep one copy of each text."""
     if _is_on_ray():
-        # Without a preceding filter there are no statistics, and writing Parquet fails.
+        # Start with a filter: without one, rows have no statistics, and writing Parquet fails.
         steps: list[Step] = [{"text_length_filter": {}}, {"ray_document_deduplicator": {}}]
     else:
         steps = [{"document_deduplicator": {}}]
@@ -89,7 +89,7 @@ def _process(source: Path, target: Path, steps: list[Step], **settings: Any) -> 
     path = target / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe))
     if _is_on_ray():
-        # The guide starts Ray manually first.
+        # Start Ray first, as the guide does.
         variables = {"PYTHONPATH": f"{os.environ['PYTHONPATH']}:{OPERATORS}"}
         ray.init(num_cpus=CORES, include_dashboard=False, runtime_env={"env_vars": variables})
     sys.argv = ["dj-process", "--config", str(path)]

@@ -1,4 +1,4 @@
-"""`datasets`: load, filter with processes, write."""
+"""Runs jobs with `datasets`: load, filter with processes, write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strandline_bench.products.functions import CORES, is_kept, run_program
 
 
 def filter_documents(source: Path, target: Path) -> None:
-    """Filter by a function of a column."""
+    """Filter rows by a Python function of a column."""
     datasets.disable_progress_bars()
     files = sorted(map(str, source.iterdir()))
     cache = str(target / "cache")

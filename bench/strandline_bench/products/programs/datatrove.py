@@ -1,4 +1,4 @@
-"""datatrove: steps on the local executor, a task per file, a worker per core."""
+"""Runs jobs with datatrove's local executor: a task per file, a worker per core."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def drop_near(source: Path, target: Path) -> None:
 
 
 def _run(source: Path, target: Path, filters: list[Any]) -> None:
-    """Run filters, and skip tasks that datatrove's logs list as finished."""
+    """Run filters. datatrove skips the tasks that its logs list as finished."""
     pipeline = [JsonlReader(str(source)), *filters, _write(target)]
     _execute(pipeline, len(list(source.iterdir())), target / "logs")
 

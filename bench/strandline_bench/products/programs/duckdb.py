@@ -1,4 +1,4 @@
-"""DuckDB: one query, with a Python function if the job has one."""
+"""Runs jobs with DuckDB: one query, with a Python function if the job has one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strandline_bench.products.functions import is_kept, run_program
 
 
 def filter_documents(source: Path, target: Path) -> None:
-    """Filter by a Python function."""
+    """Filter rows by a Python function."""
     connection = duckdb.connect()
     connection.create_function("is_kept", is_kept, ["VARCHAR"], "BOOLEAN")
     connection.execute(

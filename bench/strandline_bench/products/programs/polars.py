@@ -1,4 +1,4 @@
-"""Polars: a lazy query and a streaming sink."""
+"""Runs jobs with Polars: a lazy query and a streaming sink."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strandline_bench.products.functions import is_kept, run_program
 
 
 def filter_documents(source: Path, target: Path) -> None:
-    """Filter by a function of an element."""
+    """Filter rows by a Python function of each text."""
     kept = pl.col("text").map_elements(is_kept, return_dtype=pl.Boolean)
     pl.scan_ndjson(source / "*.jsonl").filter(kept).sink_parquet(target / "kept.parquet")
 

@@ -1,4 +1,4 @@
-"""A pool of processes over the files, without fault tolerance or logs."""
+"""Runs jobs with a process pool over the files, without fault tolerance or logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ray Data: a data set, filtered and written by its own operators."""
+"""Runs jobs with Ray Data: a data set, filtered and written by its own operators."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A user's own operators, as files that a recipe names."""
+"""A user's own Data-Juicer operators, as files that a recipe names."""

@@ -17,11 +17,11 @@ class KeepTextsFilter(Filter):  # type: ignore[misc]  # it comes without types
     _batched_op = True
 
     def compute_stats_batched(self, samples: Any, *_: Any, **__: Any) -> Any:  # noqa: ANN401 - its interface
-        """Compute the decision for each text."""
+        """Compute the user function's decision for each text."""
         for text, stats in zip(samples[self.text_key], samples[Fields.stats], strict=True):
             stats["is_kept"] = is_kept(text)
         return samples
 
     def process_batched(self, samples: Any) -> Any:  # noqa: ANN401 - its interface
-        """Return the decisions."""
+        """Return the computed decisions."""
         return [stats["is_kept"] for stats in samples[Fields.stats]]
