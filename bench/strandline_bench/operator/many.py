@@ -30,8 +30,8 @@ from strandline_bench.operator.cluster.wire import Wire, open_wire
 from strandline_bench.operator.host import run_host
 from strandline_bench.operator.rest import copy_all, run_model, wait_until_quiet
 
-_SUSPENDED = 9  # one in this many idle pipelines is suspended
-_RUNNING = 10  # one in this many of all pipelines runs
+_SUSPENDED = 9  # every ninth idle pipeline is suspended
+_RUNNING = 10  # every tenth pipeline runs
 _MEMORY = 600.0  # megabytes, the same limit as for idle pipelines alone
 
 

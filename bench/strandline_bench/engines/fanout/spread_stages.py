@@ -11,7 +11,7 @@ from strandline.plan.stages.ends import SinkStage
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Slot, Task
 
-RARE = 100  # one task in RARE takes RARE times as long
+RARE = 100  # every hundredth task takes a hundred times as long
 
 
 class Naps(Stage):

@@ -51,7 +51,7 @@ class Rival:
 
 
 _ALL = ("tiny", "skewed", "blocks", *EXAMPLES, "ratio", "fanout")
-# One process for all stages works best for short or uneven cases.
+# A single process for all stages works best for short or uneven cases.
 _LONG_OR_UNEVEN = ("skewed", *EXAMPLES, "ratio", "fanout")
 OURS = Rival("ours", "ours", "ours", "run_untracked", ray="plain")
 RIVALS = (
