@@ -22,6 +22,7 @@ from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.images.pictures import (
     PICTURE,
+    Picture,
     decode_smaller,
     load_pillow,
     measure_upright,
@@ -166,9 +167,8 @@ class DecodeImages(Stage):
     def _open(self, content: bytes) -> dict[str, Any]:
         image = self._images.open(io.BytesIO(content))
         size = measure_upright(image)
-        longest = self.params.longest
-        if longest is None:
-            picture = to_picture(image)
+        if (longest := self.params.longest) is None:
+            picture: Picture = to_picture(image)
         else:
             picture = shrink(to_picture(decode_smaller(image, longest)), longest)
         self._count_frames(image)

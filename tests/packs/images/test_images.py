@@ -93,7 +93,7 @@ def test_a_picture_shrunk_by_its_decoder_looks_like_one_shrunk_afterwards(
     rows = [{"key": "a", "content": encode(draw(*size), kind, quality=95)}]
     (whole,) = run("decode-images").tables(rows)
     (small,) = run("decode-images", longest=64).tables(rows)
-    (expected,) = run("resize-images", longest=64).table(whole)["picture"].to_pylist()
+    (expected,) = run("resize-images", longest=64).column("picture", whole["picture"].to_pylist())
     (picture,) = small["picture"].to_pylist()
     assert [picture[side] for side in ("width", "height")] == pytest.approx(
         [expected[side] for side in ("width", "height")], abs=1
