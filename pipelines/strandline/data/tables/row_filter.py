@@ -6,12 +6,14 @@ The module must not depend on the meaning of a reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from typing import Any, ClassVar, NamedTuple, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_snake
 
@@ -35,13 +37,39 @@ class JudgedRows(NamedTuple):
 
     Attributes:
         table: all rows in order, in the form in which they are passed on.
-        reasons: for each row, the reason to drop it; None or empty for kept rows.
+        reasons: for each row, the reason to drop it; None or empty for kept rows. An Arrow array is
+            faster; its reasons must not be empty.
         measures: measures of all rows by name, if they are written to columns.
     """
 
     table: pa.Table
-    reasons: Sequence[str | None]
+    reasons: Sequence[str | None] | pa.Array | pa.ChunkedArray
     measures: Mapping[str, Sequence[float | None]] = {}
+
+
+def _count_reasons(judged: JudgedRows) -> Iterator[tuple[str, int]]:
+    """Yield each reason with its number of rows, in the order of appearance."""
+    reasons = judged.reasons
+    if isinstance(reasons, Sequence):
+        yield from Counter(filter(None, reasons)).items()
+        return
+    for each in pc.value_counts(reasons.drop_null()).to_pylist():
+        yield each["values"], each["counts"]
+
+
+def _mask_kept(judged: JudgedRows) -> pa.Array | pa.ChunkedArray | list[bool]:
+    """Return for each row whether it is kept."""
+    reasons = judged.reasons
+    if isinstance(reasons, Sequence):
+        return [not reason for reason in reasons]
+    return pc.is_null(reasons)
+
+
+def _list_reasons(judged: JudgedRows) -> list[str | None]:
+    """Return the reason of each row, or None for kept rows."""
+    reasons = judged.reasons
+    listed = reasons if isinstance(reasons, Sequence) else reasons.to_pylist()
+    return [reason or None for reason in listed]
 
 
 class RowFilter(Stage):
@@ -140,12 +168,12 @@ class RowFilter(Stage):
         # Hide rows that an earlier stage would have dropped, so that the filter neither counts
         # them, nor processes them, nor fails on them.
         judged = self.judge_rows(_select(table, is_marked, marked=False))
-        for reason in filter(None, judged.reasons):
-            self.count(f"dropped: {reason}")
+        for reason, number in _count_reasons(judged):
+            self.count(f"dropped: {reason}", number)
         if self.params.mark:
             return task.replace(self._write_marks(judged))
         if name is None:
-            return keep_rows(task, judged.table, [not reason for reason in judged.reasons])
+            return keep_rows(task, judged.table, _mask_kept(judged))
         fresh = self._write_reasons(judged, name)
         return task.replace(_merge(fresh, _select(table, is_marked, marked=True), is_marked))
 
@@ -169,7 +197,7 @@ class RowFilter(Stage):
             ValueError: if a column with one of the names already exists.
         """
         table, size = judged.table, judged.table.num_rows
-        reasons = [reason or None for reason in judged.reasons]
+        reasons = _list_reasons(judged)
         marks: list[tuple[str, Sequence[Any], pa.DataType]] = [
             (_KEEP, [reason is None for reason in reasons], pa.bool_()),
             (_REASON, reasons, pa.string()),
@@ -185,7 +213,7 @@ class RowFilter(Stage):
         return table
 
     def _write_reasons(self, judged: JudgedRows, name: str) -> pa.Table:
-        reasons = [reason or None for reason in judged.reasons]
+        reasons = _list_reasons(judged)
         table = set_column(judged.table, name, reasons, pa.string())
         if self.params.stage_column is None:
             return table

@@ -148,17 +148,20 @@ class SchemaReader(Stage):
             except SchemaClashError:  # later rows do not fit; the run rejects or drops them
                 break
             left -= table.nbytes
-            if left <= 0:
+            if left < table.nbytes:  # the next table would probably exceed the limit
                 break
         return whole
 
     def _shorten(self) -> Self:
         """Return a copy of the reader with small tasks, so that the first task arrives soon."""
-        fields = type(self.params).model_fields
-        most = getattr(self.params, "max_rows", _SAMPLED_ROWS)
-        rows = {"max_rows": min(most, _SAMPLED_ROWS)} if "max_rows" in fields else {}
+        names = type(self.params).model_fields
+        # With a limit on bytes, the sample is one task: many small tasks take twice as long.
+        limits = {"max_task_bytes": _SAMPLED_BYTES} if "max_task_bytes" in names else {}
+        if not limits and "max_rows" in names:
+            limits = {"max_rows": _SAMPLED_ROWS}
+        limits = {name: min(getattr(self.params, name), most) for name, most in limits.items()}
         shortened = copy.copy(self)
-        shortened.params = self.params.model_copy(update=rows)
+        shortened.params = self.params.model_copy(update=limits)
         return shortened
 
     def list_tables(self, task: Task) -> Iterator[pa.Table]:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -23,6 +24,7 @@ _MOST_LEVELS = 64  # maximum nesting of a column
 _LARGEST_EXACT = 2.0**53  # larger floats may be rounded integers
 _NEGATIVE_ZERO = -(2**63)  # bits of -0.0; in JSON, `-0` is an integer
 _LONGEST_PAUSE = 31
+_OPEN, _CLOSE, _CR = b"{}\r"
 _SAME_TYPES = (pa.types.is_null, pa.types.is_boolean, pa.types.is_int64, pa.types.is_string)
 
 
@@ -52,10 +54,10 @@ class JsonTables:
 
     def _read(self, lines: Sequence[bytes | None]) -> pa.Table | None:
         whole = [line for line in lines if line is not None]
-        if len(whole) < len(lines) or not _are_objects(whole):
+        if len(whole) < len(lines):
             return None
         block = b"\n".join([*whole, b""])
-        if len(block) > _MOST_BYTES:
+        if len(block) > _MOST_BYTES or not _are_objects(block, whole):
             return None
         try:
             table = self._convert(block, json.loads(whole[0].decode()))
@@ -101,17 +103,28 @@ class JsonTables:
         return exact
 
 
-def _are_objects(lines: Sequence[bytes]) -> bool:
-    """Return whether every line starts and ends an object, with limited nesting."""
-    if {line[:1] for line in lines} != {b"{"}:
+def _are_objects(block: bytes, lines: Sequence[bytes]) -> bool:
+    """Return whether every line starts and ends an object, with limited nesting.
+
+    Args:
+        block: the lines, each with a line end.
+    """
+    if not lines:
         return False
-    ends = {line[-1:] for line in lines}
-    if b"\r" in ends:  # lines that end in CR and LF
-        ends = {line.removesuffix(b"\r")[-1:] for line in lines}
+    sizes = np.fromiter(map(len, lines), np.int64, len(lines))
+    if not sizes.all():
+        return False
+    content, ends = np.frombuffer(block, np.uint8), np.cumsum(sizes + 1) - 1
+    last = content[ends - 1]
+    is_cr = last == _CR
+    if is_cr.any():  # lines that end in CR and LF; the first byte decides about a lone CR
+        last = np.where(is_cr, content[ends - 2], last)
+    if (content[ends - sizes] != _OPEN).any() or (last != _CLOSE).any():
+        return False
     # Shorter lines have no room for so many pairs of brackets.
-    long = (line for line in lines if len(line) >= 2 * _MOST_BRACKETS)
-    return ends == {b"}"} and all(
-        line.count(b"{") + line.count(b"[") <= _MOST_BRACKETS for line in long
+    long = np.flatnonzero(sizes >= 2 * _MOST_BRACKETS)
+    return all(
+        lines[at].count(b"{") + lines[at].count(b"[") <= _MOST_BRACKETS for at in long.tolist()
     )
 
 

@@ -94,15 +94,16 @@ def list_blocks(
                 begun.clear()
             continue
         gone = size - sum(map(len, begun))
-        lines: list[bytes | None] = [*b"".join([*begun, piece]).split(_END)]
-        rest = lines.pop() or b""
+        whole = b"".join([*begun, piece]).split(_END)
+        rest = whole.pop()
         if not piece:
             # The rest is a last line without a line end, or empty.
             if size:
                 yield LineBlock(at, [rest if size <= most_bytes else None], [size])
             return
-        sizes = [len(line or b"") + 1 for line in lines]
+        sizes = [size + 1 for size in map(len, whole)]
         sizes[0] += gone
+        lines: list[bytes | None] = [*whole]
         if max(sizes) > most_bytes:
             bounded = zip(lines, sizes, strict=True)
             lines = [line if size <= most_bytes else None for line, size in bounded]

@@ -56,10 +56,8 @@ class KeepRows(RowFilter):
         """
         holds = self._expression.compute(table)
         reason = self.params.reason
-        reasons = pc.if_else(
-            holds, pa.scalar(None, pa.string()), pa.scalar(reason, pa.string())
-        ).to_pylist()
-        for at, is_known in enumerate(pc.is_valid(holds).to_pylist()):
-            if not is_known:
-                reasons[at] = f"{reason} is null"
-        return JudgedRows(table, reasons)
+        kept, dropped, unknown = (
+            pa.scalar(each, pa.string()) for each in (None, reason, f"{reason} is null")
+        )
+        reasons = pc.if_else(holds, kept, dropped)
+        return JudgedRows(table, pc.if_else(pc.is_valid(holds), reasons, unknown))
