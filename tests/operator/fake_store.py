@@ -146,7 +146,7 @@ class FakeStore:
                 self.delete(kind, space, owned)
 
     def skip_version(self) -> int:
-        """Use up a version without a change, and return the version."""
+        """Consume a resource version without changing an object, and return the version."""
         self.version = next(self._versions)
         return self.version
 

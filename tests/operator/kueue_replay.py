@@ -22,7 +22,7 @@ from strandline_operator.model.view import View
 
 Json = dict[str, Any]
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "kueue"
-# Seconds within which the operator makes a due RayJob in these tests.
+# Longest time in seconds until the operator makes a due RayJob in these tests.
 LATEST = 60
 
 
@@ -62,7 +62,7 @@ class QueuedCluster(SimulatedCluster):
     queue: QueueState | None = None
 
     def view(self) -> View:
-        """Return the view of a pass, with the scheduler's report about a suspended RayJob."""
+        """Return the view of a pass. The queue's report is included while a RayJob is suspended."""
         view = super().view()
         is_waiting = any(rayjob.is_suspended for rayjob in view.rayjobs)
         return replace(view, queue=self.queue if is_waiting else None)

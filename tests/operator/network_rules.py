@@ -14,7 +14,7 @@ from typing import Any
 
 Json = dict[str, Any]
 Labels = Mapping[str, str]
-# The API server sets this label on each namespace and rejects other values.
+# The API server sets this label on each namespace and rejects any other value.
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 

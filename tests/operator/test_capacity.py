@@ -1,4 +1,4 @@
-"""The largest pod that a cluster can hold: the nodes that count, and how rarely they are read."""
+"""The largest pod that a cluster can hold: which nodes count, and how often nodes are read."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_nodes_are_read_every_ten_minutes_for_all_pipelines() -> None:
         assert count_lists(api) == 1
         await memory.read(api, NOW + 600)
         assert count_lists(api) == 2
-        await memory.read(api, NOW - 1)  # a clock that was set back
+        await memory.read(api, NOW - 1)  # the clock was set back
         assert count_lists(api) == 3
 
     asyncio.run(read())
@@ -245,7 +245,7 @@ def test_after_a_refused_list_nodes_are_not_read_for_a_while(
     asyncio.run(read())
 
 
-# --- When
+# --- When nodes are read
 
 
 def look(api: FakeApi) -> tuple[NodeSize, ...] | None:

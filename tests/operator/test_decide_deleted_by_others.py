@@ -61,7 +61,7 @@ def test_a_rayjob_deleted_by_others_interrupts_a_silent_driver(
 
 
 def lose_submission(cluster: SimulatedCluster) -> None:
-    """Lose the driver in the submitter; KubeRay fails the RayJob."""
+    """Fail the RayJob as KubeRay does after the submitter lost the driver."""
     cluster.end_rayjob("Failed", "", reason="SubmissionFailed", message="the submitter failed")
     cluster.settle()
 

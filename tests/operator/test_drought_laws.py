@@ -1,4 +1,4 @@
-"""No drought ends a run or costs a retry, however dry the pool and however long the drought."""
+"""No lack of nodes ends a run or costs a retry, however long and complete the shortage is."""
 
 from __future__ import annotations
 
