@@ -1,4 +1,4 @@
-"""Without a permission, the operator decides nothing from unreadable objects and reports this."""
+"""Without a permission, the operator reports this and decides nothing about unreadable objects."""
 
 from __future__ import annotations
 

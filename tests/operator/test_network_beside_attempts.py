@@ -1,4 +1,4 @@
-"""Network access of a pipeline's pods outside attempts: the check and the commands."""
+"""Network access of a pipeline's pods outside attempts: the preflight check and the commands."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_one_policy_serves_the_check_and_all_commands() -> None:
 
 
 def test_policies_of_earlier_values_open_nothing_for_new_pods() -> None:
-    """Check two policies: policies add up and are immutable, so the older selects older pods."""
+    """Policies are additive and immutable, so an older policy must select only older pods."""
     wide = make(AttemptNetwork(egress=({},)), preflight=False)
     narrow = make(RESTRICTED, preflight=False)
     both = [*list_policies(wide), *list_policies(narrow)]
@@ -188,7 +188,7 @@ def test_policies_of_earlier_values_open_nothing_for_new_pods() -> None:
 
 
 def test_each_pipeline_has_a_separate_policy() -> None:
-    """Check that a pipeline's policy, deleted with the pipeline, covers no pod of another."""
+    """A policy is deleted with its pipeline, so it must not select pods of another pipeline."""
     policies, _ = make_command(RESTRICTED)
     other = find_command(make(RESTRICTED, "images", preflight=False))
     assert is_allowed(policies, other, OUTSIDE, 443)

@@ -1,4 +1,4 @@
-"""The reads of a pass, from a server with any content: odd objects never fail a pass."""
+"""The reads of a pass, from a server with any content. Malformed objects never fail a pass."""
 
 from __future__ import annotations
 

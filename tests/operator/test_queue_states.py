@@ -1,4 +1,4 @@
-"""Reads of Kueue: the current version, an older version, no Kueue, or no permission."""
+"""Reads of Kueue's objects: current version, older version, no Kueue, or no permission."""
 
 from __future__ import annotations
 
