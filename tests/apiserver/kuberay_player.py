@@ -47,7 +47,7 @@ NODE = "node-1"
 
 
 class Stage(Protocol):
-    """The API server calls of a player; all but `create` ignore missing objects."""
+    """The API server calls of a player. All calls except `create` ignore missing objects."""
 
     async def get(self, kind: str, namespace: str, name: str) -> Json | None:
         """Read an object."""
@@ -100,11 +100,11 @@ class Player:
 
     @property
     def is_over(self) -> bool:
-        """True if no step remains; a deletion of the RayJob may add steps."""
+        """True if no step remains. A later deletion of the RayJob may add steps."""
         return not self._left
 
     async def play(self, until: str | None = None) -> None:
-        """Play to the end, or up to and with the next step that has a mark.
+        """Play to the end, or until the next step with the given mark has been played.
 
         Raises:
             LookupError: if the end comes before the mark.
@@ -116,7 +116,7 @@ class Player:
             raise LookupError(f"{self.recording.scenario} ended before {until!r}")
 
     async def peek(self) -> Step | None:
-        """Return the next recorded step without playing the step, or None at the end."""
+        """Return the next recorded step without playing it, or None at the end."""
         await self._heed_deletion()
         return self._left[0] if self._left else None
 
@@ -151,7 +151,7 @@ class Player:
             self._newcomers[step.key] = step.new
             await self._bring(step, step.new)
         if step.key not in self._newcomers:
-            return  # the object went with an early deletion of the RayJob
+            return  # an early deletion of the RayJob has removed the object
         place = (step.kind, self.casting.namespace, self._name(step))
         self._alive[step.key] = step
         if step.suspend is not None:
@@ -210,7 +210,7 @@ class Player:
             await self._stage.patch(*place, {"metadata": {"finalizers": kept}})
 
     async def _heed_deletion(self) -> None:
-        """Leave the recording if others have deleted the RayJob."""
+        """Switch to a teardown if another controller or a user has deleted the RayJob."""
         if self._is_ending:
             return
         rayjob = self.casting.rayjob["metadata"]
@@ -233,7 +233,7 @@ class Troupe:
         *,
         begin: datetime | None = None,
     ) -> None:
-        self.players: dict[str, Player] = {}  # by the RayJob's uid, in order of appearance
+        self.players: dict[str, Player] = {}  # by uid of the RayJob, in order of creation
         self._stage = stage
         self._namespace = namespace
         self._programme = programme
