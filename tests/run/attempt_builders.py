@@ -13,7 +13,7 @@ from strandline_api.status.enums import Trigger
 
 BOOT = "boot-1"
 DRIVER = Process(100, 1000)
-# A pipeline over the text files of a folder.
+# Manifest of a pipeline over the text files of a folder.
 LETTERS = """
 apiVersion: strandline.dev/v1alpha1
 kind: CurationPipeline

@@ -58,7 +58,7 @@ class Code:
         return read_fingerprint(stage, f"{found.__name__}:{kind}")
 
     def describe(self, old: Fingerprint, new: Fingerprint) -> list[str]:
-        """Describe the difference of two fingerprints, with `top` in place of the unique name."""
+        """Describe the differences of two fingerprints, with `top` in place of the unique name."""
         assert (old.digest == new.digest) == (old.parts == new.parts)
         lines = describe_difference(old.parts, new.parts)
         first = find_first_change(old.parts, new.parts)
