@@ -1,4 +1,7 @@
-"""Packages are installed beside the image's from the configured source; nothing is replaced."""
+"""Packages are installed beside the image's packages, and replace none of them.
+
+The configured source is used.
+"""
 
 from __future__ import annotations
 
