@@ -44,7 +44,7 @@ class Steps(SourceStage):
 
 
 class Wave(Stage):
-    """Gives each member its own value; a configured step fails."""
+    """Computes a value for each member of a group, and fails at a configured step."""
 
     class Params(Stage.Params):
         """The failing step."""

@@ -21,7 +21,7 @@ class Unreadable:
 
 
 class Endless:
-    """Pickles endlessly."""
+    """Never finishes pickling."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Endless, (Endless(),)

@@ -1,4 +1,4 @@
-"""Chains on a real Ray: work spreads over workers, and a stage that kills its worker is named."""
+"""Chains on a real Ray spread work over workers and name a stage that kills its worker."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_tasks_of_one_source_spread_over_the_workers_of_its_chain(tmp_path: Path
     assert sum(line[2] == line[3] for line in written) > 100  # most tasks stay in their worker
     assert outcome.counts["nap"].tasks_in == outcome.counts["text"].tasks_in == 200
     assert outcome.pools["split"].started >= 3
-    assert outcome.pools["nap"].started == 0  # the workers are reported once, under the chain
+    assert outcome.pools["nap"].started == 0  # the chain reports its workers once
 
 
 @pytest.mark.more
@@ -115,5 +115,5 @@ def test_a_long_stage_in_a_chain_is_shown_by_name_and_blocks_nothing(
     assert max(each["rest"] for each in seen) > 2 * LONG_SECONDS
     assert max(each["read"] for each in seen) < max(each["rest"] for each in seen)
     assert over == {"", "number-0"}
-    # The worker's remaining tasks were given back, and the other worker did them.
+    # The worker returned its remaining tasks, and the other worker processed them.
     assert max(done) == 5

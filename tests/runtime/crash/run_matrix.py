@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def describe_cut(share: float, paths: str) -> dict[str, Any]:
-    """Return the pipeline of the matrix, with a share of its stages in separate workers."""
+    """Return the pipeline of the matrix. A random share of its stages gets separate workers."""
     spec = describe_texts(paths)
     for stage in spec["stages"]:
         stage["isolate"] = random.random() < share
@@ -79,7 +79,7 @@ def tabulate(findings: Sequence[Finding]) -> str:
 
 
 def _spell_cell(findings: Sequence[Finding], engine: str, step: str, action: str) -> str:
-    """Return the exit codes of the disturbed runs by `nth`, with BAD after a wrong result."""
+    """Return the exit codes of the disturbed runs by `nth`, or BAD for a wrong result."""
     own = [
         finding
         for finding in findings
