@@ -103,7 +103,7 @@ def open_api_server(folder: Path, say: Callable[[str], None]) -> Iterator[ApiSer
 
 
 def find_binary(say: Callable[[str], None]) -> Path:
-    """Find the control plane's binary, and build the binary if necessary.
+    """Return the path of the control plane's binary. Build the binary if necessary.
 
     Raises:
         NoApiServerError: if the binary is missing and cannot be built.

@@ -42,7 +42,7 @@ KEY_BEGIN, KEY_END = bytes.fromhex("30310201010420"), bytes.fromhex("a00a06082a8
 
 
 class NotStartedError(Exception):
-    """A program of the control plane ended or did not answer; the message has its last lines."""
+    """A program of the control plane ended or did not answer. The message has its last lines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ class CountingProxy:
             return answer
 
     def _date(self) -> str:
-        """Return the date for responses; an empty date counts as missing."""
+        """Return the date for responses. Clients treat an empty date as missing."""
         return "" if self.ahead is None else formatdate(time.time() + self.ahead, usegmt=True)
 
     @asynccontextmanager
@@ -227,7 +227,7 @@ class CountingProxy:
 
 @contextmanager
 def run_proxy(kubeconfig: Path, folder: Path) -> Iterator[CountingProxy]:
-    """Run a proxy as a kubeconfig's user; write the operator's kubeconfig to `folder`."""
+    """Run a proxy as a kubeconfig's user, and write the operator's kubeconfig to `folder`."""
     login = read_kubeconfig(kubeconfig)
     proxy = CountingProxy(
         kubeconfig=folder / "proxy.kubeconfig",

@@ -1,4 +1,4 @@
-"""The cluster of the guide, simulated: KubeRay, drivers, a storage class, and a queue.
+"""Simulates the cluster of the guide: KubeRay, drivers, a storage class, and a queue.
 
     RayJob corpus-1 plays s-k-success until RayJob RUNNING
     RayJob corpus-1 goes on

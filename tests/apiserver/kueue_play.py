@@ -108,6 +108,6 @@ class Play:
         self.stage.wait_for(f"{name}: {words}", lambda: words in str(self.read_pipeline(name)))
 
     def count_failures(self, name: str) -> int:
-        """Return the number of a pipeline's failed attempts; disruptions do not count."""
+        """Return the number of a pipeline's failed attempts, without disruptions."""
         retries: int = (self.read_pipeline(name).get("retries") or {}).get("retries", 0)
         return retries

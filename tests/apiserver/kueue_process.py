@@ -50,8 +50,9 @@ def run_kueue(
     """Install Kueue, and run Kueue until the block ends.
 
     Args:
-        components: `config/components` of its module.
-        changes: fields of its configuration; `featureGates` are merged with those of the tests.
+        program: path of Kueue's manager.
+        components: `config/components` of Kueue's module.
+        changes: fields of the configuration; `featureGates` are merged with those of the tests.
 
     Raises:
         NotStartedError: if Kueue ended or took too long.
@@ -161,7 +162,7 @@ def apply(client: KubeClient, path: str, body: Json) -> None:
 def wait_until_ready(
     client: KubeClient, process: subprocess.Popen[bytes], folder: Path, log: Path
 ) -> None:
-    """Mount the certificate as a kubelet does, and wait until the webhooks answer with it.
+    """Mount the certificate as a kubelet does, and wait until the webhooks use it.
 
     Raises:
         NotStartedError: if Kueue ended or took too long.

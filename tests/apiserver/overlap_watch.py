@@ -62,7 +62,7 @@ class Life:
 
 @dataclass(slots=True)
 class OverlapWatch:
-    """The watch; see the module's docstring."""
+    """Watches the server for overlaps. See the module's docstring."""
 
     kubeconfig: Path
     lives: dict[str, Life] = field(default_factory=dict)

@@ -146,7 +146,7 @@ def trim(body: Mapping[str, Any]) -> Json:
 
 
 def render_pool(*, capacity: str, **changes: Any) -> Json:
-    """Render a pool; `changes` apply to its template's spec, except for `limits`."""
+    """Render a pool. `changes` apply to the spec of its template, except for `limits`."""
     limits = changes.pop("limits", {"cpu": "100"})
     reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     requirements = [

@@ -119,7 +119,7 @@ def test_a_clock_temporarily_ahead_delays_no_retry(
     is_servers = whose == "server"
     off, dates = (0.0, ahead) if is_servers else (ahead, None)
     with open_scene(api_server, tmp_path, FAILS, off=off, ahead=dates) as scene:
-        # The retry is due by the wrong clock.
+        # The wrong clock decides when the retry follows.
         scene.go_on(lambda: scene.one.causes and scene.one.status.get("nextAttemptTime"))
         if is_servers:
             scene.proxy.ahead = 0.0

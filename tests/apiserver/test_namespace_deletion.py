@@ -1,4 +1,4 @@
-"""Deletion of a namespace during a run, with the operator running, killed, or uninstalled."""
+"""A namespace is deleted during a run, while the operator is running, killed, or uninstalled."""
 
 from __future__ import annotations
 

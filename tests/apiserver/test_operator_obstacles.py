@@ -1,15 +1,14 @@
-"""On a real server, each obstacle of an operator becomes a condition, without a storm of requests.
+"""On a real server, each obstacle of an operator becomes a condition, with few requests.
 
 One operator with the chart's permissions serves a namespace for each obstacle. Obstacles that a
-test server cannot show are tested in memory:
+test server cannot show are tested in tests/operator/test_decide_obstacles.py:
 
-    obstacle                       test in tests/operator/test_decide_obstacles.py
     a claim refused by a quota     test_a_claim_that_is_refused_is_asked_for_again
-    a namespace that goes away     test_a_namespace_that_goes_away_is_no_storm; here its pipelines
-        go
-                                   before they can report the deletion
+    a namespace that goes away     test_a_namespace_that_goes_away_is_no_storm
     an image that is not there     test_an_image_that_can_not_be_pulled_ends_the_attempt
     a pod that finds no node       test_a_pod_that_finds_no_node_ends_the_attempt
+
+On a real server, the pipelines of a deleted namespace disappear before a status can report this.
 """
 
 from __future__ import annotations

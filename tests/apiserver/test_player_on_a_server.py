@@ -54,7 +54,7 @@ def list_lost(sent: Any, stored: Any, path: str) -> Iterator[str]:
     """Yield the paths at which the stored value differs from the sent value. Ignore additions."""
     if isinstance(sent, dict) and isinstance(stored, dict):
         for key, value in sent.items():
-            if value not in ({}, [], "", 0):  # often equivalent to a missing value
+            if value not in ({}, [], "", 0):  # the server may drop such a value
                 yield from list_lost(value, stored.get(key), f"{path}.{key}")
     elif isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
         for index, value in enumerate(sent):

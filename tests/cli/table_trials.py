@@ -1,4 +1,4 @@
-"""A pipeline whose output is pushed to tables, and changes of its sources."""
+"""A pipeline whose output is pushed to tables, and functions that change its sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages between attempts: in a log, in a terminal, and for scripts."""
+"""Messages between attempts, as written to a log, to a terminal, and for scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`strandline attempts`: the chain as a table or as objects, and one attempt in full."""
+"""`strandline attempts` shows the chain as a table or as JSON, or one attempt in full."""
 
 from __future__ import annotations
 

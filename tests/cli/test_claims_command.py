@@ -1,4 +1,4 @@
-"""`kubectl strandline claims`: lists exactly the claims left by deleted pipelines."""
+"""`kubectl strandline claims` lists exactly the claims that deleted pipelines have left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kubectl strandline cp`: files arrive unchanged, or the command fails."""
+"""`kubectl strandline cp` copies files unchanged, or fails."""
 
 from __future__ import annotations
 

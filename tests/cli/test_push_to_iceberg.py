@@ -1,4 +1,4 @@
-"""`strandline push --to iceberg:CATALOG/TABLE`: one snapshot per revision, in a SQLite catalog."""
+"""`strandline push --to iceberg:CATALOG/TABLE` makes one snapshot per revision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipelines and clusters for tests of the planner: builders, strategies, and a simulated world."""
+"""Builders, strategies, and a simulated world for tests of the planner."""
 
 from __future__ import annotations
 

@@ -52,11 +52,11 @@ class Part:
     noise: float = 0.0
 
     def find_cost(self, now: float) -> float:
-        """Return the seconds of a normal task at a time."""
+        """Return the seconds of a normal task at the given time."""
         return self.cost if now < self.changes_at or self.later is None else self.later
 
     def find_mean(self, now: float) -> float:
-        """Return the mean seconds of a task at a time."""
+        """Return the mean seconds of a task at the given time."""
         return self.find_cost(now) * (1 + self.skew * (self.long - 1))
 
 

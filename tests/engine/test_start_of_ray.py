@@ -1,4 +1,4 @@
-"""A local Ray that starts slowly or not at all, and a cluster that requires authentication."""
+"""The start of a local Ray that is slow or fails, and of a cluster that requires authentication."""
 
 from __future__ import annotations
 
@@ -315,7 +315,7 @@ def test_a_node_is_looked_up_once_listed(monkeypatch: pytest.MonkeyPatch) -> Non
     seen = iter([[], [b"\x01"], [b"\x01", b"\xab"], []])
     local_start._await_node(lambda: next(seen), "ab", math.inf)
     assert list(seen) == [[]]
-    local_start._await_node(list, "ab", -math.inf)  # too late
+    local_start._await_node(list, "ab", -math.inf)  # after the deadline
     monkeypatch.setattr(local_start, "find_child", lambda _: None)
     local_start._await_node(list, "ab", math.inf)  # the node has died
 

@@ -1,4 +1,4 @@
-"""The page of memory that a worker shares with its driver, after a hang or a death."""
+"""The memory page that a worker shares with its driver, read after a hang or a death."""
 
 from __future__ import annotations
 

@@ -110,8 +110,8 @@ class WorkersPlayer:
     """An engine of several processes: forked workers, a new Ray per run, or a shared two-node Ray.
 
     Args:
-        environment: of all processes.
-        nodes: the shared Ray.
+        environment: variables of all processes.
+        nodes: the shared Ray, or None.
         engine: `processes` or `ray`.
     """
 

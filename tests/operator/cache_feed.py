@@ -21,7 +21,7 @@ from strandline_operator.reconcile.caches.pods import PodMemory
 
 
 class CacheFeed:
-    """State of an operator's watches; `shown` counts delivered changes of the store by kind."""
+    """The state of an operator's watches. `shown` counts the delivered changes by kind."""
 
     def __init__(self, store: FakeStore, pods: PodMemory) -> None:
         self.cache = ClusterCache.from_scopes([None])

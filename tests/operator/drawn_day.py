@@ -110,7 +110,7 @@ class DrawnRun:
         self.cluster.marks = {"node-1": SPOT_NODE}
 
     def _pass(self, seconds: float = 0.0) -> None:
-        """Advance the time and run a pass; the operator may restart afterwards."""
+        """Advance the time and run a pass. The operator may restart afterwards."""
         self.cluster.advance(seconds)
         if self.restarts is not None and self.restarts.random() < 0.3:
             self.outages += 1

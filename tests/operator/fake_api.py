@@ -32,7 +32,7 @@ class KilledError(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as hooks receive it; `number` counts from 1."""
+    """A call as hooks receive it. `number` counts from 1."""
 
     number: int
     verb: str

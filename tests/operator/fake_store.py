@@ -1,4 +1,4 @@
-"""Objects of an API server in memory: versions, uids, finalizers, owners, and a change history.
+"""An API server's objects in memory, with versions, uids, finalizers, owners, and a history.
 
 This module implements the API server's own rules. `fake_api` adds calls and their failures.
 """
@@ -35,7 +35,7 @@ class Change:
 
 @dataclass
 class FakeStore:
-    """Objects by kind, namespace, and name.
+    """Stores objects by kind, namespace, and name.
 
     Attributes:
         time: the clock for timestamps, in seconds since the epoch.

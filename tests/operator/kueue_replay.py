@@ -1,4 +1,4 @@
-"""Replay of Kueue's writes on a real API server, as input for the operator's decisions.
+"""Replays Kueue's writes on a real API server, as input for the operator's decisions.
 
 `make kueue` makes the recordings. Each file has every version of RayJobs and Workloads, and Kueue's
 events. A `Replay` plays one pipeline of a story: each recorded version of a RayJob replaces the
@@ -112,7 +112,7 @@ class Replay:
             self._look()
         elif kind == "RayJob" and recorded and self._is_mine(recorded["metadata"]["name"]):
             body = self._wait_for_rayjob(recorded["metadata"]["name"])
-            # The recording of an immediately admitted RayJob starts at its admission. Run a pass
+            # If a RayJob is admitted immediately, its recording starts at the admission. Run a pass
             # while the RayJob is still suspended, as all RayJobs are at first.
             if body is not None and "status" not in body:
                 self._look()

@@ -116,7 +116,7 @@ class SimulatedCluster:
         return cluster
 
     def launch(self, deployment: str = "") -> None:
-        """Start the first attempt's pods; KubeRay reports the deployment state, if given."""
+        """Start the first attempt's pods. KubeRay reports the deployment state, if given."""
         self.settle()
         self.bind_claim()
         self.start_rayjob()
@@ -274,7 +274,7 @@ class SimulatedCluster:
             self.advance(pause)
 
     def restart(self, outage: float) -> None:
-        """Restart the operator after an outage; only the server's state remains."""
+        """Restart the operator after an outage. Only the server's state remains."""
         self.time += outage
         self.progress, self.outcome, self.silence = None, None, Silence()
         self.lineage.states = {}

@@ -164,7 +164,7 @@ class SpotRun:
         self.cluster.advance(seconds)
 
     def _take_head(self, way: str) -> None:
-        """Reclaim the head's node; KubeRay only reports the lost driver."""
+        """Reclaim the head's node. KubeRay only reports the lost driver."""
         self.heads += 1
         cluster = self.cluster
         cluster.progress = None

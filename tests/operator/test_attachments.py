@@ -82,7 +82,7 @@ def read_condition(cluster: SimulatedCluster) -> tuple[str, str]:
 
 
 def wait(cluster: SimulatedCluster, seconds: float, warning: tuple[str, str]) -> None:
-    """Advance the time; the controller warns every two minutes."""
+    """Advance the time. The controller warns every two minutes."""
     end = cluster.time + seconds
     while cluster.time < end:
         cluster.notices.clear()

@@ -1,4 +1,4 @@
-"""The ConfigMap of an attempt, read by the attempt's driver and by commands that copy its pod."""
+"""The ConfigMap of an attempt, which its driver and commands with a copy of its pod read."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_a_finished_run_does_not_report_missing_files() -> None:
 
 @pytest.mark.parametrize("code", [1, 64, 75])
 def test_the_end_of_an_attempt_does_not_report_missing_files(code: int) -> None:
-    """Check that no pass reads the files while the attempt has a copy, or when the attempt ends."""
+    """No pass reads the files while the attempt has a copy, or when the attempt ends."""
     cluster = begin({"configMap": "mystages"}, FILES)
     cluster.start_rayjob()
     cluster.settle()

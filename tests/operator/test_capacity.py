@@ -165,7 +165,7 @@ def test_temporary_taints_are_ignored(key: str) -> None:
 
 
 def test_pods_with_gpus_tolerate_the_taint_of_nodes_with_gpus() -> None:
-    """Check GPU taints: an admission controller adds the toleration, so no template has it."""
+    """An admission controller adds the toleration for the GPU taint, so no template has it."""
     taints = (Taint("nvidia.com/gpu", "present", "NoSchedule"),)
     nodes = [NodeSize("gpu", 30 * GI, 8, gpu=2, taints=taints)]
     resources = {"cpu": 1, "memory": "1Gi"}

@@ -112,7 +112,7 @@ def test_an_attempt_deleted_by_others_is_followed_by_another(
     ]
     cluster.advance(61)
     assert list(cluster.attempts) == ["corpus-2"]
-    # The objects of the first attempt go before the second attempt's RayJob is made.
+    # The first attempt's objects are deleted before the second attempt's RayJob is created.
     assert [rayjob["metadata"]["name"] for rayjob in cluster.list_of(Resource.RAYJOB)] == [
         "corpus-1"
     ]

@@ -1,4 +1,4 @@
-"""Memory kills: the blamed group, the memory increase, and kills without consequences."""
+"""Memory kills: which group is blamed, how its memory grows, and which kills have no effect."""
 
 from __future__ import annotations
 

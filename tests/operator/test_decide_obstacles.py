@@ -1,4 +1,4 @@
-"""Each obstacle sets a condition with advice; the run resumes when the obstacle is gone."""
+"""Each obstacle sets a condition with advice. The run resumes when the obstacle is gone."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ def test_time_in_a_queue_is_free(cluster: SimulatedCluster) -> None:
 
 
 def graces(cluster: SimulatedCluster) -> set[int | None]:
-    """Return the grace periods of the operator's deletions; 0 means by force."""
+    """Return the grace periods of the operator's deletions. 0 is a forced deletion."""
     actions = (action for plan in cluster.plans for action in plan.actions)
     return {action.grace for action in actions if isinstance(action, Delete)}
 

@@ -122,7 +122,7 @@ def test_init_containers_count(cluster: SimulatedCluster) -> None:
 
 
 def test_a_repeatedly_failing_init_container_stays_reported(cluster: SimulatedCluster) -> None:
-    """Check a container that waits, runs, and ends in turn; the condition stays the same."""
+    """The container waits, runs, and ends in turn, but the condition stays the same."""
     end = {"terminated": {"exitCode": 3, "reason": "Error", "message": "no such bucket"}}
     for state in (RUNNING, end, {"waiting": {"reason": "PodInitializing"}}):
         containers = [{"name": "fetch", "state": state, "lastState": end}]

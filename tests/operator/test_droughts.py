@@ -38,7 +38,7 @@ def unplace(cluster: SimulatedCluster, ending: str, words: str = FULL) -> None:
 
 
 def place(cluster: SimulatedCluster, ending: str) -> None:
-    """Place the pods on a node; their containers are starting."""
+    """Place the pods on a node. Their containers are starting."""
     for pod in cluster.list_of(Resource.POD):
         if pod["metadata"]["name"].endswith(ending):
             pod["spec"] |= {"nodeName": "node-1"}

@@ -1,4 +1,4 @@
-"""Enacting a plan: requests in order, based on the read versions, and safe to repeat."""
+"""Enacting a plan sends requests in order, based on the versions read, and is safe to repeat."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ def check_no_two(cluster: SimulatedCluster) -> None:
     assert len({labels["strandline.dev/attempt"] for labels in found}) <= 1
     held = [name for name, (_, status) in cluster.attempts.items() if status.phase == "Held"]
     assert held in ([], list(cluster.attempts)[-1:])
-    # No attempt is due while pods are held.
+    # No attempt is scheduled while pods are held.
     if held:
         assert cluster.status.next_attempt_time is None
 

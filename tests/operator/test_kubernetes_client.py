@@ -1,4 +1,4 @@
-"""The Kubernetes client against a local server: sent requests and handled responses."""
+"""The requests that the Kubernetes client sends to a local server, and how it handles responses."""
 
 from __future__ import annotations
 

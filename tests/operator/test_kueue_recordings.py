@@ -1,4 +1,4 @@
-"""Kueue 0.17's actions on RayJobs on a real API server, and the operator's reactions."""
+"""How the operator reacts to the actions of Kueue 0.17 on RayJobs, recorded on a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reports of ends that a listener receives, and that no pass waits for."""
+"""The reports of attempts' ends that a listener receives. No pass waits for a report."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_dns_requests_reach_only_the_clusters_servers(made: Made, protocol: str)
 
 @KINDS
 def test_the_installation_can_choose_the_dns_servers(made: Made) -> None:
-    """Check other DNS servers, as on OpenShift (another port) or with a cache on each node."""
+    """Clusters may have other DNS servers: another port on OpenShift, or caches on nodes."""
     servers = {
         "to": [{"ipBlock": {"cidr": "169.254.20.10/32"}}],
         "ports": [{"port": 5353, "protocol": "UDP"}],

@@ -1,4 +1,4 @@
-"""The output claim: checked like the ledger's claim, and reported in the same condition."""
+"""The output claim is checked like the ledger's claim, and reported in the same condition."""
 
 from __future__ import annotations
 

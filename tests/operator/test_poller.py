@@ -294,5 +294,5 @@ def test_the_poller_runs_until_stopped() -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(run())
-    # The first pass makes one request; the others follow at intervals.
+    # The first pass makes one request, and the other requests follow at intervals.
     assert scene.now - 1000.0 >= 3 * 15.0 - TICK

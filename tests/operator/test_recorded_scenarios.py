@@ -1,4 +1,4 @@
-"""Every recording of a real KubeRay ends with the right cause and the right next step.
+"""For every recording of a real KubeRay, the operator finds the right cause and next step.
 
 The table follows the notes of the recordings, not the code. Transcripts of the status changes are
 in tests/golden/scenarios.

@@ -1,4 +1,4 @@
-"""Manifests of an attempt."""
+"""Renders the manifests of an attempt and checks their fields."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_a_successful_attempt_makes_exactly_these_requests() -> None:
         "create configmaps": 1,
         "create rayjobs.ray.io": 1,
         "log pods": 1,
-        # The attempt's workers wait for a node.
+        # Passes read events once, because the attempt's workers wait for a node.
         "events events": 1,
         "delete rayjobs.ray.io": 1,
     }

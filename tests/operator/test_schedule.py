@@ -1,4 +1,4 @@
-"""Due passes: one at a time per pipeline, no request lost, increasing pauses after failures."""
+"""Passes run one at a time per pipeline, no request is lost, and pauses grow after failures."""
 
 from __future__ import annotations
 

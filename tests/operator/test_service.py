@@ -1,4 +1,4 @@
-"""The operator over an API server in memory: each observed change requests a pass in time."""
+"""The operator with an API server in memory: each observed change requests a pass in time."""
 
 from __future__ import annotations
 

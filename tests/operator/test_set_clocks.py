@@ -1,4 +1,4 @@
-"""Clocks that differ or are set: no end, wait, or start happens because of a clock."""
+"""Clocks that differ or are set cause no end, wait, or start."""
 
 from __future__ import annotations
 

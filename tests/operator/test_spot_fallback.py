@@ -49,7 +49,7 @@ def start(
 
 
 def preempt(cluster: SimulatedCluster, ending: str) -> None:
-    """Reclaim the node of a pod; the loss of the head's node ends the attempt."""
+    """Reclaim the node of a pod. The loss of the head's node ends the attempt."""
     target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     cluster.set_pod(ending, phase="Failed", conditions=[target])
     cluster.settle()
@@ -151,7 +151,7 @@ def test_after_a_long_shortage_the_next_attempt_is_on_demand_for_free() -> None:
     assert before is not None
     assert after is not None
     assert (after.retries, after.disruptions) == (before.retries, before.disruptions)
-    # Without on-demand capacity, the usual wait applies.
+    # Without on-demand capacity, the usual time limit of a wait applies.
     play_dry(cluster, 3 * HOUR)
     assert len(cluster.attempts) == 3
 

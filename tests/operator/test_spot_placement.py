@@ -1,4 +1,4 @@
-"""Spot presets: the pods' placement, and a head that avoids spot nodes by default."""
+"""Spot presets place pods on spot nodes, and the head avoids spot nodes by default."""
 
 from __future__ import annotations
 

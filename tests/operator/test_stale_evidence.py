@@ -26,7 +26,7 @@ End = Callable[[SimulatedCluster], None]
 
 
 def make_running(**spec: Any) -> SimulatedCluster:
-    """Return a running attempt with pods on a spot node; worker losses are absorbed."""
+    """Return a running attempt with pods on a spot node. Losses of workers are absorbed."""
     cluster = SimulatedCluster()
     spot = {"preset": "gke", "fallback": {"afterDisruptions": 1}}
     group = {"name": "cpu", "resources": {"memory": "8Gi"}, "spot": spot}

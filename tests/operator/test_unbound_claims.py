@@ -189,7 +189,7 @@ OF_TEMPLATES = [
 
 
 def start_with_template(words: str, ending: str = "") -> SimulatedCluster:
-    """Return an attempt waiting for a claim of a pod template; the pipeline's claim is bound."""
+    """Return an attempt that waits for a claim of a pod template. The pipeline's claim is bound."""
     cluster = start(words, ending)
     cluster.bind_claim()
     for pod in cluster.list_of(Resource.POD):

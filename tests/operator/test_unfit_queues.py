@@ -1,4 +1,4 @@
-"""A queue that can never admit an attempt is named, because Kueue reports this only in its log."""
+"""A queue that can never admit an attempt is reported, because Kueue only logs this."""
 
 from __future__ import annotations
 

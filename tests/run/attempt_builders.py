@@ -1,4 +1,4 @@
-"""Records and outcomes of attempts, used as starting points by the tests of a run."""
+"""Makes records and outcomes of attempts, which tests of a run start from."""
 
 from __future__ import annotations
 

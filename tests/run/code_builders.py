@@ -1,4 +1,4 @@
-"""User modules for tests, and the fingerprint of a pipeline that uses them."""
+"""Writes user modules for tests, and makes the fingerprint of a pipeline that uses the modules."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Code:
     """A folder of importable user modules.
 
     Attributes:
-        top: a unique name for a module or a package; no other test uses the same name.
+        top: name for a module or a package, which no other test uses.
     """
 
     def __init__(self, root: Path) -> None:

@@ -1,4 +1,4 @@
-"""Stages that fail on some rows, for runs that process the other rows anyway."""
+"""Stages that fail on some rows, for runs that still process the other rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline over files of numbers, one per row, that runs repeatedly with different stages."""
+"""Runs a pipeline repeatedly with different stages over files of numbers, one number per row."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Letters:
         return read_manifest(manifest).plan
 
     def run(self, *, on_change: OnChange = OnChange.FAIL, **changes: Any) -> AttemptResult:
-        """Run one attempt in this process; `changes` are passed to `plan`."""
+        """Run one attempt in this process. `changes` are passed to `plan`."""
         plan = self.plan(**changes)
         return run_attempt(AttemptConfig(plan, self.volume, engine="inline", on_change=on_change))
 

@@ -88,7 +88,7 @@ class RedoRound:
         MENDED.clear()
 
     def play(self) -> list[str]:
-        """Play the round; return a line for each difference from a fresh run."""
+        """Play the round. Return a line for each difference from a fresh run."""
         self._run()
         events = [self._edit, self._edit, self._hurt, self._kill, self._write]
         events += [self._retry] if self._mends else []

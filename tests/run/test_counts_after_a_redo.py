@@ -1,4 +1,4 @@
-"""After a redo, a retry, or a kill, all commands and pages count as after a fresh run."""
+"""After a redo, a retry, or a kill, all commands and pages show the counts of a fresh run."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Numbers(NumberRuns):
         return {stage: sorted(numbers) for stage, numbers in dead.items()}
 
     def check(self) -> Counter[str]:
-        """Check that ledger and output agree; return the dead letters by stage."""
+        """Check that ledger and output agree. Return the dead letters by stage."""
         assert [] == self.passes.find_problems(NAME)
         with self.passes.opened(NAME) as store:
             return count_dead_letters(store).rows

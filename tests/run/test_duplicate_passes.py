@@ -24,7 +24,7 @@ pytestmark = pytest.mark.first(reason="passes over several days")
 LAST = "unique-pages"
 ONE, TWO, THREE = ("one " * 9 + "end", "two " * 9 + "end", "three " * 9 + "end")
 
-# Texts of a day by key; an empty text removes the page.
+# Texts of a day by key. An empty text removes the page.
 DAYS = st.lists(
     st.dictionaries(
         st.sampled_from("abcdef"), st.sampled_from(["", ONE, TWO, THREE]), min_size=1, max_size=4

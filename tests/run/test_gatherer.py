@@ -87,7 +87,7 @@ class Letters(StatefulFilter):
 
 
 class Kept(Letters):
-    """The same filter, with only the merged file as its artifact."""
+    """`Letters`, with only the merged file as an artifact."""
 
     artifacts = StatefulFilter.artifacts
 

@@ -1,4 +1,4 @@
-"""Problems of a manifest name the file and the line."""
+"""Error messages about a manifest name the file and the line."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from wheel_builders import write_wheel
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
-    """Create wheels; `tidal` needs `moonlike` and pydantic, which is installed."""
+    """Create wheels. `tidal` needs `moonlike` and pydantic, which is installed."""
     folder = tmp_path / "wheels"
     write_wheel(folder, "moonlike", "2.0", {"moonlike.py": "PHASE = 'full'\n"})
     needs = ["moonlike>=1", "pydantic"]

@@ -141,7 +141,7 @@ def test_a_driver_that_completed_gets_the_next_pipeline(
     assert len({(pid, above, words) for pid, above, words, *_ in turns}) == 1
     assert turns[0][1] == str(os.getpid())
     assert turns[0][3:] == ["a", "--trigger", "Run"]
-    # The first five words are dropped, as of a real driver's command, and here include the folder.
+    # A reused driver gets its command without the first five words, which here include the name.
     assert turns[1][3:] == ["--trigger", "Run", "--after", "Preempted"]
     assert {str(driver.pid) for driver in drivers} == {turns[0][0]}
 
@@ -250,7 +250,7 @@ def test_a_driver_does_not_wait_for_a_dead_parent(parent: Parent) -> None:
 def test_a_driver_starts_ray_early_if_there_may_be_work(
     parent: Parent, ray: str | None, has_ledger: bool, expected: str | None
 ) -> None:
-    """Until the driver reads an existing ledger, sources may need work."""
+    """With an existing ledger, Ray does not start early: perhaps no work is left."""
     parent.plan(1, f"(here / 'ray').write_text(repr(os.environ.get({AHEAD!r})))")
     driver = parent.make("a", None)
     driver.ray = ray

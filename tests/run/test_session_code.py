@@ -1,4 +1,4 @@
-"""Code of scripts, notebooks, and closures in the fingerprint."""
+"""The fingerprint of code in scripts, notebooks, and closures."""
 
 from __future__ import annotations
 

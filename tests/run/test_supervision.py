@@ -1,4 +1,4 @@
-"""The loop of attempts, with fake attempts, clock, waits, and dice."""
+"""The loop of attempts, with fake attempts, clock, waits, and random numbers."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _start_daemon() -> int:
 
 
 def _start_native_fork() -> int:
-    """Fork without Python's knowledge, as a C library does; all descriptors stay open."""
+    """Fork without Python's knowledge, as a C library does. All descriptors stay open."""
     libc = ctypes.CDLL(None)
     child: int = libc.fork()
     if not child:

@@ -140,7 +140,7 @@ class Job:
         return [*words, *(self._options if options is None else options)]
 
     def _explain_hanging(self, pid: int, volume: Path) -> str:
-        """Return the processes of a hanging run; abort them so that they print their threads."""
+        """Return the processes of a hanging run. Abort them so that they print their threads."""
         whole = psutil.Process(pid)
         below = whole.children(recursive=True)
         names = [f"{child.pid} {child.status()} {_title(child)}" for child in below]
@@ -222,7 +222,7 @@ class Job:
 
         Args:
             volume: the volume of the run.
-            outputs: where the outputs are; None if on the volume.
+            outputs: location of the outputs, or None if they are on the volume.
             unfinished: number of sources that always fail.
         """
         folder = self.find_folder(volume)

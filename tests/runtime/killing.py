@@ -1,4 +1,4 @@
-"""Kill a process of a run at a chosen moment, run again to the end, and compare.
+"""Kills a process of a run at a chosen moment, runs again to the end, and compares the outputs.
 
 Used by the tests on a small input and by `make kills` on the real one. Random choices come from a
 seed. A moment is a step of the code or a number of written outputs, so the machine's speed does not

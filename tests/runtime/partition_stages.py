@@ -1,4 +1,4 @@
-"""Sources that share storage, as declared by the source or the sink."""
+"""A source and stages whose sources share storage, as the source or the sink declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads that fail during pickling, unpickling, or description."""
+"""Payloads that fail when they are pickled, unpickled, or described."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ LOOK_SECONDS = 0.02
 
 
 def main() -> int:
-    """Run the pipeline; return exit code 1 if the run is incomplete."""
+    """Run the pipeline. Return exit code 1 if the run is incomplete."""
     way, folder, sources = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     is_known = local_start.replaces_functions(ray.__version__)
     # Force both ways for any version. The results decide whether the range of versions can be

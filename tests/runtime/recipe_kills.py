@@ -82,12 +82,12 @@ class Recipe:
     def started(
         self, volume: Path, engine: str = "inline", fault: str = "", only: str = ""
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Start one attempt of each incomplete pass; at the end, kill the remaining processes.
+        """Start one attempt of each incomplete pass. At the end, kill the remaining processes.
 
         Args:
             volume, engine: the volume and engine of the run.
             fault: a named step that kills its process, in the format of the fault port.
-            only: name of a single pass to run.
+            only: name of a single pass to run, or an empty string for all passes.
         """
         volume.mkdir(parents=True, exist_ok=True)
         manifest = f"{self._manifest}#{only}" if only else str(self._manifest)

@@ -36,7 +36,7 @@ PIP_SECONDS, TRIAL_SECONDS = 900, 300
 
 
 def main() -> int:
-    """Try the versions; return exit code 1 if one fails, or works but is not in the known range."""
+    """Try the versions. Return exit code 1 if a version fails, or works outside the known range."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("versions", nargs="*", help="instead of the oldest and the newest")
     asked = [f"ray=={version}" for version in parser.parse_args().versions]

@@ -26,7 +26,7 @@ CPUS = 2
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Stop the shared Ray after the last test of its folders; other tests must not use it."""
+    """Stop the shared Ray after the last test of its folders. Other tests must not use it."""
     if nextitem is None or not set(RAY_FOLDERS) & set(nextitem.path.parents):
         stop_local()
 

@@ -81,7 +81,7 @@ def test_a_task_that_kills_its_worker_fails_its_source_under_the_right_stage(
 
 
 # In the first tier, tests/engines has a stage that ends every worker on the engine `processes`, and
-# the test above names a stage within a chain.
+# the previous test names a stage within a chain.
 @pytest.mark.more
 def test_a_stage_of_a_chain_that_kills_all_its_workers_ends_the_attempt_by_its_name(
     tmp_path: Path,
@@ -91,7 +91,7 @@ def test_a_stage_of_a_chain_that_kills_all_its_workers_ends_the_attempt_by_its_n
         run(make_plan(stages, 8), tmp_path)
 
 
-# Waits until a call counts as long. tests/engine/test_long_calls.py has the decisions.
+# Waits until a call counts as long. tests/engine/test_long_calls.py tests the decisions.
 @pytest.mark.more
 def test_a_long_stage_in_a_chain_is_shown_by_name_and_blocks_nothing(
     tmp_path: Path,

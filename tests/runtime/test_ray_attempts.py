@@ -1,4 +1,4 @@
-"""Attempts on Ray: imports and full disks in workers, and two pipelines on one cluster."""
+"""Attempts on Ray: imports in workers, full disks in workers, and two pipelines on one cluster."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def stop_once_asked(process: subprocess.Popen[bytes], folder: Path, requests: in
     return process.wait(TIMEOUT)
 
 
-# Both engines start drivers. The test above drains a worker on Ray.
+# Both engines start drivers. In the first tier, the previous test drains a worker on Ray.
 @pytest.mark.more
 @pytest.mark.parametrize(
     ("engine", "files"),

@@ -38,7 +38,7 @@ def whole(manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return Job(manifest, "inline").run_whole(tmp_path_factory.mktemp("whole"))
 
 
-# Starts a Ray. In the first tier, test_forked_workers.py names the signal that ends a worker.
+# Starts a Ray. In the first tier, test_forked_workers.py tests the message about the signal.
 @pytest.mark.more
 def test_a_decoder_that_crashes_its_process_fails_only_its_source(
     manifest: Path, whole: dict[str, str], tmp_path: Path

@@ -146,7 +146,7 @@ def test_inline_sets_its_node_up_once(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("node-*"))) == 1
 
 
-# tests/engine/test_node_setup.py ends processes during the setup of a node.
+# tests/engine/test_node_setup.py covers processes that end during the setup of a node.
 @pytest.mark.more
 def test_after_a_death_during_node_setup_the_next_worker_sets_the_node_up(
     tmp_path: Path,

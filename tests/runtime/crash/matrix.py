@@ -101,7 +101,7 @@ class Finding:
     """The result of a case.
 
     Attributes:
-        fired: line that the fault port wrote; empty if no fault fired.
+        fired: line that the fault port wrote, or an empty string if no fault fired.
         code: exit code of the disturbed run.
         rerun: exit code of the next run.
         problems: differences from an undisturbed run.
@@ -175,8 +175,8 @@ class Ground:
     """A job with a previous run: a volume to copy, and the result of an undisturbed run.
 
     Args:
-        folder: for all files of the job.
-        describe: returns the pipeline's `spec` for a path pattern of input texts.
+        folder: folder for all files of the job.
+        describe: function that returns the pipeline's `spec` for a path pattern of input texts.
     """
 
     def __init__(
@@ -205,9 +205,10 @@ class Ground:
         """Disturb a run, run again, and compare the volume with that of an undisturbed run.
 
         Args:
-            is_forked: whether to fork runs of the engine `inline` from a process that has loaded
-                all
-                modules. If False, each run starts an interpreter.
+            case: the fault and the engine.
+            is_forked: True to fork runs of the engine `inline` from a process that has loaded all
+                modules.
+                If False, each run starts an interpreter.
         """
         job = self.job if is_forked else self._unforked
         volume = self._copy(f"{case.engine}-{case.step}-{case.nth}-{case.action}")

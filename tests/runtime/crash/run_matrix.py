@@ -26,7 +26,7 @@ SHARES = {"on": 0.0, "off": 1.0, "random": 0.5}  # share of stages that run outs
 
 
 def main() -> int:
-    """Run all cases; return exit code 1 if a result differs from the expectation."""
+    """Run all cases. Return exit code 1 if a result differs from the expectation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="cases that have this in their name")
     parser.add_argument(
