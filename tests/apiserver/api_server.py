@@ -1,11 +1,11 @@
-"""The API server of the tests: started by this module, or an existing server.
+"""The API server of the tests: an existing server, or one that this module starts.
 
     STRANDLINE_TEST_KUBECONFIG  use this cluster instead of starting a control plane
     STRANDLINE_KUBERAY_CRDS     folder with KubeRay's own CRDs; otherwise `../shared/crds/kuberay`
                                 if it exists, and otherwise the small ones beside this module
 
-If necessary, `make cluster` builds the control plane. The build needs Go and takes some minutes,
-once. The module must not depend on the subject of the tests.
+If necessary, `make cluster` builds the control plane. The first build needs Go and takes some
+minutes. The module must not depend on the subject of the tests.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ class ApiServer:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def make_namespace(self, prefix: str = "t", client: KubeClient | None = None) -> str:
-        """Make a namespace with an unused name, and return the name."""
+        """Create a namespace with an unused name, and return the name."""
         name = f"{prefix}-{next(self._numbers)}-{secrets.token_hex(3)}"
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         (client or self.client).create(body)
         return name
 
     def make_account(self, namespace: str, name: str) -> Path:
-        """Make a service account without permissions, and return a kubeconfig for it."""
+        """Create a service account without permissions, and return its kubeconfig."""
         place = f"api/v1/namespaces/{namespace}/serviceaccounts"
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
         self.client.ask("POST", place, account)
         return self.log_in(namespace, name)
 
     def log_in(self, namespace: str, name: str, client: KubeClient | None = None) -> Path:
-        """Return a kubeconfig for an existing service account; each thread has its own client."""
+        """Return a kubeconfig for an existing service account. Each thread needs its own client."""
         path = f"api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
         answer = (client or self.client).ask("POST", path, request)
@@ -82,7 +82,7 @@ class ApiServer:
 
 @contextmanager
 def open_api_server(folder: Path, say: Callable[[str], None]) -> Iterator[ApiServer]:
-    """Find or start an API server that serves the CRDs; a started server ends with the block.
+    """Find or start an API server that serves the CRDs. A started server ends with the block.
 
     Raises:
         NoApiServerError: if no server exists and none can be started.
@@ -103,7 +103,7 @@ def open_api_server(folder: Path, say: Callable[[str], None]) -> Iterator[ApiSer
 
 
 def find_binary(say: Callable[[str], None]) -> Path:
-    """Find the control plane's binary, and build the binary if necessary.
+    """Return the path of the control plane's binary. Build the binary if necessary.
 
     Raises:
         NoApiServerError: if the binary is missing and cannot be built.
@@ -126,7 +126,7 @@ def find_binary(say: Callable[[str], None]) -> Path:
 
 
 def list_ours() -> list[Path]:
-    """Return Strandline's CRDs, as installed."""
+    """Return Strandline's CRDs, as they are installed."""
     return sorted(OURS.glob("*.yaml"))
 
 

@@ -1,8 +1,8 @@
 """A real control plane on loopback: etcd, API server, and cleanup controllers.
 
 One folder holds everything: data, certificate, key, tokens, logs, and kubeconfig. Nothing outlives
-the process that started the control plane. Without a scheduler or a kubelet, tests play these
-roles. The module must not depend on the subject of the tests.
+the process that started the control plane. There is no scheduler and no kubelet, so tests act in
+place of both. The module must not depend on the subject of the tests.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from types import MappingProxyType
 from kube_client import RESOURCES, KubeClient, Refusal, spell_path
 from recordings import Json
 
-PATIENCE = 90  # seconds; a machine that runs other tests is slow
+PATIENCE = 90  # seconds; a machine that also runs other tests is slow
 PAUSE = 0.05
 LOOPBACK = "127.0.0.1"
 FIRST_PORT, LAST_PORT = 20_000, 32_000
 LAST_LINES = 15
-# Trade memory, which is plentiful, for time.
+# Garbage-collect less often: memory is plentiful, and time is not.
 GOGC = "400"
 # Controllers that remove the dependents of deleted owners, objects of deleted namespaces, and
 # unused claims.
@@ -42,7 +42,7 @@ KEY_BEGIN, KEY_END = bytes.fromhex("30310201010420"), bytes.fromhex("a00a06082a8
 
 
 class NotStartedError(Exception):
-    """A program of the control plane ended or did not answer; the message has its last lines."""
+    """A program of the control plane ended or did not answer. The message has its last lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Program:
         return NotStartedError("\n".join([f"{self.name} {what}", *lines]))
 
     def wait_for(self, client: KubeClient, path: str) -> None:
-        """Repeat a request until it succeeds.
+        """Repeat a request until the server accepts it.
 
         Raises:
             NotStartedError: if the program ended or took too long.
@@ -81,7 +81,7 @@ class Program:
 def run_program(
     binary: Path, name: str, folder: Path, flags: Mapping[str, str]
 ) -> Iterator[Program]:
-    """Run one program of the multi-call binary, and kill the program at the end in any case."""
+    """Run one program of the multi-call binary. Kill the program when the block ends."""
     log = folder / f"{name}.log"
     arguments = [f"--{flag}={value}" for flag, value in flags.items()]
     with log.open("wb") as out:
@@ -91,12 +91,12 @@ def run_program(
             stdout=out,
             stderr=subprocess.STDOUT,
             env={**os.environ, "GOGC": GOGC},
-            start_new_session=True,  # an interrupt of the tests must not end the program first
+            start_new_session=True,  # Ctrl-C must not end the program before the tests
         )
     try:
         yield Program(name, process, log)
     finally:
-        process.kill()  # the data is thrown away, so an orderly end is unnecessary
+        process.kill()  # the data is not needed any more
         process.wait()
 
 
@@ -126,13 +126,13 @@ def run_control_plane(
         flags = {**list_server_flags(folder, data, api), **also}
         server = stack.enter_context(run_program(binary, "kube-apiserver", folder, flags))
         kubeconfig = folder / "admin.kubeconfig"
-        wait_for_file(server, folder / "certificates" / "apiserver.key")  # after the certificate
+        wait_for_file(server, folder / "certificates" / "apiserver.key")  # follows the certificate
         write_kubeconfig(kubeconfig, describe_cluster(folder, api), token)
         client = KubeClient(kubeconfig)
         stack.callback(client.close)
         server.wait_for(client, "readyz")
         install_definitions(client, manifests)
-        # The manager discovers the kinds at its start, and then only every half minute.
+        # Start the manager after the CRDs: later, it discovers new kinds only every half minute.
         flags = list_controller_flags(kubeconfig)
         stack.enter_context(run_program(binary, "kube-controller-manager", folder, flags))
         yield kubeconfig
@@ -152,7 +152,7 @@ def list_etcd_flags(folder: Path, port: int, peer: int) -> dict[str, str]:
 
 
 def list_server_flags(folder: Path, etcd: int, port: int) -> dict[str, str]:
-    """Return flags for real authorization and validation; pods need no service account."""
+    """Return flags for real authorization and validation. Pods need no service account."""
     return {
         "etcd-servers": f"http://{LOOPBACK}:{etcd}",
         "bind-address": LOOPBACK,

@@ -34,7 +34,7 @@ from control_plane import LOOPBACK, write_kubeconfig
 from kuberay_standin.shell.api import read_kubeconfig
 
 CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-# Headers of a single connection, which the forwarded request sets again.
+# Headers that belong to one connection. The forwarded request gets its own.
 OWN_HEADERS = {"host", "authorization", "connection", "transfer-encoding", "content-length"}
 FOREVER = 3600.0
 RETRY_AFTER = "1"
@@ -47,16 +47,18 @@ class Kind(StrEnum):
     CONFLICT = "409"
     TOO_MANY = "429"
     ERROR = "500"
-    TIMEOUT = "timeout"  # no response ever comes
-    CUT = "cut"  # the connection breaks instead of a response
+    TIMEOUT = "timeout"  # the proxy never responds
+    CUT = "cut"  # the connection closes without a response
     DROPPED = "dropped"  # a watch breaks off after a while
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A failure of one call; `is_late` if the server carries the call out first.
+    """A failure of one call.
 
     Attributes:
+        kind: the kind of failure.
+        is_late: True if the server executes the call before the failure.
         seconds: how long a watch works before the failure.
     """
 
@@ -70,8 +72,8 @@ class Call:
     """A call of the operator.
 
     Attributes:
-        number: number among all calls, from 1.
-        change: number among the changing calls, from 1; 0 for a read.
+        number: position among all calls, from 1.
+        change: position among the changing calls, from 1; 0 for a read.
         verb: HTTP method, or WATCH.
         path: path without the API prefix of its kind: `namespaces/<name>/pods/<name>`.
     """
@@ -82,7 +84,7 @@ class Call:
     path: str
 
     def __str__(self) -> str:
-        """Return verb and path."""
+        """Return the verb and the path."""
         return f"{self.verb} {self.path}"
 
 
@@ -90,7 +92,7 @@ class Disturber(Protocol):
     """A source of failures."""
 
     def choose(self, call: Call) -> Trouble | None:
-        """Return the failure of this call, or None."""
+        """Return the failure to inject into this call, or None."""
 
 
 class Peace:
@@ -107,7 +109,7 @@ class CountingProxy:
     Attributes:
         kubeconfig: the kubeconfig for the operator.
         kill: callback that kills the operator.
-        troubles: the failures so far.
+        troubles: the failures injected so far.
         ahead: seconds by which the dates of responses are ahead, or None to omit dates.
     """
 
@@ -206,7 +208,7 @@ class CountingProxy:
             return answer
 
     def _date(self) -> str:
-        """Return the date for responses; an empty date counts as missing."""
+        """Return the date for responses. Clients treat an empty date as missing."""
         return "" if self.ahead is None else formatdate(time.time() + self.ahead, usegmt=True)
 
     @asynccontextmanager
@@ -225,7 +227,7 @@ class CountingProxy:
 
 @contextmanager
 def run_proxy(kubeconfig: Path, folder: Path) -> Iterator[CountingProxy]:
-    """Run a proxy as a kubeconfig's user; write the operator's kubeconfig to `folder`."""
+    """Run a proxy as a kubeconfig's user, and write the operator's kubeconfig to `folder`."""
     login = read_kubeconfig(kubeconfig)
     proxy = CountingProxy(
         kubeconfig=folder / "proxy.kubeconfig",
@@ -250,7 +252,7 @@ def run_proxy(kubeconfig: Path, folder: Path) -> Iterator[CountingProxy]:
 
 
 async def let_go(selector: DefaultSelector) -> None:
-    """Wait for closing connections, which takes some turns of the loop."""
+    """Wait for closing connections, which takes some iterations of the event loop."""
     for _ in range(100):
         if len(selector.get_map()) <= 1:  # the loop's own socket
             return

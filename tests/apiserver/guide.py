@@ -51,18 +51,18 @@ class Command:
 
     @property
     def is_question(self) -> bool:
-        """Return True if the command is read-only, so it can be repeated until the output fits."""
+        """Return True if the command is read-only, so that the reader may repeat the command."""
         return re.match(r"kubectl (get|describe|events|explain|api-resources) ", self.line) is not (
             None
         ) and not re.search(r" > ", self.line)
 
     @property
     def waits(self) -> bool:
-        """Return True if the command ends only after another event."""
+        """Return True if the command returns only after a change of the cluster."""
         return self.line.startswith(("kubectl wait ", "kubectl delete "))
 
     def fits(self, printed: str) -> bool:
-        """Return True if masked output equals the output in the guide."""
+        """Return True if the printed output equals the guide's output, after masking both."""
         shown, seen = mask(self.output), mask(printed)
         if self.line.startswith("kubectl events"):  # events of the same second have no fixed order
             return sorted(shown) == sorted(seen)

@@ -1,4 +1,4 @@
-"""The cluster of the guide, simulated: KubeRay, drivers, a storage class, and a queue.
+"""Simulates the cluster of the guide: KubeRay, drivers, a storage class, and a queue.
 
     RayJob corpus-1 plays s-k-success until RayJob RUNNING
     RayJob corpus-1 goes on
@@ -35,12 +35,12 @@ from strandline_api.outcome.exit_codes import ExitCode
 from waiting import wait_until
 
 PAUSE = 0.01
-HEARD = 2.5  # seconds; the test sets the operator's polling interval to 2 s
+HEARD = 2.5  # seconds to wait for a poll; the test sets the polling interval to 2 s
 LOOPBACK = "127.0.0.1"
 
 
 class Driver(BaseHTTPRequestHandler):
-    """The driver's pages; the pods of all heads have this address.
+    """The pages of the driver. The pods of all heads have this address.
 
     Attributes:
         pages: pages by path; bytes are sent unchanged.
@@ -86,7 +86,7 @@ class GuideStage(ServerStage):
 
 @dataclass
 class GuideCluster:
-    """Players by the name of their RayJob; the free players continue on their own."""
+    """The players of the cluster by RayJob name. Players in `free` advance with each tick."""
 
     client: KubeClient
     namespace: str
@@ -103,7 +103,7 @@ class GuideCluster:
         raise LookupError(f"nobody knows what to do at the cue {cue!r}")
 
     def tick(self) -> None:
-        """Advance the free players, and the players whose RayJob is being deleted."""
+        """Advance the players in `free`, and the players whose RayJob is being deleted."""
         self._bind_claims()
         for name, player in list(self.players.items()):
             is_going = self._is_going(player)
@@ -145,7 +145,7 @@ class GuideCluster:
         self._tell(SourceCounts(total=int(total), finished=int(finished)))
 
     def tell_end(self, finished: str, total: str) -> None:
-        """Complete the driver; earlier attempts finished the other sources."""
+        """Complete the driver. Earlier attempts finished the remaining sources."""
         skipped = int(total) - int(finished)
         counts = SourceCounts(total=int(total), finished=int(finished), skipped=skipped)
         done = "complete:" if counts.finished else "nothing left to do:"
@@ -162,7 +162,7 @@ class GuideCluster:
     def refuse(self) -> None:
         """End the driver with its real message about an invalid file."""
         seen = read_exit(ExitCode.BAD_SPEC)
-        assert seen is not None  # a failure code, so its message exists
+        assert seen is not None  # the code is a failure, so a message exists
         self._tell(SourceCounts(), DriverOutcome(exit_code=64, message=seen.message))
 
     def _tell(self, counts: SourceCounts, outcome: DriverOutcome | None = None) -> None:

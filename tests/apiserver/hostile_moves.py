@@ -1,6 +1,6 @@
-"""Random moves of a tenant with `edit` permission in one namespace: odd objects and edits.
+"""Random requests of a tenant with `edit` permission in one namespace, with hostile objects.
 
-Any request that the API server accepts is a move; rejected requests must not affect others.
+Any request that the API server accepts is allowed. No request may affect other namespaces.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from recordings import Json
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 NAMES = ("a", "b", "c")
-LARGE = 400_000  # characters; an object may have 1.5 million
+LARGE = 400_000  # characters; an API server accepts 1.5 million per object
 MOST_SENT = 3_000_000
 _SCALARS: tuple[Any, ...] = (
     None, True, -1, 0, 2**53, 1e308, "", "x", "\ud800", "ﬀ\u202e", "-----BEGIN PRIVATE KEY-----",
@@ -68,7 +68,7 @@ class Tenant:
         self.taken = self.refused = 0
 
     def move(self) -> None:
-        """Make one random request; rejection is allowed."""
+        """Send one random request. The server may reject the request."""
         moves: list[Callable[[], None]] = [
             self._write_pipeline,
             self._write_pipeline,
@@ -90,7 +90,8 @@ class Tenant:
         text = json.dumps(body).replace('"DEEP"', self._nest())
         if len(text) > MOST_SENT:
             raise Refusal(413, "RequestEntityTooLarge", "it would hang up on us")
-        # A response may have a warning for each field, more than Python's client accepts.
+        # A response may have a warning header for each field, more than Python's HTTP client
+        # accepts.
         with suppress(RecursionError, HTTPException):
             self._client.ask(method, path, text.encode(), content=content, accept=METADATA)
 

@@ -4,7 +4,7 @@
     finding = ground.carry_out(Trial("goes well", [KillPoint(3)], seed="1"))
     finding.faults              # sentences; empty if the end equals the undisturbed end
 
-Each story first runs once without kills; every other run must reach the same end.
+Each story first runs once without kills. Every other run must reach the same end.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from overlap_watch import OverlapWatch
 from recordings import Json
 from troubles import KillPoint, KillSchedule
 
-# With many concurrent stories KubeRay plays slowly, and its last report must not come too late.
+# Wait longer for outcomes: with many concurrent stories the player's last report comes late.
 LIMITS = {**QUICK, "STRANDLINE_OUTCOME": "3"}
-PATIENCE = 480.0  # seconds; only reached by a failure
+PATIENCE = 480.0  # seconds; reached only if a story fails
 PAUSE = 0.02
-# Steps that KubeRay advances while the operator is down.
+# The number of steps that KubeRay advances while the operator is down is drawn from these.
 MEANWHILE = (0, 0, 0, 2, 6)
-# After this many calls the operator has read its pipelines. KubeRay waits until then, because the
-# recorded seconds took KubeRay minutes.
+# After each start, KubeRay waits until the operator has made this number of calls, and so has read
+# its pipelines. Steps played here in seconds took minutes with a real KubeRay.
 FIRST_CALLS = 12
 
 
@@ -55,7 +55,7 @@ class Finding:
     """The result of a trial.
 
     Attributes:
-        calls, changes: all calls of the operator, and the changing calls.
+        calls, changes: numbers of all calls of the operator and of the changing calls.
         kills: number of kills that happened.
         faults: sentences about wrong results.
     """
@@ -99,7 +99,7 @@ class Ground:
 def tell(
     server: ApiServer, folder: Path, performance: Performance, disturber: Disturber, seed: str
 ) -> tuple[list[str], CountingProxy]:
-    """Run a story to its end; return the operator's faults, and the proxy with its calls."""
+    """Run a story to its end. Return the operator's faults, and the proxy with its calls."""
     place = ("--namespaces", performance.namespace)
     with run_proxy(server.kubeconfig, folder) as proxy:
         proxy.disturber = disturber
@@ -119,7 +119,7 @@ async def play(
     """Play a story to its end, and restart the operator after every kill.
 
     Raises:
-        AssertionError: if the end does not come in time.
+        AssertionError: if the story does not end in time.
     """
     end, resume_at = time.monotonic() + PATIENCE, FIRST_CALLS
     while not performance.is_over:
@@ -163,8 +163,8 @@ def match_causes(causes: Sequence[str], allowed: Sequence[str]) -> bool:
 def compare(end: Json, peace: Json) -> list[str]:
     """Return the differences from the end of the undisturbed story.
 
-    A second-best cause changes the charged budget and the next memory size, but is still charged
-    once.
+    A kill may lose the best evidence. The attempt then has another allowed cause, which may charge
+    another retry budget and change the next memory size, but is charged once, too.
     """
     if end["causes"] != peace["causes"]:
         end, peace = (sum_up(one) for one in (end, peace))
@@ -176,7 +176,7 @@ def compare(end: Json, peace: Json) -> list[str]:
 
 
 def sum_up(end: Json) -> Json:
-    """Return an end without the parts that depend on causes."""
+    """Return the parts of an end that do not depend on causes."""
     retries = dict(end["retries"] or {})
     spent = retries.pop("retries", 0) + retries.pop("disruptions", 0)
     retries.pop("cause", None)

@@ -1,4 +1,4 @@
-"""A small API server client for tests, which hides nothing of requests and responses.
+"""A small API server client for tests that exposes requests and responses unchanged.
 
 The client never retries a request. The module must not depend on the origin of the server.
 """
@@ -27,10 +27,10 @@ JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 FIELD_MANAGER = "strandline-tests"
 TIMEOUT = 60
-STREAM = 10  # seconds; before a stream ends, the server reports its version
+STREAM = 10  # seconds; at the end of a stream, the server reports the current version
 NOT_FOUND = 404
 
-# Kind: API path and plural name.
+# API path and plural name of each kind.
 RESOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "ConfigMap": ("api/v1", "configmaps"),
@@ -66,7 +66,7 @@ Refusal = RefusalError
 
 
 class KubeClient(Connection):
-    """A client of an API server, as one user over one connection; not thread-safe."""
+    """A client of an API server for one user, over one connection. Not thread-safe."""
 
     def __init__(self, kubeconfig: Path) -> None:
         super().__init__(read_kubeconfig(kubeconfig), TIMEOUT)
@@ -81,13 +81,13 @@ class KubeClient(Connection):
             raise
 
     def list(self, kind: str, namespace: str = "", **query: str) -> list[Json]:
-        """Read all objects of a kind, or those that match `labelSelector="a=b"`; add their kind."""
+        """Return the objects of a kind, with that kind, optionally by `labelSelector="a=b"`."""
         answer = self.ask("GET", spell_path(kind, namespace), query=query)
         version = answer["apiVersion"]
         return [{"apiVersion": version, "kind": kind, **item} for item in answer["items"]]
 
     def watch(self, kind: str, version: str, **query: str) -> Iterator[Json]:
-        """Read the events of a kind from a version on, until the server ends the stream."""
+        """Yield the events of a kind after a version, until the server ends the stream."""
         query |= {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         target = f"{self._prefix}/{spell_path(kind)}?timeoutSeconds={STREAM}&{urlencode(query)}"
         self._connection.request("GET", target, headers=self._headers)
@@ -98,7 +98,7 @@ class KubeClient(Connection):
                 yield json.loads(line)
 
     def abort(self) -> None:
-        """Break off a stream that another thread reads."""
+        """Break off a stream that another thread is reading."""
         if self._connection.sock is not None:
             with suppress(OSError):
                 self._connection.sock.shutdown(socket.SHUT_RDWR)
@@ -120,13 +120,13 @@ class KubeClient(Connection):
         return self.ask("PATCH", path, patch, content=MERGE_PATCH)
 
     def put_status(self, kind: str, name: str, status: Json, namespace: str = "") -> Json:
-        """Replace the whole status of an object, whatever its current version."""
+        """Replace the whole status of an object, regardless of its current version."""
         patch = json.dumps([{"op": "add", "path": "/status", "value": status}]).encode()
         path = spell_path(kind, namespace, name, "status")
         return self.ask("PATCH", path, patch, content=JSON_PATCH)
 
     def delete(self, kind: str, name: str, namespace: str = "", grace: int | None = None) -> Json:
-        """Delete an object; its dependents are deleted in the background."""
+        """Delete an object. The server deletes its dependents in the background."""
         options: Json = {"propagationPolicy": "Background"}
         if grace is not None:
             options["gracePeriodSeconds"] = grace

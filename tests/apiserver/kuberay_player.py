@@ -1,4 +1,4 @@
-"""KubeRay, played from a recording of a real one.
+"""Plays KubeRay from a recording of a real one.
 
 A `Player` takes one RayJob through one recording: it makes the RayCluster, the pods, and the
 submitter's Job, writes their statuses in the recorded order, and makes the recorded deletions. Time
@@ -9,17 +9,17 @@ is logical and advances only with `step`.
     await player.step()                     # one more; None at the end
     await player.play()                     # to the end
 
-`recordings.py` defines the marks. A `Troupe` serves a whole namespace: each RayJob is played, the
-first by the first recording of the programme, and so on.
+`recordings.py` defines the marks. A `Troupe` serves a whole namespace: the first RayJob is played
+by the first recording of the programme, and so on.
 
     troupe = Troupe(stage, "default", ["s-k-head-deleted", "s-k-success"])
     await troupe.tick()                     # one step of every RayJob; True if anything happened
 
 `stage` is an API server: a real server (`ServerStage` in kube_client.py), or the operator's fake
-(`StoreStage` in store_stage.py). If others delete the RayJob, the player leaves the recording:
-first KubeRay's finalizer goes, then RayCluster and Job, then every pod with its recorded end, or
-with the ordinary end if none was recorded. Without a kubelet, all pods have a node from the start
-and go when the player ends them. `read_log` returns the output of a pod so far.
+(`StoreStage` in store_stage.py). If another client deletes the RayJob, the player leaves the
+recording. The player then removes KubeRay's finalizer, the RayCluster, and the Job, and ends every
+pod as recorded, or in the usual way if no end was recorded. Without a kubelet, all pods have a node
+from the start and stay until the player ends them. `read_log` returns the output of a pod so far.
 
 Names and outcome lines are adapted to the play. With `begin`, times are counted from `begin`. The
 rest is as recorded. Pods have the recorded restart policy, whatever the template's policy.
@@ -47,7 +47,7 @@ NODE = "node-1"
 
 
 class Stage(Protocol):
-    """The API server calls of a player; all but `create` ignore missing objects."""
+    """The API server calls of a player. All calls except `create` ignore missing objects."""
 
     async def get(self, kind: str, namespace: str, name: str) -> Json | None:
         """Read an object."""
@@ -65,11 +65,11 @@ class Stage(Protocol):
         """Apply a JSON merge patch to an object."""
 
     async def delete(self, kind: str, namespace: str, name: str, grace: int | None = None) -> None:
-        """Delete an object; a grace period of 0 removes a pod immediately, as its kubelet would."""
+        """Delete an object. A grace period of 0 removes a pod immediately, as its kubelet would."""
 
 
 class Player:
-    """Plays one recording for one RayJob; see the module's docstring."""
+    """Plays one recording for one RayJob. See the module's docstring."""
 
     def __init__(
         self,
@@ -100,11 +100,11 @@ class Player:
 
     @property
     def is_over(self) -> bool:
-        """True if no step remains; a deletion of the RayJob may add steps."""
+        """True if no step remains. A later deletion of the RayJob may add steps."""
         return not self._left
 
     async def play(self, until: str | None = None) -> None:
-        """Play to the end, or up to and with the next step that has a mark.
+        """Play to the end, or until the next step with the given mark has been played.
 
         Raises:
             LookupError: if the end comes before the mark.
@@ -116,7 +116,7 @@ class Player:
             raise LookupError(f"{self.recording.scenario} ended before {until!r}")
 
     async def peek(self) -> Step | None:
-        """Return the next recorded step without playing the step, or None at the end."""
+        """Return the next recorded step without playing it, or None at the end."""
         await self._heed_deletion()
         return self._left[0] if self._left else None
 
@@ -151,7 +151,7 @@ class Player:
             self._newcomers[step.key] = step.new
             await self._bring(step, step.new)
         if step.key not in self._newcomers:
-            return  # the object went with an early deletion of the RayJob
+            return  # an early deletion of the RayJob has removed the object
         place = (step.kind, self.casting.namespace, self._name(step))
         self._alive[step.key] = step
         if step.suspend is not None:
@@ -210,7 +210,7 @@ class Player:
             await self._stage.patch(*place, {"metadata": {"finalizers": kept}})
 
     async def _heed_deletion(self) -> None:
-        """Leave the recording if others have deleted the RayJob."""
+        """Switch to a teardown if another controller or a user has deleted the RayJob."""
         if self._is_ending:
             return
         rayjob = self.casting.rayjob["metadata"]
@@ -223,7 +223,7 @@ class Player:
 
 
 class Troupe:
-    """Plays every RayJob of a namespace; see the module's docstring."""
+    """Plays every RayJob of a namespace. See the module's docstring."""
 
     def __init__(
         self,
@@ -233,17 +233,17 @@ class Troupe:
         *,
         begin: datetime | None = None,
     ) -> None:
-        self.players: dict[str, Player] = {}  # by the RayJob's uid, in order of appearance
+        self.players: dict[str, Player] = {}  # by uid of the RayJob, in order of creation
         self._stage = stage
         self._namespace = namespace
         self._programme = programme
         self._begin = begin
 
     async def tick(self) -> bool:
-        """Find new RayJobs and play one step of each RayJob; return True if anything happened.
+        """Find new RayJobs, and play one step of each RayJob. Return True if anything happened.
 
         Raises:
-            LookupError: if the RayJobs outnumber the recordings in the programme.
+            LookupError: if there are more RayJobs than recordings in the programme.
         """
         await self.find_players()
         steps = [await player.step() for player in self.players.values()]

@@ -1,4 +1,4 @@
-"""Manifests of Kueue's administrators, and of queued pipelines."""
+"""Renders the manifests of Kueue's administrators and of queued pipelines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from operator_stories import spell_pipeline
 Json = dict[str, Any]
 VERSION = "kueue.x-k8s.io/v1beta2"
 SMALL = {"cpu": 1, "memory": "1Gi"}
-# A run requests a core each for head and worker, and a little for the submitter.
+# CPU quota for one run: a core each for head and worker, and a little for the submitter.
 ONE_RUN = "3"
 
 
@@ -48,7 +48,7 @@ def render_local_queue(name: str = "team-a", cluster_queue: str = "all") -> Json
 
 
 def render_multikueue(name: str) -> tuple[Json, Json, Json]:
-    """Render another cluster, and the check that sends runs to this cluster, without its Secret."""
+    """Render another cluster and the admission check that sends runs there, without the Secret."""
     metadata = {"metadata": {"name": name}}
     config = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": name}
     source = {"kubeConfig": {"location": name, "locationType": "Secret"}}

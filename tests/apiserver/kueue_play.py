@@ -1,6 +1,6 @@
-"""The play of a story in Kueue's queues: actions of administrators, and waits.
+"""Plays a story in Kueue's queues: actions of administrators, and waits for their effects.
 
-A wait that fails ends the recording. The module must not depend on any story.
+If a wait fails, the recording ends. The module must not depend on any story.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ PLURALS = {
 
 @dataclass
 class Play:
-    """The play of a story.
+    """The steps of a story.
 
     Attributes:
+        stage: the cluster of the story.
         operator: the operator's process, with `kill` and `start`.
     """
 
@@ -40,7 +41,7 @@ class Play:
     operator: Any = None
 
     def make(self, *bodies: Json) -> None:
-        """Create objects, one after the other."""
+        """Create objects in the given order."""
         for body in bodies:
             self.stage.client.ask("POST", PLURALS[body["kind"]], body)
 
@@ -49,7 +50,7 @@ class Play:
         self.make(render_flavor(), render_cluster_queue(**queue), render_local_queue(), *more)
 
     def read(self, attempt: str) -> Json:
-        """Return the status of an attempt, empty if the attempt does not exist."""
+        """Return the status of an attempt, or an empty object if the attempt does not exist."""
         found: Json = self.stage.find(f"{ATTEMPTS}/{attempt}").get("status", {})
         return found
 
@@ -59,15 +60,15 @@ class Play:
         return found
 
     def wait_for_phase(self, attempt: str, phase: str) -> None:
-        """Wait until an attempt is in a phase, and KubeRay has caught up."""
+        """Wait until an attempt is in a phase, and KubeRay reports the same state."""
         what = f"{attempt} {phase}"
         self.stage.wait_for(what, lambda: self.read(attempt).get("phase") == phase)
-        # The driver may answer before KubeRay reports it as running.
+        # The driver may answer before KubeRay reports the job as running.
         if phase == "Running":
             self.wait_for_word(attempt, "jobStatus", "RUNNING")
 
     def wait_for_word(self, rayjob: str, field_name: str, word: str) -> None:
-        """Wait until a field of a RayJob's status has a value."""
+        """Wait until a field of a RayJob's status has the given value."""
 
         def is_so() -> bool:
             status = self.stage.find_rayjob(rayjob).get("status", {})
@@ -76,7 +77,7 @@ class Play:
         self.stage.wait_for(f"{rayjob} {word}", is_so)
 
     def wait_for_end(self, attempt: str, cause: str, words: str = "") -> None:
-        """Wait until an attempt has ended with a cause, and with these words in its message."""
+        """Wait until an attempt has ended with this cause, and its message contains these words."""
         self.stage.wait_for(f"{attempt} {cause}", lambda: self.read(attempt).get("cause") == cause)
         message = self.read(attempt).get("message", "")
         assert words in message, f"{attempt}: {message!r} does not say {words!r}"
@@ -107,6 +108,6 @@ class Play:
         self.stage.wait_for(f"{name}: {words}", lambda: words in str(self.read_pipeline(name)))
 
     def count_failures(self, name: str) -> int:
-        """Return the number of a pipeline's failed attempts; disruptions do not count."""
+        """Return the number of a pipeline's failed attempts, without disruptions."""
         retries: int = (self.read_pipeline(name).get("retries") or {}).get("retries", 0)
         return retries

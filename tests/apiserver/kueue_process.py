@@ -1,4 +1,4 @@
-"""Kueue's own manager on the tests' API server: its definitions, webhooks, and process.
+"""Runs Kueue's own manager on the tests' API server, with its CRDs and webhooks.
 
 Kueue is installed as by its kustomization, and makes the certificate of its webhooks itself. The
 Service of the webhooks is an ExternalName of loopback, because no kubelet runs pods. This module
@@ -32,7 +32,7 @@ DEFINITIONS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOOKS = "apis/admissionregistration.k8s.io/v1"
 # Kinds that Kueue converts between versions through a webhook.
 CONVERTED = ("clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads")
-# The supported jobs that KubeRay creates or gets; pods are never written here.
+# Resources of supported jobs that KubeRay creates or reads. The tests write no pods for Kueue.
 HOOKED = frozenset({"rayjobs", "rayclusters", "jobs"})
 FRAMEWORKS = ("batch/job", "ray.io/rayjob", "ray.io/raycluster")
 LONGEST, PAUSE, LAST_LINES = 120.0, 0.2, 25
@@ -50,8 +50,9 @@ def run_kueue(
     """Install Kueue, and run Kueue until the block ends.
 
     Args:
-        components: `config/components` of its module.
-        changes: fields of its configuration; `featureGates` are merged with those of the tests.
+        program: path of Kueue's manager.
+        components: `config/components` of Kueue's module.
+        changes: fields of the configuration; `featureGates` are merged with those of the tests.
 
     Raises:
         NotStartedError: if Kueue ended or took too long.
@@ -129,7 +130,7 @@ def install(client: KubeClient, components: Path, port: int) -> None:
 
 
 def is_wanted(hook: Json) -> bool:
-    """Return True if a webhook covers Kueue's own kinds or enabled jobs."""
+    """Return True if a webhook is for Kueue's own kinds or for an enabled kind of job."""
     return any(
         "kueue.x-k8s.io" in rule["apiGroups"] or HOOKED & set(rule["resources"])
         for rule in hook["rules"]
@@ -137,7 +138,7 @@ def is_wanted(hook: Json) -> bool:
 
 
 def render_conversion(port: int) -> Json:
-    """Render the conversion of a kind between its versions."""
+    """Render the conversion webhook of a kind with several versions."""
     return {
         "strategy": "Webhook",
         "webhook": {
@@ -148,7 +149,7 @@ def render_conversion(port: int) -> Json:
 
 
 def refer(port: int, path: str) -> Json:
-    """Render the reference through which the API server calls Kueue."""
+    """Render the client configuration with which the API server calls Kueue."""
     return {"namespace": HOME, "name": SERVICE, "path": path, "port": port}
 
 
@@ -161,7 +162,7 @@ def apply(client: KubeClient, path: str, body: Json) -> None:
 def wait_until_ready(
     client: KubeClient, process: subprocess.Popen[bytes], folder: Path, log: Path
 ) -> None:
-    """Mount the certificate as a kubelet does, and wait until the webhooks answer with it.
+    """Mount the certificate as a kubelet does, and wait until the webhooks use it.
 
     Raises:
         NotStartedError: if Kueue ended or took too long.
@@ -178,7 +179,7 @@ def wait_until_ready(
 
 
 def mount(folder: Path, data: Mapping[str, str]) -> None:
-    """Write a Secret's files atomically, the key first: Kueue waits only for the certificate."""
+    """Write a Secret's files atomically, the key first, because Kueue waits for the certificate."""
     for name in sorted(data, reverse=True):
         content, path = base64.b64decode(data[name]), folder / name
         if not path.exists() or path.read_bytes() != content:
@@ -188,7 +189,7 @@ def mount(folder: Path, data: Mapping[str, str]) -> None:
 
 
 def answers(client: KubeClient) -> bool:
-    """Return True if the server accepts a flavor, which a webhook must admit."""
+    """Return True if the server accepts a flavor, which only a working webhook admits."""
     flavor = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ResourceFlavor",

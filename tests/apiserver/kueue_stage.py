@@ -1,8 +1,8 @@
 """A cluster with Kueue for stories: KubeRay, kubelets, storage, and a recorder.
 
-KubeRay is the stand-in of `e2e/kuberay_standin`, which follows `suspend` as in recordings of the
-real one. Pods are only objects: this module places, starts, and removes the pods. The cluster
-changes only with `tick`. The module must not depend on any story.
+`e2e/kuberay_standin` replaces KubeRay, and follows `suspend` as in recordings of a real KubeRay.
+Pods are only objects: this module places, starts, and removes the pods. The cluster changes only
+with `tick`. The module must not depend on any story.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ TEMPLATE = ("nodeSelector", "tolerations", "schedulingGates")
 class OwnApi(Api):
     """The API server as KubeRay's stand-in sees it.
 
-    Like KubeRay, the stand-in ignores jobs that another controller manages. Autoscaling is left to
-    the story.
+    Like KubeRay, the stand-in ignores jobs that another controller manages. The fields for
+    autoscaling are removed, because stories set the number of workers themselves.
     """
 
     def list(self, kind: str, namespace: str = "", labels: str = "") -> list[Json]:
@@ -98,7 +98,7 @@ class Stage:
         self.kuberay = Loop(self.api, outside, NAMESPACE)
 
     def tick(self) -> None:
-        """Read everything once, and act as KubeRay, kubelets, and storage."""
+        """Read everything once, and act as KubeRay, the kubelets, and the storage."""
         self._record()
         for _ in range(STEPS):
             if not self.kuberay.turn():
@@ -125,7 +125,7 @@ class Stage:
             time.sleep(PAUSE)
 
     def go_on(self, seconds: float) -> None:
-        """Tick for some time."""
+        """Tick for some seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.tick()
@@ -146,7 +146,7 @@ class Stage:
             return {}
 
     def patch(self, path: str, patch: Json, content: str = MERGE) -> None:
-        """Change an object that may have been deleted or changed meanwhile."""
+        """Change an object. Ignore a deletion or a conflicting change since the read."""
         try:
             self.client.ask("PATCH", path, patch, content=content)
         except Refusal as refusal:
@@ -168,7 +168,7 @@ class Stage:
         return max(mine, key=lambda body: str(body["metadata"]["creationTimestamp"]), default={})
 
     def read_condition(self, rayjob: str, kind: str) -> tuple[str, str]:
-        """Return reason and message of a workload's true condition, or empty strings."""
+        """Return the reason and message of a workload's true condition, or empty strings."""
         conditions = self.find_workload(rayjob).get("status", {}).get("conditions", ())
         found: Json = next((each for each in conditions if each["type"] == kind), {})
         is_true = found.get("status") == "True"
@@ -236,7 +236,7 @@ class Stage:
         try:
             self.client.ask(method, path, body)
         except Refusal as refusal:
-            # The object was deleted or changed since the read.
+            # 404 and 409 mean that the object was deleted or changed since the read.
             if refusal.status not in {404, 409}:
                 raise
 
@@ -288,7 +288,7 @@ def trim_event(body: Json) -> Json:
 
 
 def trim_metadata(body: Json) -> Json:
-    """Return the relevant metadata."""
+    """Return the metadata that recordings keep."""
     names = ("name", "uid", "creationTimestamp", "deletionTimestamp")
     metadata = body["metadata"]
     kept = {name: metadata[name] for name in names if metadata.get(name)}

@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 def wait_for_room(play: Play) -> None:
-    """Give quota to one of two pipelines: the other waits for its turn, and both succeed."""
+    """Give quota to one of two pipelines. The other pipeline waits, and both succeed."""
     play.prepare()
     play.make(render_pipeline("first"))
     play.wait_for_phase("first-1", "Running")
@@ -44,7 +44,7 @@ def wait_for_room(play: Play) -> None:
 
 
 def preempt(play: Play) -> None:
-    """Preempt a running run by a run of higher priority; the first run resumes afterwards."""
+    """Preempt a running run by a run of higher priority. The first run resumes afterwards."""
     classes = (render_priority("low", 1), render_priority("high", 100))
     play.prepare(*classes, preemption={"withinClusterQueue": "LowerPriority"})
     play.make(render_pipeline("low", priority="low"))
@@ -61,7 +61,7 @@ def preempt(play: Play) -> None:
 
 
 def preempt_early(play: Play) -> None:
-    """Preempt a run whose pods are starting: the same attempt waits again."""
+    """Preempt a run whose pods are starting. The same attempt waits again."""
     classes = (render_priority("low", 1), render_priority("high", 100))
     play.prepare(*classes, preemption={"withinClusterQueue": "LowerPriority"})
     play.stage.unready.add("low-1")
@@ -80,7 +80,7 @@ def preempt_early(play: Play) -> None:
 
 
 def stop_queue(play: Play) -> None:
-    """Hold a queue, which admits nothing but evicts nothing; then drain the queue."""
+    """Hold a queue, which admits and evicts nothing, and then drain the queue."""
     play.prepare(cpu="100")
     play.make(render_pipeline("runs"))
     play.wait_for_phase("runs-1", "Running")
@@ -122,7 +122,7 @@ def lose_queue(play: Play) -> None:
 
 
 def use_flavor(play: Play) -> None:
-    """Use a flavor with labels and taints: Kueue adds both to the templates, and removes both."""
+    """Use a flavor whose labels and taints Kueue adds to the pod templates and removes again."""
     taint = {"key": "team", "value": "a", "effect": "NoSchedule"}
     toleration = {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}
     play.make(
@@ -146,7 +146,7 @@ def use_flavor(play: Play) -> None:
 
 
 def borrow(play: Play) -> None:
-    """Let a run of one queue in a cohort borrow quota, which the other queue reclaims."""
+    """Let a run borrow quota from another queue of the cohort, which then reclaims the quota."""
     reclaim = {"reclaimWithinCohort": "Any", "withinClusterQueue": "Never"}
     play.make(
         render_flavor(),
@@ -169,13 +169,13 @@ def borrow(play: Play) -> None:
 
 
 def find_interrupted(play: Play) -> list[str]:
-    """Return the pipelines whose first attempts a queue has taken back."""
+    """Return the pipelines whose first attempts a queue has evicted."""
     names = ("owner", "borrower")
     return [name for name in names if play.read(f"{name}-1").get("cause") == "Interrupted"]
 
 
 def wait_for_pods(play: Play) -> None:
-    """Keep pods unready: the workload is evicted, tried again, and given up."""
+    """Keep pods unready, so that Kueue evicts the workload, retries it, and gives up."""
     play.prepare(cpu="100")
     play.stage.unready.add("slow-1")
     play.make(render_pipeline("slow"))
@@ -189,7 +189,7 @@ def wait_for_pods(play: Play) -> None:
 
 
 def deactivate(play: Play) -> None:
-    """Deactivate a running run's workload, and delete the next run's workload."""
+    """Deactivate the workload of a running run, and delete the workload of the next run."""
     play.prepare(cpu="100")
     play.make(render_pipeline("taken"))
     play.wait_for_phase("taken-1", "Running")
@@ -209,7 +209,7 @@ def set_active(play: Play, rayjob: str, *, is_active: bool) -> None:
 
 
 def be_away(play: Play) -> None:
-    """Stop the operator while Kueue takes a run back and admits the same RayJob again."""
+    """Stop the operator while Kueue evicts a run and admits the same RayJob again."""
     play.prepare(cpu="100")
     play.make(render_pipeline("seen"))
     play.wait_for_phase("seen-1", "Running")
@@ -224,7 +224,7 @@ def be_away(play: Play) -> None:
 
 
 def hold_back(play: Play) -> None:
-    """Suspend and delete pipelines while they wait."""
+    """Suspend one waiting pipeline and delete another."""
     play.prepare(cpu="1")
     play.make(render_pipeline("paused"), render_pipeline("dropped"))
     play.wait_for_phase("paused-1", "Queued")
@@ -254,7 +254,7 @@ def render_elastic(name: str) -> Json:
 
 
 def grow(play: Play) -> None:
-    """Grow a cluster in a queue, as its autoscaler requests; then drain its queue."""
+    """Grow a cluster in a queue, as its autoscaler requests, and then drain the queue."""
     play.prepare(cpu="100")
     play.make(render_elastic("grows"))
     play.wait_for_phase("grows-1", "Running")
@@ -270,7 +270,7 @@ def grow(play: Play) -> None:
 
 
 def grow_as_far_as_there_is_room(play: Play) -> None:
-    """Grow a cluster beyond its quota: the worker waits, and a drain stops nothing."""
+    """Grow a cluster beyond its quota. The worker waits, and a drain does not stop the cluster."""
     play.prepare(cpu="4")
     play.make(render_elastic("stays"))
     play.wait_for_phase("stays-1", "Running")
@@ -310,7 +310,7 @@ def set_size(play: Play, size: int) -> None:
 
 
 def grow_in_vain(play: Play) -> None:
-    """Grow a cluster while Kueue's feature gate is off: the RayJob is rejected."""
+    """Grow a cluster while the feature gate of Kueue is off, so the RayJob is rejected."""
     play.prepare()
     play.make(render_elastic("refused"))
     play.wait_for_pipeline("refused", "ObjectRefused")
@@ -334,7 +334,7 @@ def refuse(play: Play) -> None:
 
 
 def be_without_kueue(play: Play) -> None:
-    """Stop Kueue's webhook for a while: the RayJob is rejected, and later created."""
+    """Stop Kueue's webhook for a while. The RayJob is rejected at first and created later."""
     play.prepare(cpu="100")
     path = f"{HOOKS}/mutatingwebhookconfigurations/kueue-mutating-webhook-configuration"
     hooks = play.stage.find(path)["webhooks"]
@@ -357,7 +357,7 @@ def set_ports(play: Play, path: str, hooks: list[Json], ports: list[int]) -> Non
 
 
 def lack_a_class(play: Play) -> None:
-    """Use a missing priority class: Kueue creates no Workload until the class exists."""
+    """Use a missing priority class. Kueue creates no Workload until the class exists."""
     play.prepare(cpu="100")
     play.make(render_pipeline("unranked", priority="absent"))
     play.wait_for_phase("unranked-1", "Queued")
@@ -384,7 +384,7 @@ def stop_growing(play: Play) -> None:
 
 
 def manage_all(play: Play) -> None:
-    """Run Kueue for jobs without a queue name: a pipeline without a queue waits."""
+    """Configure Kueue to manage jobs without a queue name, so a pipeline without a queue waits."""
     play.prepare()
     play.make(render_pipeline("plain", queue=""))
     play.wait_for_phase("plain-1", "Queued")

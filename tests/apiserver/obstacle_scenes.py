@@ -1,4 +1,4 @@
-"""Obstacles of a pipeline as a cluster shows them, one scene each.
+"""Scenes: obstacles of a pipeline, and how a cluster shows each of them.
 
 A scene has objects that exist before the pipeline, a spec, and the statuses and events that
 KubeRay, the scheduler, and the kubelet write for each attempt. A server without these components
@@ -30,14 +30,15 @@ class Scene:
 
     Attributes:
         spec: additions to the minimal spec.
-        prepare: creates the objects that exist before the pipeline.
-        missing: a permission that the operator lacks: its resource and its verb.
-        head: returns the current status of the head's pod; None if KubeRay makes no head.
-        placed: the head has a node.
-        warnings: events of the head's pod, by reason.
+        prepare: function that creates the objects that exist before the pipeline.
+        missing: resource and verb of a permission that the operator lacks, or None.
+        head: function that returns the current status of the head pod, or None without a head pod.
+        placed: True if the head pod has a node.
+        warnings: messages of the head pod's events, by reason.
         rayjob: status that KubeRay writes, or None.
-        cluster: returns the current status of the RayCluster; None if there is no cluster.
-        queued: Kueue has suspended the RayJob.
+        cluster: function that returns the current status of the RayCluster, or None without a
+            cluster.
+        queued: True if Kueue has suspended the RayJob.
         name: name of the pipeline.
     """
 
@@ -54,7 +55,7 @@ class Scene:
 
 
 def waiting(reason: str, message: str = "") -> Json:
-    """Return the status of a pod whose container waits."""
+    """Return the status of a pod whose container is waiting."""
     state = {"waiting": {"reason": reason, "message": message}}
     return {
         "phase": "Pending",
@@ -124,7 +125,7 @@ def format_now(ahead: float = 0.0) -> str:
 
 
 def make_claim(status: Json, **spec: object) -> Prepare:
-    """Return a function that creates the claim `shared` with a status."""
+    """Return a function that creates the claim `shared` with the given status."""
 
     def prepare(client: KubeClient, namespace: str) -> None:
         body: Json = {
@@ -144,7 +145,7 @@ def make_claim(status: Json, **spec: object) -> Prepare:
 
 
 def use_quota_up(client: KubeClient, namespace: str) -> None:
-    """Create a quota that is used up; no controller counts here, so write the count too."""
+    """Create an exhausted quota. No controller counts the usage, so write the usage, too."""
     hard = {f"count/rayjobs.{RAY}": "0"}
     quota: Json = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}}
     client.create({**quota, "spec": {"hard": hard}}, namespace)
@@ -152,12 +153,12 @@ def use_quota_up(client: KubeClient, namespace: str) -> None:
 
 
 def put_rayjob_in_the_way(client: KubeClient, namespace: str) -> None:
-    """Create a foreign RayJob with the name of the first attempt's RayJob."""
+    """Create a RayJob of another owner with the name of the first attempt's RayJob."""
     client.create(make_rayjob(f"{NAME}-1"), namespace)
 
 
 def write_defaults(ray: str) -> Prepare:
-    """Return a function that creates the namespace's defaults with this text for `ray`."""
+    """Return a function that creates the namespace's defaults with the given text for `ray`."""
 
     def prepare(client: KubeClient, namespace: str) -> None:
         body: Json = {
@@ -181,7 +182,7 @@ def put_predecessor(**spec: object) -> Prepare:
 
 
 def on_claim(name: str) -> Json:
-    """Return the part of a spec that keeps the ledger on an existing claim."""
+    """Return spec fields that put the ledger on an existing claim."""
     return {"storage": {"ledger": {"claimName": name}}}
 
 
@@ -325,7 +326,7 @@ def list_of_pods() -> dict[str, Scene]:
 
 
 class Cluster:
-    """Plays KubeRay, the scheduler, and the kubelet in the namespace of a scene."""
+    """Acts as KubeRay, the scheduler, and the kubelet in the namespace of a scene."""
 
     def __init__(self, client: KubeClient, namespace: str, scene: Scene) -> None:
         self._client, self._namespace, self._scene = client, namespace, scene
@@ -333,13 +334,13 @@ class Cluster:
         self._ahead = 0.0
 
     def go_on(self, ahead: float) -> None:
-        """Pretend that this many seconds have passed; the kubelet repeats its warnings."""
+        """Set how many seconds have passed since the start. The kubelet repeats its warnings."""
         self._ahead = ahead
         for pod in self._client.list("Pod", self._namespace):
             self._warn_again(pod)
 
     def tick(self) -> None:
-        """Write the objects and events of new attempts; remove the pods of ended attempts."""
+        """Write the objects and events of new attempts, and remove the pods of ended attempts."""
         rayjobs = {
             body["metadata"]["name"]: body
             for body in self._client.list("RayJob", self._namespace)
@@ -386,7 +387,7 @@ class Cluster:
             "spec": {**spec, "nodeName": NODE} if self._scene.placed else spec,
         }
         made = self._client.create(body, self._namespace)
-        # Write events first, so that no pass reads a status without its explanation.
+        # Write events first. Otherwise a pass could read a status without its explanation.
         self._warn_again(made)
         self._client.put_status("Pod", pod, status, self._namespace)
 

@@ -24,7 +24,7 @@ from recordings import Json
 
 PATIENCE = 180.0
 SKEWED = Path(__file__).with_name("skewed_operator.py")
-# Settings that shorten stories from minutes to seconds; the rest is as in production.
+# Settings that shorten stories from minutes to seconds. All other settings are as in production.
 QUICK = {
     "STRANDLINE_SETTLE": "1",
     "STRANDLINE_OUTCOME": "1",
@@ -34,7 +34,7 @@ QUICK = {
 
 
 class OperatorProcess:
-    """An operator that can be killed and restarted, with one log.
+    """An operator process that can be killed and restarted. All its processes write the same log.
 
     Attributes:
         log: file of its log lines, one JSON object each.
@@ -99,7 +99,7 @@ class OperatorProcess:
         return self.log.read_text(encoding="utf-8")[-5000:]
 
     def ask(self, page: str) -> tuple[int, str]:
-        """Return HTTP status and text of `healthz` or `metrics`."""
+        """Return the HTTP status and the text of the page `healthz` or `metrics`."""
         connection = HTTPConnection("127.0.0.1", self.ports[page], timeout=20)
         try:
             connection.request("GET", f"/{page}")
@@ -109,7 +109,7 @@ class OperatorProcess:
             connection.close()
 
     def wait_for(self, is_so: Callable[[], object]) -> None:
-        """Wait until a condition holds, while the process is running."""
+        """Wait until a condition holds. Fail if the process ends first."""
         end = time.monotonic() + PATIENCE
         while not is_so():
             assert self.is_alive, self.tail
@@ -135,7 +135,7 @@ class OperatorProcess:
 def run_operator(
     kubeconfig: Path, folder: Path, *arguments: str, **environment: str
 ) -> Iterator[OperatorProcess]:
-    """Run an operator, and end the process in any case."""
+    """Run an operator, and kill the process when the block ends."""
     with run_skewed_operator(kubeconfig, folder, None, *arguments, **environment) as operator:
         yield operator
 
@@ -144,7 +144,7 @@ def run_operator(
 def run_skewed_operator(
     kubeconfig: Path, folder: Path, clock: Path | None, *arguments: str, **environment: str
 ) -> Iterator[OperatorProcess]:
-    """Run an operator whose clock is ahead by the seconds in a file; the file may change."""
+    """Run an operator whose clock is ahead by the seconds in a file. The file may change later."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STRANDLINE")}
     variables = {**kept, "KUBECONFIG": str(kubeconfig), **environment}
     operator = OperatorProcess(arguments, variables, folder / "operator.log", clock)

@@ -1,7 +1,8 @@
 """Stories of pipelines: KubeRay's recordings, the user's actions, and the expected end.
 
-A `Performance` is a story in its own namespace. The caller runs an operator and calls `tick` until
-the story `is_over`. Then `end` has the facts that must not depend on failures of the operator.
+A `Performance` plays a story in a separate namespace. The caller runs an operator and calls `tick`
+until the story `is_over`. Then `end` has the facts that must not depend on failures of the
+operator.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ RUNNING = "RayJob RUNNING"
 
 
 class Deed(NamedTuple):
-    """A user's action when the pipeline reaches a phase; "gone" is a phase, too."""
+    """A user's action, taken when the pipeline reaches a phase; "gone" is a phase, too."""
 
     phase: str
     patch: Json | None  # None deletes the pipeline
@@ -35,9 +36,8 @@ class Story(NamedTuple):
     """Recordings in order, the user's actions, and the pipeline's final phase.
 
     Attributes:
-        causes: the attempts' causes, in order; alternatives after a bar are allowed if the best
-            evidence
-            came while no operator was running.
+        causes: the attempts' causes, in order. Alternatives, separated by `|`, are allowed if the
+            best evidence came while no operator was running.
     """
 
     programme: Sequence[str]
@@ -83,7 +83,7 @@ STORIES = {
 
 
 def spell_pipeline(name: str = NAME, **spec: Any) -> Json:
-    """Return a pipeline whose retries do not wait long."""
+    """Return a pipeline that retries after one second."""
     return {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",
@@ -105,7 +105,7 @@ def apply_pipeline(client: KubeClient, namespace: str) -> Json:
 
 
 def make_node(client: KubeClient) -> None:
-    """Create the node of all pods if missing, because pods of a missing node count as lost."""
+    """Create the node of all pods if missing. Without the node, the pods would count as lost."""
     if client.get("Node", NODE) is None:
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
         node: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
@@ -114,7 +114,7 @@ def make_node(client: KubeClient) -> None:
 
 
 def describe(spec: Json) -> Json:
-    """Return the parts of an attempt's spec that two runs of a story have in common."""
+    """Return the parts of an attempt's spec that are equal in every run of a story."""
     return {
         name: value for name, value in spec.items() if name not in {"pipelineUid", "retryCause"}
     }
@@ -122,10 +122,10 @@ def describe(spec: Json) -> Json:
 
 @dataclass
 class Performance:
-    """The performance of a story; for one thread.
+    """One performance of a story, for one thread.
 
     Attributes:
-        pipeline: the object as of the last read, or None once the pipeline is gone.
+        pipeline: the object as last read, or None after its deletion.
         phases: phases seen so far, in order.
     """
 
@@ -175,7 +175,7 @@ class Performance:
 
     @property
     def causes(self) -> list[str]:
-        """The causes of its attempts' ends, in order."""
+        """The causes of ended attempts, in order."""
         return [attempt.get("cause", "") for attempt in self.status.get("attempts", ())]
 
     @property
@@ -216,7 +216,7 @@ class Performance:
 
     @property
     def _is_held(self) -> bool:
-        """True while KubeRay pauses in a run, until the user's action."""
+        """True while KubeRay waits for the user's action during a run."""
         players = list(self.troupe.players.values())
         if not self._deeds or self._deeds[0].phase != "Running":
             return False

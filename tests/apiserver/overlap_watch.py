@@ -3,7 +3,7 @@
     with OverlapWatch(server.kubeconfig) as watch:
         ...
         watch.catch_up()
-        watch.overlaps          # sentences with names and times; empty if all is well
+        watch.overlaps          # sentences with names and times; empty without overlaps
 
 The watch has its own streams. An object lives from the version that created it to the version that
 removed it. The versions of all kinds are in one sequence, so the order of the streams does not
@@ -31,7 +31,7 @@ from recordings import Json
 from strandline_api.names import ATTEMPT_LABEL, PIPELINE_UID_LABEL, select_all
 from waiting import wait_until
 
-# Pods and the kinds of their owners.
+# Pods, and the kinds of objects that own pods.
 KINDS = ("CurationAttempt", "RayJob", "RayCluster", "Job", "Pod")
 PAUSE = 0.05
 
@@ -51,7 +51,7 @@ class Life:
     end_time: datetime | None = None
 
     def __str__(self) -> str:
-        """Return kind, name, attempt, and lifetime."""
+        """Return the kind, name, attempt, and lifetime."""
         until = f"{self.end_time:%H:%M:%S.%f}" if self.end_time else "now"
         number = self.labels.get(ATTEMPT_LABEL)
         return (
@@ -62,7 +62,7 @@ class Life:
 
 @dataclass(slots=True)
 class OverlapWatch:
-    """The watch; see the module's docstring."""
+    """Watches the server for overlaps. See the module's docstring."""
 
     kubeconfig: Path
     lives: dict[str, Life] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class OverlapWatch:
 
     @property
     def overlaps(self) -> dict[tuple[str, str], str]:
-        """The forbidden overlaps so far: the uids of two pods, and a sentence."""
+        """The forbidden overlaps so far: a sentence for each pair of pod uids."""
         pods: dict[str, list[Life]] = {}
         for life in sorted(self.lives.values(), key=lambda one: one.begin):
             if life.kind == "Pod":
@@ -128,7 +128,7 @@ class OverlapWatch:
         return names
 
     def catch_up(self) -> None:
-        """Wait until the watch has seen all past events; fail if a stream is lost."""
+        """Wait until the watch has received all events so far. Fail if a stream was lost."""
         uid = self._show_itself()
         wait_until(lambda: bool(self.errors) or not math.isinf(self._end_of(uid)))
         assert self.errors == [], "; ".join(self.errors)
@@ -137,7 +137,7 @@ class OverlapWatch:
         return self.lives[uid].end if uid in self.lives else math.inf
 
     def _show_itself(self) -> str:
-        """Create and remove a pod that never runs, and return its uid."""
+        """Create and remove a pod that never runs, and return its uid to look for in the stream."""
         name = f"overlap-watch-{secrets.token_hex(4)}"
         labels = {PIPELINE_UID_LABEL: name, ATTEMPT_LABEL: "1"}
         spec: Json = {"containers": [{"name": "none", "image": "none.invalid/none"}]}
@@ -156,7 +156,7 @@ class OverlapWatch:
         return str(answer["metadata"]["resourceVersion"])
 
     def _follow(self, client: KubeClient, kind: str, version: str) -> None:
-        """Read a stream, and its successors from the last version, until the watch is closed."""
+        """Read a stream and reconnect from the last version, until the watch is closed."""
         while not self._is_closed:
             try:
                 for event in client.watch(kind, version, **select(kind)):
@@ -185,5 +185,5 @@ class OverlapWatch:
 
 
 def select(kind: str) -> Json:
-    """Return the watch's selector: the operator's pods, and all kinds between pods and RayJobs."""
+    """Return the watch's selector: only the operator's pods, and all objects of other kinds."""
     return {"labelSelector": select_all()} if kind == "Pod" else {}

@@ -1,4 +1,4 @@
-"""Objects that KubeRay makes for a RayJob, with labels of KubeRay and of the templates.
+"""Makes the objects that KubeRay makes for a RayJob, with KubeRay's and the templates' labels.
 
 Recorded names are replaced by the play's names. The module must not depend on the order of events.
 """
@@ -17,21 +17,22 @@ from recordings import Json, Newcomer, Recording
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 
 IMAGE = "ray.invalid/played"
-# The output line of the recorded driver, which had another format.
+# The output line of the recorded driver, which had an older format.
 RECORDED_OUTCOME = re.compile(r'strandline-outcome: \{"exit": (\d+), "why": "([^"]*)"[^}\n]*\}')
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 def spell_played_outcome(code: int, why: str) -> str:
-    """Return the driver's outcome line in place of the recorded driver's line."""
+    """Return an outcome line in the current format for an exit code and a reason."""
     return format_outcome_line(DriverOutcome(exit_code=code, message=f"played: {why}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Casting:
-    """The mapping from recorded names and times to those of the play.
+    """Maps recorded names and times to the names and times of the play.
 
-    `later` is added to every time; the recorded times would be in the distant past.
+    Attributes:
+        later: duration added to each recorded time, which would otherwise be in the distant past.
     """
 
     recording: Recording
@@ -127,7 +128,7 @@ def make_pod(casting: Casting, name: str, new: Newcomer, owner: Json, node: str)
 
 
 def add_containers(spec: Json, group: str, names: tuple[str, ...]) -> None:
-    """Add KubeRay's containers: the submitter's sidecar, and the wait for the head."""
+    """Add the containers that KubeRay adds: the submitter's sidecar, and the wait for the head."""
     there = spec.setdefault(group, [])
     known = {container["name"] for container in there}
     there += [{"name": name, "image": IMAGE} for name in names if name not in known]
@@ -158,7 +159,7 @@ def rename_containers(status: Json, pod: Json, new: Newcomer) -> Json:
 
 
 def end_ordinarily(status: Json) -> Json:
-    """End a running pod as recorded teardowns do: Failed, Error, exit 1."""
+    """End a running pod with the usual end of recorded teardowns: Failed, Error, exit code 1."""
     containers = [
         {**container, "ready": False, "started": False, "state": end_state(container["state"])}
         for container in status.get("containerStatuses", ())
@@ -167,7 +168,7 @@ def end_ordinarily(status: Json) -> Json:
 
 
 def end_state(state: Json) -> Json:
-    """End a running container; waiting and ended containers stay unchanged."""
+    """End a running container. Leave waiting and ended containers unchanged."""
     if "running" not in state:
         return state
     started = state["running"]["startedAt"]

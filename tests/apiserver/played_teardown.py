@@ -1,4 +1,4 @@
-"""The end of a play whose RayJob is deleted early: the removed objects, and their order.
+"""Plans the teardown if a RayJob is deleted before its recording ends.
 
 The module must not depend on how a step is played.
 """
@@ -17,10 +17,10 @@ ENDED = {"Succeeded", "Failed"}
 
 
 def plan_teardown(alive: Mapping[str, Step], left: Sequence[Step]) -> list[Step]:
-    """Return the steps that remove all existing objects, based on the remaining steps.
+    """Return the steps that remove all existing objects, based on the remaining recorded steps.
 
-    Owners go first, as in every recording. A terminating pod ends as recorded, and so does a pod in
-    the recorded teardown. Any other pod gets the ordinary end.
+    Owners are removed first, as in every recording. A pod that is terminating, or that the recorded
+    teardown deletes, ends as recorded. All other running pods get the usual end.
     """
     owners = [step for kind in KINDS[:-1] for step in alive.values() if step.kind == kind]
     pods = [step for step in alive.values() if step.kind == "Pod"]
@@ -29,7 +29,7 @@ def plan_teardown(alive: Mapping[str, Step], left: Sequence[Step]) -> list[Step]
 
 
 def list_end(pod: Step, left: Sequence[Step]) -> list[Step]:
-    """Return the last steps of a pod; the final step removes the pod."""
+    """Return the remaining steps of a pod. The last step removes the pod."""
     mine = [step for step in left if step.key == pod.key]
     begun = next((step.time for step in left if is_teardown(step)), math.inf)
     if not pod.is_going:
@@ -55,7 +55,7 @@ def is_running(pod: Step) -> bool:
 
 
 def take_away(step: Step) -> Step:
-    """Return a step that removes an object in its last state."""
+    """Return a step that removes an object in its current state."""
     return Step(
         step.time,
         step.kind,

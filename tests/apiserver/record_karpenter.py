@@ -1,9 +1,9 @@
 """Record Karpenter's removals and failed creations of nodes: `make karpenter`.
 
 The recording uses a real API server and scheduler, and Karpenter with a provider whose nodes are
-only objects. This module plays the kubelets: nodes become ready, pods run, and deleted pods go.
-Each story is written to a file of tests/fixtures/karpenter with every version of nodes, pods,
-NodeClaims, and events. The module must not depend on how the operator interprets the objects.
+only objects. This module plays the kubelets: nodes become ready, pods run, and deleted pods
+disappear. Each story is written to a file of tests/fixtures/karpenter with every version of nodes,
+pods, NodeClaims, and events. The module must not depend on how the operator interprets the objects.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WATCHED = {
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 PAUSE, GRACE, LONGEST = 0.3, 2.0, 240.0
-# Irrelevant fields that would dominate each object.
+# Large fields that are irrelevant for the tests.
 NOISE = ("managedFields", "resourceVersion", "generation")
 
 
@@ -134,7 +134,7 @@ class Recorder:
         try:
             self.client.ask("PATCH", path, patch, content=content)
         except Refusal as refusal:
-            # The object was deleted or changed since the read.
+            # 404 and 409 mean that the object was deleted or changed since the read.
             if refusal.status not in {404, 409}:
                 raise
 
@@ -146,7 +146,7 @@ def trim(body: Mapping[str, Any]) -> Json:
 
 
 def render_pool(*, capacity: str, **changes: Any) -> Json:
-    """Render a pool; `changes` apply to its template's spec, except for `limits`."""
+    """Render a pool. `changes` apply to the spec of its template, except for `limits`."""
     limits = changes.pop("limits", {"cpu": "100"})
     reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     requirements = [
@@ -194,7 +194,7 @@ def render_pod(name: str, cpu: str, owner: Json, **annotations: str) -> Json:
 
 @dataclass
 class Stage:
-    """The cluster of a story: a recorder, a client, and the owner of pods."""
+    """The cluster of a story: a recorder, a client, and an owner for the pods."""
 
     client: KubeClient
     recorder: Recorder
@@ -227,7 +227,7 @@ class Stage:
 
 
 def consolidate(stage: Stage) -> None:
-    """Consolidate a node that is too large for its remaining pods."""
+    """Make Karpenter consolidate a node that is too large for its remaining pods."""
     stage.make_pool("on-demand")
     stage.make_pod("large", "14")
     stage.make_pod("small", "1")
@@ -238,7 +238,7 @@ def consolidate(stage: Stage) -> None:
 
 
 def expire(stage: Stage) -> None:
-    """Expire a node at its maximum age."""
+    """Expire a node by its maximum age."""
     stage.make_pool("spot", expireAfter="30s")
     stage.make_pod("worker", "1")
     stage.wait_for_node("worker")
@@ -246,7 +246,7 @@ def expire(stage: Stage) -> None:
 
 
 def take_back(stage: Stage) -> None:
-    """Interrupt a spot node: its NodeClaim is deleted, and the node drains."""
+    """Delete the NodeClaim of a spot node, as after an interruption, and wait for the drain."""
     stage.make_pool("spot")
     stage.make_pod("worker", "1")
     stage.wait_for_node("worker")
@@ -256,7 +256,7 @@ def take_back(stage: Stage) -> None:
 
 
 def hold(stage: Stage) -> None:
-    """Protect a pod from disruption, on a node that is too large for the pod."""
+    """Protect a pod from disruption, on an oversized node."""
     stage.make_pool("on-demand")
     stage.make_pod("large", "14")
     stage.make_pod("head", "1", **{"karpenter.sh/do-not-disrupt": "true"})
@@ -274,7 +274,7 @@ def ask_too_much(stage: Stage) -> None:
 
 
 def approach_limits(stage: Stage) -> None:
-    """Use up a pool's limit; Karpenter reports this like an oversized pod."""
+    """Use up a pool's limit. Karpenter's message is the same as for an oversized pod."""
     stage.make_pool("spot", limits={"cpu": "4"})
     stage.make_pod("worker", "8")
     stage.wait_for_event("FailedScheduling", "instance type")

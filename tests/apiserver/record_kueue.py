@@ -33,10 +33,10 @@ PAGES = {"/progress": {"event": "progress", "sources": {"total": 100, "finished"
 
 
 def record(name: str, program: Path, components: Path) -> None:
-    """Play one story on an empty cluster, and write its file.
+    """Play a story on an empty cluster, and write its file.
 
     Raises:
-        TimeoutError: if an expected result does not come in time.
+        TimeoutError: if an expected result does not occur in time.
     """
     story = STORIES[name]
     with ExitStack() as stack:
@@ -89,7 +89,7 @@ def describe(play: Play, name: str) -> None:
 
 
 def report(line: str) -> None:
-    """Print a line to standard error, apart from the recording."""
+    """Print a line to standard error, not to the recording."""
     print(line, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Recordings of a real KubeRay, read from `tests/fixtures/kuberay` as steps in order.
+"""Reads recordings of a real KubeRay from `tests/fixtures/kuberay` as ordered steps.
 
 `tests/fixtures/trim_recordings.py` defines the file format. The module must not depend on the
 players.
@@ -33,7 +33,7 @@ FOLDER = Path(__file__).parents[1] / "fixtures" / "kuberay"
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """Facts about a new object; `role` and the following fields apply only to pods."""
+    """Facts about a new object. From `role` on, the fields apply only to pods."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -55,9 +55,9 @@ class Step:
     name: str = ""
     subject: str = ""  # the name in marks: the role of a pod, or the kind
     new: Newcomer | None = None
-    status: Json = field(default_factory=dict)  # whole, not a patch
-    is_deleting: bool = False  # the object's deletion begins with this step
-    is_going: bool = False  # the object's deletion has begun
+    status: Json = field(default_factory=dict)  # complete, not a patch
+    is_deleting: bool = False  # this step begins the object's deletion
+    is_going: bool = False  # this or an earlier step began the object's deletion
     is_gone: bool = False
     suspend: bool | None = None
     action: str = ""
@@ -74,7 +74,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A scenario: its name, the words of its title, the RayJob's submission, and its steps."""
+    """A scenario: its name, the words of its title, the submission of the RayJob, and its steps."""
 
     scenario: str
     title: str
@@ -116,7 +116,7 @@ def read_recording(name: str) -> Recording:
 
 
 def read_steps(lines: list[Json]) -> Iterator[Step]:
-    """Turn the lines of a file into steps: patches become whole statuses, facts become marks."""
+    """Turn the lines of a file into steps, with complete statuses instead of patches, and marks."""
     statuses: dict[str, Json] = {}
     subjects: dict[str, str] = {}
     facts: dict[str, frozenset[str]] = {}
@@ -178,7 +178,7 @@ def read_newcomer(told: Json) -> Newcomer:
 
 
 def apply_patch(status: Json, patch: Json) -> Json:
-    """Return the status after a patch; the arguments do not change."""
+    """Return the status after a patch. The arguments stay unchanged."""
     after = dict(status)
     for key, value in patch.items():
         if key.endswith("+"):
@@ -194,12 +194,12 @@ def apply_patch(status: Json, patch: Json) -> Json:
 
 
 def name_item(item: Json) -> str:
-    """Return the key of a list item: its type, or else its name."""
+    """Return the key of a list item: its type, or its name if the item has no type."""
     return str(item.get("type", item.get("name")))
 
 
 def list_facts(kind: str, status: Json) -> Iterator[str]:
-    """Yield the words of a status for its marks."""
+    """Yield the words of a status that become marks."""
     for key in ("jobDeploymentStatus", "jobStatus", "reason", "phase", "state"):
         if isinstance(status.get(key), str) and status[key]:
             yield status[key]

@@ -1,4 +1,4 @@
-"""`make soak-operator`: kill the operator at counted calls of its stories, and write a table.
+"""`make soak-operator`: kill the operator at chosen calls of stories, and write a table.
 
     python tests/apiserver/run_operator_soak.py [--only TEXT] [--write]
 
@@ -30,8 +30,8 @@ ROOT = Path(__file__).parents[2]
 REPORT = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- operator kills: begin -->", "<!-- operator kills: end -->"
 AT_ONCE = 4
-MORE_KILLS = (0, 0, 0, 1, 2)  # further kills in the same story
-OF_ALL = 0.2  # share of the schedules that count reads and watches too
+MORE_KILLS = (0, 0, 0, 1, 2)  # number of further kills in a story, drawn from these
+OF_ALL = 0.2  # share of schedules that also count reads and watches
 
 
 def main() -> int:
@@ -105,18 +105,20 @@ def say(finding: Finding) -> None:
 
 
 def draw_trials(peace: dict[str, Finding], count: int, seed: str) -> Iterator[Trial]:
-    """Draw schedules: the stories in turn, the first kills spread over all calls of a story."""
+    """Draw schedules for all stories in turn. The first kills cover all calls of a story."""
     drawn = random.Random(seed)
     stories = list(peace)
     rounds = -(-count // len(stories))
-    # In random order, so that a soak that runs out of time still covers the whole stories.
+    # Use a random order, so that a soak that runs out of time still covers all parts of the
+    # stories.
     places = drawn.sample(range(rounds), rounds)
     for number in range(count):
         story, place = stories[number % len(stories)], places[number // len(stories)]
         of_all = drawn.random() < OF_ALL
         calls = peace[story].calls if of_all else peace[story].changes
         first = 1 + int(calls * (place + drawn.random()) / rounds)
-        # Near the first kill, or at the beginning if the story ends before that.
+        # Further kills are shortly after the first kill, or at the beginning if the story ends
+        # earlier.
         more = [1 + (first + drawn.randrange(12)) % calls for _ in range(drawn.choice(MORE_KILLS))]
         points = [
             KillPoint(at, is_late=drawn.random() < 0.5, of_all=of_all)

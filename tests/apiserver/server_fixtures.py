@@ -1,4 +1,4 @@
-"""One API server for all tests of this folder, and a separate namespace for each test.
+"""Fixtures: one API server for all tests of this folder, and a namespace for each test.
 
 Without an API server the tests are skipped with a message; in CI this is a failure.
 """
@@ -15,7 +15,7 @@ from kube_client import KubeClient, ServerStage
 from kuberay_player import Stage
 from overlap_watch import OverlapWatch
 
-# A test module with one of these names runs an operator.
+# A test module that imports or defines one of these names runs an operator.
 RUNS_OPERATORS = frozenset({"run_operator", "tell"})
 
 
@@ -48,7 +48,7 @@ def overlap_watch(api_server: ApiServer) -> Iterator[OverlapWatch]:
 
 @pytest.fixture(autouse=True)
 def _no_two_attempts(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Check in every test with an operator that no two attempts of a pipeline have pods at once."""
+    """Check in tests with an operator that no two attempts of a pipeline have pods together."""
     if not find_names(request.node.module) & RUNS_OPERATORS:
         yield
         return

@@ -1,4 +1,4 @@
-"""The operator on a machine with a wrong clock; a file has the current offset in seconds.
+"""Runs the operator with a wrong clock. A file has the current offset in seconds.
 
     python skewed_operator.py FILE --namespaces team
 

@@ -23,7 +23,7 @@ KINDS = {
     "RayCluster": Resource.RAYCLUSTER,
     "RayJob": Resource.RAYJOB,
 }
-FIRST_JOB = 1_000_000  # uids of Jobs differ from the uids of all other objects
+FIRST_JOB = 1_000_000  # uids of Jobs must differ from the uids of all other objects
 
 
 class StoreStage:

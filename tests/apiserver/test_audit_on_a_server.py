@@ -1,4 +1,4 @@
-"""The audit section of docs/upkeep.md: the API server's log alone proves the requesting user."""
+"""The audit section of docs/upkeep.md: the API server's audit log shows who sent a request."""
 
 from __future__ import annotations
 

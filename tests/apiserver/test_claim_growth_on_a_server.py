@@ -1,4 +1,4 @@
-"""A real API server grows a claim if its class allows growth, and rejects it otherwise."""
+"""A real API server accepts a claim's growth only if its storage class allows growth."""
 
 from __future__ import annotations
 

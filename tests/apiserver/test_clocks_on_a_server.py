@@ -1,4 +1,4 @@
-"""An operator with a wrong clock on a real API server: runs proceed as with the right clock."""
+"""With a wrong clock, an operator on a real API server acts as with a correct clock."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from operator_stories import NAME, STORIES, Performance, Story
 from recordings import Json
 
 HOUR, DAY = 3600.0, 86400.0
-# A case of each kind suffices for ordinary test runs; `make clocks` plays all.
+# Ordinary test runs play one case of each kind; `make clocks` plays all.
 PLAYS_ALL = "STRANDLINE_ALL_CLOCKS" in os.environ
 PATIENCE = 90.0
-# Seconds: the server's dates have no fractions, and a start of the operator takes a few.
+# Tolerance in seconds: the server's dates have whole seconds, and a start of the operator takes a
+# few.
 NEAR = 60.0
 
 
@@ -58,7 +59,7 @@ def open_scene(
     clock.write_text(str(off))
     with closing(KubeClient(server.kubeconfig)) as client:
         one = Performance.open(server, client, story)
-        # Long enough to set the clock meanwhile.
+        # The retry delay leaves enough time to set the clock.
         client.patch("CurationPipeline", NAME, {"spec": {"retry": {"delay": "6s"}}}, one.namespace)
         with run_proxy(server.kubeconfig, folder) as proxy:
             proxy.ahead = ahead
@@ -84,7 +85,7 @@ CLOCKS = {
 def test_a_run_succeeds_with_a_wrong_clock(
     api_server: ApiServer, tmp_path: Path, off: float, *, is_dated: bool
 ) -> None:
-    """Check responses without dates, too, as after a proxy that strips them."""
+    """Responses without dates are covered, too, because a proxy may remove the dates."""
     ahead = 0.0 if is_dated else None
     with open_scene(api_server, tmp_path, STORIES["goes well"], off=off, ahead=ahead) as scene:
         scene.go_on(lambda: scene.one.is_over)
@@ -111,14 +112,14 @@ WRONG = {
 def test_a_clock_temporarily_ahead_delays_no_retry(
     api_server: ApiServer, tmp_path: Path, whose: str, ahead: float
 ) -> None:
-    """Set the operator's clock during a run, unnoticed, and correct the clock at its next start.
+    """Set a clock ahead during a run, and correct the clock before the retry.
 
-    The operator has no other clock then, because responses have no dates.
+    Without dates in the responses, the operator has only its own clock.
     """
     is_servers = whose == "server"
     off, dates = (0.0, ahead) if is_servers else (ahead, None)
     with open_scene(api_server, tmp_path, FAILS, off=off, ahead=dates) as scene:
-        # The retry is due by the wrong clock.
+        # The wrong clock decides when the retry follows.
         scene.go_on(lambda: scene.one.causes and scene.one.status.get("nextAttemptTime"))
         if is_servers:
             scene.proxy.ahead = 0.0

@@ -1,4 +1,4 @@
-"""No process of a control plane outlives the tests, and missing tools are explained."""
+"""No process of a control plane outlives the tests, and an error message names missing tools."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_program_ends_with_its_parent(
 
 
 def is_alive(process: int) -> bool:
-    """Return True if a process is running; a zombie is not."""
+    """Return True if a process is running. A zombie is not running."""
     try:
         state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2]
     except FileNotFoundError:

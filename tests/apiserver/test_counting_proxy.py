@@ -1,4 +1,4 @@
-"""The proxy counts every call, forwards unchanged, and injects the requested failures.
+"""The proxy counts every call, forwards calls unchanged, and injects the requested failures.
 
 The server behind the proxy is a stub, so these tests need no control plane.
 """
@@ -29,7 +29,7 @@ SHORT = aiohttp.ClientTimeout(total=0.5)
 
 
 class Always:
-    """A disturber with the same failure for every call."""
+    """A disturber that returns the same failure for every call."""
 
     def __init__(self, trouble: Trouble) -> None:
         self._trouble = trouble
@@ -121,7 +121,7 @@ def test_events_of_a_watch_are_streamed(tmp_path: Path) -> None:
         scene.stub.answers.append(hold)
         async with scene.session.get(f"{scene.url}{PODS}?watch=true") as response:
             assert await response.content.readline() == b"first\n"
-            gate.set()  # buffered responses never get here
+            gate.set()  # not reached if the proxy buffers
             assert await response.content.read() == b"second\n"
         assert [call.verb for call in scene.proxy.calls] == ["WATCH"]
 
@@ -187,7 +187,7 @@ def test_kills_come_at_their_counts_before_or_after_the_server_has_acted(tmp_pat
                 await scene.ask(method, PODS)
             except TimeoutError:
                 continue
-        # The second change never reached the server; the third reached the server before the kill.
+        # The second change never reached the server. The third change did, before the kill.
         assert killed == [2, 4]
         assert [call.change for call, _ in scene.proxy.troubles] == [2, 3]
 

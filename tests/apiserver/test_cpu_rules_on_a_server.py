@@ -1,7 +1,7 @@
-"""The operator's pods are admitted where a quota or limit range demands CPU limits.
+"""A server with a quota or limit range on CPU limits admits the operator's pods.
 
-The API server itself admits or rejects the pods, without a controller. Only the count of a quota is
-written by the test.
+The API server itself admits or rejects the pods, without a controller. The test writes only the
+usage of a quota.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def bound(kind: str, **amounts: str) -> Json:
     return {**names, "spec": {"limits": [item]}}
 
 
-# The presence of a quota, and the limit range.
+# Whether the namespace has a quota, and its limit range.
 NAMESPACES: dict[str, tuple[bool, Json | None]] = {
     "a quota": (True, None),
     "a quota and a default": (True, bound("Container", default="1")),
@@ -38,12 +38,12 @@ NAMESPACES: dict[str, tuple[bool, Json | None]] = {
     "a largest pod": (False, bound("Pod", max="6")),
     "a default that is small": (False, bound("Container", default="40m", defaultRequest="10m")),
 }
-# The server sets a missing limit; a container maximum also acts as the default.
+# In these namespaces the server sets the limit. A container maximum also acts as the default.
 FILLED_IN = {"a quota and a default", "a quota and a largest container"}
 
 
 def render_pods(rules: CpuRules) -> dict[str, Json]:
-    """Return the pod specs of an attempt and its check, as KubeRay and Jobs would make them."""
+    """Return the specs of the pods that KubeRay and Jobs make for an attempt and its check."""
     cluster = SimulatedCluster(cpu_rules=rules, limits=Limits(preflight=True))
     cluster.spec["ray"]["workerGroups"][0]["maxReplicas"] = 4
     cluster.settle()

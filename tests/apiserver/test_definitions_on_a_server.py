@@ -32,7 +32,7 @@ SHOWN = [
 ]
 SCHEMAS = "openapi/v3/apis/strandline.dev/v1alpha1"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-# Values for a status that fills every column.
+# Values for a status that fills every printed column.
 SAMPLES = {"string": "word", "integer": 7, "number": 7, "boolean": True}
 
 each_definition = pytest.mark.parametrize("definition", DEFINITIONS, ids=NAMES)
@@ -72,7 +72,7 @@ MAKERS = {"CurationPipeline": make_pipeline, "CurationAttempt": make_attempt}
 
 
 def put(*path: str | int, to: Any) -> Edit:
-    """Return an edit that sets a value deep in an object and creates missing parents."""
+    """Return an edit that sets a value at a path of an object, and creates missing parents."""
 
     def edit(body: Json) -> None:
         target: Any = body
@@ -83,7 +83,7 @@ def put(*path: str | int, to: Any) -> Edit:
     return edit
 
 
-# For each rule of the schemas, one edit that the rule must reject: of a new or existing object.
+# For each rule of the schemas, an edit of a new or an existing object that the rule must reject.
 WORKERS = {"min": 3, "max": 2}
 EXPECTATION = {"stage": "count-tokens", "measure": "tokens"}
 SECRET = {"name": "keys", "key": "id"}
@@ -220,7 +220,7 @@ CHANGED: dict[str, tuple[str, Edit]] = {
 
 
 def make_for(sentence: str) -> Json:
-    """Make an object of the kind with this rule."""
+    """Make an object of the kind whose schema has the rule with this message."""
     kind = next(kind for kind, rule in list_rules() if rule["message"].startswith(sentence))
     return MAKERS[kind]()
 
@@ -274,7 +274,7 @@ def test_the_server_accepts_the_definition_without_warnings(
 @each_definition
 def test_every_field_is_explained_by_the_server(definition: Json, client: KubeClient) -> None:
     kind = definition["spec"]["names"]["kind"]
-    wait_until(lambda: bool(find_schemas(client, kind)))  # a moment after the kind
+    wait_until(lambda: bool(find_schemas(client, kind)))  # served a little later than the kind
     (schema,) = find_schemas(client, kind)
     assert schema["description"]
     for part in ("spec", "status"):
@@ -433,7 +433,7 @@ def test_objects_are_selected_by_every_selectable_field(
 
 
 def show(body: Json, path: list[str]) -> str:
-    """Format a value as a field selector does; a missing value is empty."""
+    """Format a value as a field selector does, or return an empty string if it is missing."""
     value: Any = body
     for key in path:
         value = value.get(key, {})

@@ -1,4 +1,4 @@
-"""A tenant's actions in a namespace harm neither the operator nor other namespaces."""
+"""Whatever a tenant does in a namespace, the operator and other namespaces continue to work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kube_client import KubeClient
 from operator_process import run_operator
 
 ROUNDS, MOVES = 4, 25
-# Limit of memory for a tenant's objects, each of which has a megabyte or more.
+# Limit of the operator's memory. A tenant's object may have a megabyte or more.
 MOST_BYTES = 600 << 20
 # Random moves take minutes; test_hostile_tenants.py runs the known cases in the second tier.
 pytestmark = pytest.mark.full

@@ -1,4 +1,4 @@
-"""Follow the Kubernetes guide from top to bottom on a real API server, as a reader would.
+"""Follows the Kubernetes guide from top to bottom on a real API server, as a reader would.
 
 Every command runs, and must print the output in the guide. `pytest --update-golden` writes the
 output into the guide, except where the guide shows only a part.
@@ -44,7 +44,7 @@ class Reader:
         }
 
     def run(self, command: Command) -> str:
-        """Run a command and return its output; the cluster ticks during queries and waits."""
+        """Run a command and return its output. The cluster ticks during queries and waits."""
         process = subprocess.Popen(
             ["/bin/sh", "-c", command.line],
             cwd=self.folder,
@@ -62,7 +62,7 @@ class Reader:
         return printed.replace(self.cluster.namespace, "default")
 
     def follow(self, command: Command, patience: float = PATIENCE) -> str:
-        """Run a command and return its final output; repeat a query until the output fits."""
+        """Run a command and return its final output. Repeat a query until the output fits."""
         end = time.monotonic() + patience
         printed = self.run(command)
         while command.is_question and not command.fits(printed) and time.monotonic() < end:

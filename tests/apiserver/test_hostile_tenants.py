@@ -19,14 +19,14 @@ TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
 
 def nest(levels: int) -> str:
-    """Return an object of this many levels as text, which most libraries cannot serialize."""
+    """Return JSON text with this nesting depth, which most libraries cannot serialize."""
     return '{"a":' * levels + "1" + "}" * levels
 
 
 def write(client: KubeClient, text: str, namespace: str) -> None:
-    """Create a pipeline from text, with a response that omits the spec."""
+    """Create a pipeline from text. The requested response omits the spec."""
     path = spell_path("CurationPipeline", namespace)
-    with suppress(RecursionError):  # the response has the field managers, nested as deeply
+    with suppress(RecursionError):  # the response has field managers, which are nested as deeply
         client.ask("POST", path, text.encode(), accept=METADATA)
 
 
@@ -47,7 +47,7 @@ def test_a_deeply_nested_pipeline_affects_only_its_namespace(
     levels: int,
     is_there_before: bool,
 ) -> None:
-    """Check a pipeline that the operator gets from a list, or from a watch."""
+    """The operator gets the pipeline from a list or from a watch."""
     text = json.dumps(make_pipeline("deep")).replace('"with": {}', f'"with": {nest(levels)}')
     if is_there_before:
         write(client, text, namespace)
@@ -63,7 +63,7 @@ def test_a_deeply_nested_pipeline_affects_only_its_namespace(
     assert operator.faults == []
 
 
-# Some hundred bytes that expand to a billion values if aliases are followed.
+# Some hundred bytes of YAML that expand to a billion values if a parser follows aliases.
 _BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 9)
 )

@@ -1,4 +1,4 @@
-"""Deletion of a namespace during a run, with the operator running, killed, or uninstalled."""
+"""A namespace is deleted during a run, while the operator is running, killed, or uninstalled."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from operator_stories import NAME, STORIES, Performance
 from overlap_watch import OverlapWatch
 from strandline_api.names import FINALIZER
 
-STILL = 3.0  # seconds during which no operator may free the namespace
+STILL = 3.0  # seconds for which the namespace is watched without an operator
 
 
 @contextmanager
 def open_run(server: ApiServer, folder: Path) -> Iterator[tuple[Performance, OperatorProcess]]:
-    """Bring a pipeline to its first running attempt."""
+    """Start a pipeline, and yield it when its first attempt is running."""
     with closing(KubeClient(server.kubeconfig)) as client:
-        # The story's action at the Running phase makes the player pause there.
+        # The player pauses at the Running phase, because this story has an action there.
         performance = Performance.open(server, client, STORIES["deleted"])
         flags = ("--namespaces", performance.namespace)
         with run_operator(server.kubeconfig, folder, *flags, **QUICK) as operator:
@@ -107,8 +107,8 @@ def test_without_an_operator_the_uninstall_command_releases_the_namespace(
 
 
 def hold_still(performance: Performance) -> None:
-    """Check that the finalizer holds the namespace without an operator."""
-    # The namespace controller deletes the pipeline in its own time.
+    """Check that the namespace stays while no operator removes the finalizer."""
+    # The namespace controller deletes the pipeline a little later.
     wait_for(lambda: is_deleting(performance), performance)
     end = time.monotonic() + STILL
     while time.monotonic() < end:
@@ -121,7 +121,7 @@ def hold_still(performance: Performance) -> None:
 
 
 def release(server: ApiServer, namespace: str) -> str:
-    """Run the command of the chart's hook, and return its output."""
+    """Run the command of the chart's uninstall hook, and return its output."""
     flags = ["--pipelines=release", f"--namespaces={namespace}"]
     done = subprocess.run(
         [sys.executable, "-m", "strandline_operator", "uninstall", *flags],

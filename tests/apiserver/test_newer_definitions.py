@@ -1,4 +1,4 @@
-"""Definitions of a later release on a real server, which writes unknown defaults."""
+"""With CRDs of a later release, a real server adds defaults that the operator does not know."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PLACES = ((), ("properties", "ray"), ("properties", "storage", "properties", "ou
 
 
 def grow() -> Json:
-    """Return the definition with new objects in several places of the spec."""
+    """Return the CRD with new objects in several places of the spec."""
     grown = copy.deepcopy(DEFINITION)
     schema = grown["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for place in PLACES:
@@ -47,7 +47,7 @@ def grow() -> Json:
 
 @pytest.fixture
 def newer(client: KubeClient) -> Iterator[None]:
-    """Install the definitions of a later release during the test."""
+    """Install the CRDs of a later release during the test."""
     client.patch(PLURAL, NAME, {"spec": {"versions": grow()["spec"]["versions"]}})
     yield
     client.patch(PLURAL, NAME, {"spec": {"versions": DEFINITION["spec"]["versions"]}})
@@ -60,7 +60,7 @@ def test_fields_of_newer_definitions_are_read_and_passed_on_unchanged(
     def create() -> Json:
         return client.create(PIPELINE, namespace, dryRun="All")
 
-    wait_until(lambda: "later" in create()["spec"])  # a server takes a while to load definitions
+    wait_until(lambda: "later" in create()["spec"])  # a server needs some time to load CRDs
     stored = create()
     found = read_spec(stored)
     assert found.problems == ()

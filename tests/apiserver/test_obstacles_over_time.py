@@ -30,11 +30,11 @@ from waiting import wait_until
 PAGE = ROOT / "docs" / "obstacles.md"
 ALERTS = ROOT / "charts" / "strandline" / "files" / "alerts.yaml"
 MINUTES = (1, 5, 30)
-LATE_SECONDS = 30.0  # by which a look follows the last scheduled event
+LATE_SECONDS = 30.0  # seconds from each of these minutes to the look
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-# Passes come every other second, and most effects need a few passes.
+# Passes run every two seconds, and most effects need a few passes.
 SETTLE_SECONDS = 15.0
-# Busy machines take longer.
+# Slow machines need more time: repeat until nothing changes for this time, at most so many times.
 STILL_SECONDS, MOST_LOOKS = 5.0, 12
 SAME = "″"  # ditto mark
 HEAD = (
@@ -60,8 +60,8 @@ class Sight(NamedTuple):
     Attributes:
         pipeline: phase and state.
         attempt: name, phase, and message of the newest attempt, or empty strings.
-        warnings: reasons of warning events, with their counts.
-        conditions: type, truth, and reason of each condition.
+        warnings: numbers of warning events by reason.
+        conditions: status and reason of each condition, by type.
     """
 
     pipeline: tuple[str, str]
@@ -115,11 +115,11 @@ def describe_attempt(body: Json) -> tuple[str, str, str]:
 
 
 def find_alert(sights: list[Sight]) -> str:
-    """Return the alert about a stuck pipeline that fires by the last look."""
+    """Return the alert that fires for a stuck pipeline at the last look, or an empty string."""
     reasons = [sight.conditions.get("Succeeded", ("", ""))[1] for sight in sights]
     if sights[-1].pipeline[0] == "Failed":
         return "StrandlineRunFailed"
-    # The alert waits for a quarter of an hour, so only the last look can show it.
+    # The alert fires after 15 minutes, so only the last look can show it.
     (blocked,) = [rule for rule in list_rules() if rule["alert"] == "StrandlinePipelinesBlocked"]
     pattern = re.search(r'reason=~"([^"]+)"', blocked["expr"])
     assert pattern is not None
@@ -159,7 +159,7 @@ def spell_section(title: str, sights: list[Sight]) -> Iterator[str]:
 
 
 def mark_repetitions(cells: list[str], above: list[str]) -> list[str]:
-    """Replace cells that equal the cell above by a ditto mark; empty cells stay empty."""
+    """Replace cells that equal the cell above with a ditto mark. Empty cells stay empty."""
     pairs = zip(cells, above or [""] * len(cells), strict=True)
     return [SAME if cell and cell == before else cell for cell, before in pairs]
 

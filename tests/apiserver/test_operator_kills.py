@@ -21,7 +21,7 @@ from run_operator_soak import draw_trials, tabulate
 from troubles import KillPoint, KillSchedule, RandomTroubles
 
 KILLS = 10
-BETWEEN = 6  # the story makes some sixty changes
+BETWEEN = 6  # changes between two kills; the story makes about sixty changes
 
 
 def tell_story(

@@ -1,15 +1,14 @@
-"""On a real server, each obstacle of an operator becomes a condition, without a storm of requests.
+"""On a real server, each obstacle of an operator becomes a condition, with few requests.
 
 One operator with the chart's permissions serves a namespace for each obstacle. Obstacles that a
-test server cannot show are tested in memory:
+test server cannot show are tested in tests/operator/test_decide_obstacles.py:
 
-    obstacle                       test in tests/operator/test_decide_obstacles.py
     a claim refused by a quota     test_a_claim_that_is_refused_is_asked_for_again
-    a namespace that goes away     test_a_namespace_that_goes_away_is_no_storm; here its pipelines
-        go
-                                   before they can report the deletion
+    a namespace that goes away     test_a_namespace_that_goes_away_is_no_storm
     an image that is not there     test_an_image_that_can_not_be_pulled_ends_the_attempt
     a pod that finds no node       test_a_pod_that_finds_no_node_ends_the_attempt
+
+On a real server, the pipelines of a deleted namespace disappear before a status can report this.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ from waiting import wait_until
 LIMITS = {"STRANDLINE_SETTLE": "1", "STRANDLINE_OUTCOME": "1"}
 PATIENCE = 120.0
 QUIET_SECONDS = 10.0
-# Changes per pipeline during this time: a due status, and a repeated creation.
+# Changes per pipeline during this time: a pending status, and a repeated creation.
 QUIET_CHANGES = 2
 LONG_NAME = "corpus-" + "x" * 246
 RAY = "ray.io"
-# Group, resource, verbs.
+# API group, resource, and verbs.
 RIGHTS = (
     (GROUP, "curationpipelines", ["get", "list", "watch", "patch"]),
     (GROUP, "curationattempts", ["get", "list", "watch", "create", "delete"]),
@@ -69,7 +68,7 @@ RBAC = "rbac.authorization.k8s.io"
 
 
 def do_nothing(client: KubeClient, namespace: str) -> None:
-    """Do nothing: the obstacle is elsewhere."""
+    """Do nothing, because this obstacle needs no objects."""
 
 
 # The pipeline's name, the missing permission, the prepared objects, and the expected reason of a
@@ -146,7 +145,7 @@ def test_each_obstacle_is_reported_without_repeated_requests(
     with run_watched(kubeconfig, tmp_path, *places.values()) as (operator, proxy):
         for obstacle, (name, _, _, reason) in OBSTACLES.items():
             wait_for_reason(client, places[obstacle], name, reason)
-        time.sleep(2.0)  # until the actions after the condition are done
+        time.sleep(2.0)  # the actions that follow the condition are done then
         before = {obstacle: count_changes(proxy, place) for obstacle, place in places.items()}
         time.sleep(QUIET_SECONDS)
         for obstacle, place in places.items():
@@ -161,7 +160,7 @@ def test_each_obstacle_is_reported_without_repeated_requests(
 
 
 def find_repeated(client: KubeClient, namespace: str) -> list[tuple[str, str]]:
-    """Return the object name and reason of repeated events."""
+    """Return the object name and reason of each repeated event."""
     told = Counter[tuple[str, str]]()
     for event in client.list("Event", namespace):
         told[event["involvedObject"]["name"], event["reason"]] += event.get("count") or 1
@@ -210,13 +209,13 @@ def test_a_namespace_deleted_during_a_run_goes_with_its_content(
 def test_pods_rejected_by_a_quota_are_reported_and_end_the_attempt(
     api_server: ApiServer, client: KubeClient, home: str, tmp_path: Path
 ) -> None:
-    """Check the repeated RayCluster condition that a real KubeRay wrote for a quota."""
+    """A real KubeRay wrote this condition of the RayCluster again for each refused pod."""
     namespace, kubeconfig = api_server.make_namespace(), api_server.make_account(home, "operator")
     grant(client, namespace, home, None)
     begin = datetime.now(UTC)
     troupe = Troupe(ServerStage(client), namespace, ["v-quota-on-pods"], begin=begin)
     pipeline = spell_pipeline()
-    # A quota costs no retry, so the next attempt follows after the delay.
+    # An exceeded quota costs no retry, so the next attempt follows after the delay.
     pipeline["spec"]["retry"] = {"disruptions": {"maxRetries": 0}, "delay": "1h"}
     client.create(pipeline, namespace)
 
@@ -230,7 +229,8 @@ def test_pods_rejected_by_a_quota_are_reported_and_end_the_attempt(
 
     with run_watched(kubeconfig, tmp_path, namespace):
         wait_until(lambda: is_so("QuotaUsedUp"), PATIENCE)
-        # The recording includes the RayJob's deletion, which the operator makes in its own time.
+        # The recording also has the deletion of the RayJob, so wait for the operator's deletion
+        # first.
         wait_until(is_ending, PATIENCE)
         wait_until(lambda: is_so("WaitingToRetry"), PATIENCE)
     (attempt,) = client.list("CurationAttempt", namespace)
@@ -275,7 +275,7 @@ def test_a_failed_mount_is_read_from_the_events_of_its_pod(
 
 
 def warn_of_mount(client: KubeClient, namespace: str) -> None:
-    """Create a head with a node and without a container, and the kubelet's warning."""
+    """Create a head pod with a node and without containers, and the kubelet's warning."""
     (rayjob,) = client.list("RayJob", namespace)
     name = rayjob["metadata"]["name"]
     client.put_status("RayJob", name, {"jobDeploymentStatus": "Initializing"}, namespace)

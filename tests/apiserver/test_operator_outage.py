@@ -23,12 +23,12 @@ from recordings import Json
 
 STALL = 3.0
 PROGRESS = {"/progress": {"event": "progress", "sources": {"total": 10, "finished": 4}}}
-# The response at the driver's address during the cut: an unrelated page.
+# Responses of an unrelated server at the driver's address while the driver is unreachable.
 NOBODY = {"/progress": b"<html>", "/outcome": b"<html>"}
 
 
 def open_story(server: ApiServer, client: KubeClient) -> Performance:
-    """Start a pipeline with a reachable driver that may be silent for a few seconds."""
+    """Start a pipeline whose driver is reachable and may be silent for a few seconds."""
     one = Performance.open(server, client, STORIES["goes well"])
     deadlines = {"spec": {"deadlines": {"stall": f"{STALL:g}s"}}}
     client.patch("CurationPipeline", NAME, deadlines, one.namespace)
@@ -46,7 +46,7 @@ def wait_for(is_so: Callable[[], object], meanwhile: Callable[[], object]) -> No
 
 
 def is_running(one: Performance) -> bool:
-    """Return True if KubeRay has reached the running state, by a player's remaining marks."""
+    """Return True if KubeRay has reached the running state, according to the remaining marks."""
     players = one.troupe.players.values()
     return any(RUNNING not in player.marks for player in players)
 

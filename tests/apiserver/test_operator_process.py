@@ -1,6 +1,6 @@
-"""The operator as a process, on a real API server, with a played KubeRay.
+"""The operator as a process, on a real API server with a simulated KubeRay.
 
-Stories of operator_stories.py run concurrently under one operator, each to its end.
+Stories of operator_stories.py run concurrently under one operator until all have ended.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from overlap_watch import OverlapWatch
 from recordings import Json
 
 EVICTED = Story(["j-suspend-resume", "s-k-success"], "Succeeded", ["Interrupted", ""])
-# Other tests run the remaining stories, with kills of the operator.
+# Stories of this module. Other tests run the remaining stories, with kills of the operator.
 TOLD = ("goes well", "bad spec", "out of memory", "head preempted", "cancelled", "suspended")
-# Eight concurrent stories play slowly, and KubeRay's last report must not come too late.
+# Wait longer for evidence: with eight concurrent stories, the player's last report comes late.
 LIMITS = {**QUICK, "STRANDLINE_SETTLE": "3", "STRANDLINE_OUTCOME": "6"}
 DONE = {"Succeeded": ("True", "Completed"), "StorageReady": ("True", "ClaimBound")}
 ENDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -84,13 +84,13 @@ def test_pipelines_reach_their_expected_ends(
 
 
 def find_conditions(performance: Performance) -> Mapping[str, tuple[str, str]]:
-    """Return the final conditions; conditions of intermediate states must be gone."""
+    """Return the final conditions except SpecApplied. Conditions of earlier states must be gone."""
     conditions: Mapping[str, tuple[str, str]] = performance.end["conditions"]
     return {name: told for name, told in conditions.items() if name != "SpecApplied"}
 
 
 def drop_doubtful(phases: list[str]) -> list[str]:
-    """Return the phases without those that may be too short to be observed."""
+    """Return the phases without those that may be too short to observe."""
     kept = [phase for phase in phases if phase not in {"", "Waiting"}]
     return [one for at, one in enumerate(kept) if kept[at - 1 : at] != [one]]
 

@@ -1,4 +1,4 @@
-"""The watch sees every moment at which two attempts, or two RayJobs, of a pipeline have pods."""
+"""The watch reports every overlap in which two attempts or two RayJobs of a pipeline have pods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline_api.names import ATTEMPT_LABEL, PIPELINE_UID_LABEL
 
 @pytest.fixture
 def watch(api_server: ApiServer) -> Iterator[OverlapWatch]:
-    """Return a watch for this test only, because its planted overlaps would fail other tests."""
+    """Return a watch of this test, because overlaps in the shared watch fail other tests."""
     with OverlapWatch(api_server.kubeconfig) as one:
         yield one
 

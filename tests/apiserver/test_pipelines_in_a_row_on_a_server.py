@@ -1,4 +1,4 @@
-"""Two pipelines applied at once, the dependent one first: they run one after the other."""
+"""Two pipelines are applied together, the dependent first, and run one after the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from recordings import Json
 from waiting import wait_until
 
 LAST = "tokens"
-# Only an event of the first pipeline may wake the second, because the resync is an hour away.
+# With a resync only after an hour, an event of the first pipeline must trigger the second.
 LIMITS = {**QUICK, "STRANDLINE_RESYNC": "3600"}
 
 

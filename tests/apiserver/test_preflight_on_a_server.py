@@ -1,4 +1,4 @@
-"""A real API server accepts the Job of a check; the check's result ends or starts the run."""
+"""A real API server accepts the preflight Job, and the Job's result ends or starts the run."""
 
 from __future__ import annotations
 

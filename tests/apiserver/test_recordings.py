@@ -1,4 +1,4 @@
-"""The trimmed recordings still show the facts of the real runs, and are read as written."""
+"""The trimmed recordings keep the facts of the real runs, and are read correctly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trim_recordings import make_patch, trim_container, trim_recording
 from trim_watch_lines import Take, trim_lines
 
 MEGABYTE = 1_000_000
-# The marks that reveal the cause in each recording, and the RayJob's end.
+# For each recording, the marks of its cause and the end of the RayJob.
 TOLD: dict[str, tuple[str, ...]] = {
     "a-success": ("RayJob SUCCEEDED", "RayJob Complete"),
     "b-app-failure": ("RayJob FAILED", "RayJob AppFailed"),
@@ -97,7 +97,7 @@ def test_every_object_appears_before_its_events_and_ends_with_its_removal(name: 
         assert before.time <= step.time
         if step.new is not None:
             assert step.key not in there
-            # The RayJob exists from the start, even if its watch reports it later.
+            # The recording may report the RayJob late, but the RayJob exists from the start.
             assert step.new.owner in {*there, "RayJob/rj", ""}
             there.add(step.key)
         elif step.kind:
@@ -121,7 +121,7 @@ def test_the_small_schemas_define_every_recorded_field(kind: str) -> None:
 
 
 def list_strange(value: Any, schema: Json, path: str) -> list[str]:
-    """Return the fields of a value that the schema does not define."""
+    """Return the fields of a value that the schema does not have."""
     if "x-kubernetes-preserve-unknown-fields" in schema:
         return []
     if isinstance(value, list):
@@ -158,7 +158,7 @@ def test_a_patch_leads_from_one_status_to_the_next(before: Json, after: Json) ->
 
 
 def make_recording() -> Json:
-    """Make a recording of a pod that warns, runs, and goes, beside a pod of the recorder."""
+    """Make a recording of a pod that warns, runs, and disappears, and of a pod of the recorder."""
     started = {"phase": "Running", "hostIP": "192.0.2.1", "containerStatuses": []}
     pod = {
         "metadata": {
@@ -224,7 +224,7 @@ def test_trimming_a_container_keeps_its_states() -> None:
 
 
 def watch_line(time: str, what: str, kind: str, name: str, **more: Any) -> Json:
-    """Return a raw watch line of an object whose uid follows from its name."""
+    """Return a raw line of a watch, for an object whose uid is `uid-` and its name."""
     line: Json = {"t": f"10:00:{time}", "type": what, "kind": kind, "name": name}
     line["uid"] = f"uid-{name}"
     owner = more.pop("owner", "")

@@ -1,4 +1,4 @@
-"""The number of sources that an edit redoes, from a driver's page to `kubectl get` and an event."""
+"""The number of redone sources, from a driver's page to `kubectl get` and an event."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REASON = "from the output of 'add', because 'below' changed"
 
 
 def redo_for_real(folder: Path) -> list[Json]:
-    """Change a pipeline after a run, and return the driver's page at each step."""
+    """Run a changed pipeline, and return the driver's progress pages."""
     tuning, pages = Tuning(folder), list[Json]()
     tuning.run(add(1, keep=True), below(50))
     tuning.write(FILES, range(5))
@@ -43,7 +43,7 @@ def list_told(one: Performance) -> list[str]:
     return [event["message"] for event in events if event["reason"] == "Redoing"]
 
 
-@pytest.mark.timeout(1800)  # the test waits long
+@pytest.mark.timeout(1800)  # the test waits for several polls
 def test_redone_sources_are_in_the_status_and_reported_once(
     api_server: ApiServer, overlap_watch: OverlapWatch, tmp_path: Path
 ) -> None:
@@ -53,7 +53,7 @@ def test_redone_sources_are_in_the_status_and_reported_once(
         one = Performance.open(api_server, client, STORIES["goes well"])
         programme = STORIES["goes well"].programme
         one.troupe = Troupe(GuideStage(client), one.namespace, programme, begin=datetime.now(UTC))
-        Driver.pages = {"/progress": pages[0]}  # new sources come first
+        Driver.pages = {"/progress": pages[0]}  # the driver works on new sources first
         limits = {**QUICK, "STRANDLINE_DRIVER_PORT": str(port), "STRANDLINE_STATUS_INTERVAL": "1"}
         with run_operator(
             api_server.kubeconfig, tmp_path, "--namespaces", one.namespace, **limits

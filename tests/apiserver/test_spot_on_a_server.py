@@ -1,4 +1,4 @@
-"""A real API server accepts spot nodes with each preset, and all objects of an attempt."""
+"""A real API server accepts all objects of an attempt, for each preset of spot nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make_pipeline(namespace: str, **spot: Any) -> Json:
 
 
 def list_pods(rayjob: Json) -> dict[str, Json]:
-    """Return the pods that KubeRay would make for a RayJob."""
+    """Return the pods that KubeRay makes for a RayJob."""
     cluster = rayjob["spec"]["rayClusterSpec"]
     (group,) = cluster["workerGroupSpecs"]
     templates = {

@@ -1,4 +1,4 @@
-"""Failures that a proxy injects: kills of the operator at chosen calls, or random errors.
+"""Failures for a proxy to inject: kills of the operator at chosen calls, or random errors.
 
 All failures are drawn from a seed. The module must not depend on how a failure is injected.
 """
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from counting_proxy import Call, Kind, Trouble
 
-# Approximate seconds until a doomed watch breaks off.
+# Longest time in seconds until a watch is broken off.
 LONGEST_WATCH = 8.0
-LATE = 0.5  # share of these failures that come after the server has carried the call out
+LATE = 0.5  # share of these failures that occur after the server has executed the call
 MAY_BE_LATE = frozenset({Kind.ERROR, Kind.CUT, Kind.TIMEOUT})
 
 
@@ -24,9 +24,9 @@ class KillPoint:
     """A moment before a call, or between its execution and its response.
 
     Attributes:
-        count: number of the call, from 1, among the changing calls or among all.
-        is_late: the call is carried out first.
-        of_all: reads and watches are counted too.
+        count: position of the call, from 1, among the changing calls or among all calls.
+        is_late: True if the server executes the call before the kill.
+        of_all: True if reads and watches are counted, too.
     """
 
     count: int
@@ -40,7 +40,7 @@ class KillPoint:
 
 
 class KillSchedule:
-    """Kill the operator once per point, in list order; a missed point applies to the next call."""
+    """Kill the operator once per point, in order. A missed point applies to the next call."""
 
     def __init__(self, points: Iterable[KillPoint]) -> None:
         self._left = deque(points)
@@ -64,8 +64,8 @@ class KillSchedule:
 class RandomTroubles:
     """Fail a share of the calls, in every way, and break off every watch.
 
-    Changes fail three times as often as reads, because a pass has many reads. Only one response
-    never comes, because its timeout takes half a minute.
+    Changes fail three times as often as reads, because a pass has many reads. Only one call gets no
+    response at all, because its timeout takes half a minute.
     """
 
     def __init__(self, seed: str, rate: float) -> None:
@@ -82,7 +82,7 @@ class RandomTroubles:
 
 
 class Deck:
-    """Deals failures at a rate: first some kinds once, then all others in turn."""
+    """Deals failures at a rate: first each kind of `first` once, then all `kinds` in turn."""
 
     def __init__(
         self, seed: str, rate: float, first: Iterable[Kind], kinds: Iterable[Kind]

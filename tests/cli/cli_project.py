@@ -1,4 +1,4 @@
-"""A folder with a small pipeline, which tests of the command line can break."""
+"""A folder with a small pipeline that tests of the command line can modify and break."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _numbers = itertools.count()
 
 
 def write_signatures(path: Path, texts: dict[str, str]) -> None:
-    """Write the signatures that `sketch-texts` gathers from texts by key."""
+    """Write the signatures that `sketch-texts` gathers from `texts`, which are given by key."""
     path.parent.mkdir(parents=True, exist_ok=True)
     stage = SketchTexts()
     stage.setup()
@@ -77,7 +77,7 @@ class Project:
         (self.path / name).write_bytes(raw)
 
     def add_stage(self, body: str, base: str = "Stage") -> str:
-        """Add a custom stage, class `Own`, before the sink; return its `use`."""
+        """Add a custom stage with class `Own` before the sink, and return its `use`."""
         module = f"own_stage_{next(_numbers)}"
         lines = (
             f"from strandline import FailedTask, NoneTask, {base}, Task\n\n\nclass Own({base}):\n"
@@ -115,7 +115,7 @@ class Project:
         return arguments, {**own, **settings}
 
     def wait_for(self, name: str) -> None:
-        """Wait until the folder has a file of that name."""
+        """Wait until the folder has a file with this name."""
         for _ in range(3000):
             if (self.path / name).exists():
                 return
@@ -138,7 +138,7 @@ def drop_progress(text: str) -> str:
 
 
 def read_errors(result: Result) -> str:
-    """Return the errors on stderr, without file and line. They must be sentences and nothing else.
+    """Return the errors on stderr, without file and line. Stderr must contain only sentences.
 
     tests/run/test_manifest_positions.py has the lines.
     """

@@ -1,4 +1,4 @@
-"""Cluster objects as an operator leaves them, for tests of their readers."""
+"""Makes cluster objects as an operator leaves them, for tests of commands that read the objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 def make_config(**spec: Any) -> Json:
-    """Return the operator's ConfigMap of the first attempt of a pipeline with these fields."""
+    """Return the operator's ConfigMap for the first attempt of a pipeline with these fields."""
     cluster = SimulatedCluster()
     cluster.share_claim("shared")
     cluster.edit(**spec)
@@ -51,7 +51,7 @@ def make_pipeline_object(*, suspend: bool = False, **status: Any) -> Json:
 
 
 def make_attempt_object(number: int = 1, *, config: Json | None = None, **status: Any) -> Json:
-    """Return an attempt of the pipeline, with the ConfigMap of `make_config` or another."""
+    """Return an attempt of the pipeline, with the ConfigMap of `make_config` or the given one."""
     digest = digest_config((make_config() if config is None else config)["data"])
     return {
         "metadata": {"name": f"corpus-{number}", "namespace": "team"},

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the command line."""
+"""Fixtures for the tests of the command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 def call() -> Call:
-    """Return a function that runs the command line here, or as a fork if drivers start."""
+    """Return a function that runs a command in this process, or as a fork if drivers start."""
 
     def call(*arguments: str) -> Result:
         if arguments[:1] in {("run",), ("retry",)}:
@@ -37,7 +37,7 @@ def call() -> Call:
 
 
 def run_fork(*arguments: str) -> Result:
-    """Run a `strandline` command as a fork; its drivers are forks as well."""
+    """Run a `strandline` command as a fork. Its drivers are forks, too."""
     done = execute_strandline(*arguments)
     out, err = done.stdout.encode(), done.stderr.encode()
     return Result(CliRunner(), out, err, out + err, None, done.returncode, None)
@@ -45,9 +45,8 @@ def run_fork(*arguments: str) -> Result:
 
 @pytest.fixture
 def run(call: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Return a function that makes one attempt with driver and engine in this process."""
-    # After a stop, a driver leaves its process at the end of the grace period, which would end the
-    # tests.
+    """Return a function that makes one attempt, with driver and engine in this process."""
+    # At the end of the grace period, a stopped driver exits its process, which would end the tests.
     for name in ("_leave_after", "_leave_at_once"):
         monkeypatch.setattr(f"strandline.cli.commands.runs.drive.{name}", lambda *_: None)
 
@@ -59,7 +58,7 @@ def run(call: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
 
 @pytest.fixture
 def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKubectl:
-    """Return a cluster with an ended first attempt; a command on the cluster prints `verified`."""
+    """Return a cluster whose first attempt has ended. Commands on the cluster print `verified`."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")

@@ -1,4 +1,4 @@
-"""Fixtures of this folder, from a module that mypy can name."""
+"""Imports the fixtures of this folder from a module that mypy can import by name."""
 
 from command_fixtures import ask, call, kubectl, project, run
 

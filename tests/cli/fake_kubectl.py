@@ -1,4 +1,4 @@
-"""A fake kubectl that answers from a file and records its calls, without a cluster."""
+"""A fake kubectl that needs no cluster: it answers from a file and records its calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ sys.exit(f'Error from server (NotFound): there is nothing for "{{text}}"')
 
 
 class FakeKubectl:
-    """Answers a call with the first pattern whose parts, separated by bars, are in the words."""
+    """Answers a call with the first matching pattern.
+
+    A pattern has parts separated by bars, and matches if each part is in the words of the call.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,11 +59,11 @@ class FakeKubectl:
         after: str = "",
         seconds: float = 0,
     ) -> None:
-        """Answer calls of a pattern with text, bytes, or JSON; later answers take precedence.
+        """Answer matching calls with text, bytes, or JSON. Later answers take precedence.
 
         Args:
             pattern, out, code: pattern of calls, their output, and their exit code.
-            after: only answer after a call of this verb.
+            after: verb of the call after which this answer applies, or an empty string.
             seconds: delay between the output and the end.
         """
         known: dict[str, Any] = {"code": code, "out": "", "after": after, "seconds": seconds}
@@ -73,7 +76,7 @@ class FakeKubectl:
         self._save()
 
     def refuse(self, pattern: str, error: str) -> None:
-        """Refuse calls of a pattern with a message."""
+        """Reject calls that match a pattern with a message."""
         self.answer(pattern)
         self.answers[0][1]["error"] = error
         self._save()

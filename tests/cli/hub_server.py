@@ -1,4 +1,4 @@
-"""A server with those API calls of the Hugging Face Hub that its client uses for a push.
+"""A server with the API calls of the Hugging Face Hub that its client uses for a push.
 
 Data sets, branches, commits, and tags are in memory; large files use the basic LFS transfer. The
 server can pretend to be busy, or execute a request and lose the answer. Xet is not supported.
@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import SO_LINGER, SOL_SOCKET, socket
 from typing import Any
 
-LARGE = (".parquet", ".jsonl")  # sent to LFS by the hub's own rules
+LARGE = (".parquet", ".jsonl")  # the hub stores these files in LFS
 
 
 @dataclass
@@ -53,20 +53,20 @@ class Fault:
     """A fault for the next calls whose method and path contain a text."""
 
     path: str
-    kind: str  # `busy`, a status, or after execution `lost`, `reset`, or `failed`
+    kind: str  # `busy`, a status, or `lost`, `reset`, `failed` after execution
     times: int = 1
 
 
 @dataclass
 class Hub:
-    """The content of the hub, and its received calls."""
+    """The content of the hub, and the calls that it received."""
 
     repos: dict[str, Repo] = field(default_factory=dict)
     large: dict[str, bytes] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     url: str = ""
-    is_recursive: bool = False  # whether the current call lists a tree recursively
+    is_recursive: bool = False  # the current call lists a tree recursively
 
     def count(self, text: str) -> int:
         return sum(text in call for call in self.calls)
@@ -79,7 +79,7 @@ class Hub:
         return None
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
-        """Return the status, and JSON or bytes."""
+        """Return the status, and the content as JSON or bytes."""
         for pattern, handle in _ROUTES:
             found = re.fullmatch(pattern, f"{method} {path}")
             if found is not None:
@@ -189,7 +189,7 @@ def _describe(path: str, content: bytes) -> dict[str, Any]:
 def _list_tree(
     hub: Hub, _body: bytes, name: str, revision: str, folder: str | None
 ) -> tuple[int, Any]:
-    """List a folder: files at any depth if recursive, else the files and folders of one level."""
+    """List a folder: all files below if recursive, or else its own files and folders."""
     repo = hub.repos[name]
     files = repo.commits[repo.find(revision)]
     below = f"{folder[1:]}/" if folder else ""
@@ -238,7 +238,7 @@ _ROUTES: list[tuple[str, Any]] = [
 
 
 def _answer(hub: Hub, fault: Fault | None, method: str, path: str, body: bytes) -> tuple[int, Any]:
-    """Return status and content, modified by a fault."""
+    """Return the status and the content of an answer, changed by the fault."""
     kind = "" if fault is None else fault.kind
     if kind.isdecimal():
         return int(kind), {"error": "no"}
@@ -247,7 +247,7 @@ def _answer(hub: Hub, fault: Fault | None, method: str, path: str, body: bytes) 
 
 
 def _hang_up(connection: socket, kind: str) -> None:
-    if kind == "reset":  # closing like this resets the other end
+    if kind == "reset":  # then closing resets the connection
         connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
@@ -261,7 +261,7 @@ def serving() -> Iterator[Hub]:
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *_: object) -> None:
-            """Log nothing."""
+            """Suppress the request log."""
 
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

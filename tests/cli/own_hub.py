@@ -1,4 +1,4 @@
-"""A data set on the local hub, as seen by processes with its environment variables."""
+"""A data set on the local hub, as a process with its environment variables sees it."""
 
 from __future__ import annotations
 

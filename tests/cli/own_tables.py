@@ -1,4 +1,4 @@
-"""Tables in a folder as push targets, accessed with their own libraries."""
+"""Tables in a folder as targets of pushes. Tests access the tables with their own libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MINE = pa.table({"text": ["mine"]})
 
 
 class OwnTable(Protocol):
-    """A table called `table`, reachable as `target`."""
+    """A table named `table`. Pushes reach it as `target`."""
 
     target: str
     first: int

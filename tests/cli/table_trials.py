@@ -1,4 +1,4 @@
-"""A pipeline whose output is pushed to tables, and changes of its sources."""
+"""A pipeline whose output is pushed to tables, and functions that change its sources."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CHANGED = ["A new note.\n", "Another note.\n", "Note number 2.\n"]
 
 
 def change_notes(project: Project) -> None:
-    """Change, remove, and add one source each, and keep one; `CHANGED` remains."""
+    """Change, remove, and add one source, and keep one. The texts are `CHANGED` afterwards."""
     (project.path / "in/0.txt").write_text("Another note.\n")
     (project.path / "in/1.txt").unlink()
     (project.path / "in/9.txt").write_text("A new note.\n")
 
 
 def change_sources(project: Project, run: Call) -> list[str]:
-    """Apply `change_notes` and run; return the remaining texts."""
+    """Apply `change_notes` and run the pipeline. Return the remaining texts."""
     change_notes(project)
     assert run().exit_code == 0
     return CHANGED
@@ -43,14 +43,14 @@ def push(call: Call, target: str) -> dict[str, Any]:
 
 
 def kill_push(target: str, step: str, **environment: str) -> None:
-    """Push in a process that is killed at a step."""
+    """Push in a process that is killed at the given step."""
     fault = {"STRANDLINE_FAULT": f"{step}:kill", **environment}
     words = ["push", "pipeline.yaml", "--to", target]
     assert execute_strandline(*words, env=os.environ | fault).returncode == -9
 
 
 def try_push_apart(target: str) -> subprocess.CompletedProcess[str]:
-    """Push in a separate process, because the library reads variables while loading."""
+    """Push in a separate process, because the library reads variables when it is loaded."""
     return execute_strandline("push", "pipeline.yaml", "--to", target, "--json")
 
 

@@ -1,4 +1,4 @@
-"""Messages between attempts: in a log, in a terminal, and for scripts."""
+"""Messages between attempts, as written to a log, to a terminal, and for scripts."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_an_error_is_an_outcome_for_scripts(error: Exception, code: int, capsys:
     assert (code, True) == (line["exitCode"], "taken" in line["message"])
     with pytest.raises(type(error)), Announcer().failing():
         raise error
-    assert read(capsys) == ""  # printed by the command line
+    assert read(capsys) == ""  # the command line prints the error instead
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`strandline attempts`: the chain as a table or as objects, and one attempt in full."""
+"""`strandline attempts` shows the chain as a table or as JSON, or one attempt in full."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline_api.outcome.evidence import Evidence, read_exit
 from strandline_api.status.enums import Trigger
 
 NOON = 1_700_000_000.0 - 1_700_000_000.0 % 86_400 + 43_200
-GONE = Process(2**22 + 1, 1)  # greater than any pid
+GONE = Process(2**22 + 1, 1)  # larger than any pid
 OOM = Evidence(Cause.OOM_KILLED, "the kernel killed a process of this cgroup", "cgroup")
 KILLED = DriverOutcome(
     exit_code=137,
@@ -66,7 +66,7 @@ def make_record(number: int, process: Process = GONE, **changes: Any) -> Attempt
 
 @pytest.fixture
 def chain(folder: PipelineFolder) -> list[AttemptRecord]:
-    """Record a killed attempt, a complete one with two publications, and a vanished manual one."""
+    """Record a killed attempt, a complete one with two publications, and a lost manual one."""
     records = [
         make_record(1).end(KILLED, NOON + 1090, Witness.SUPERVISOR),
         make_record(2).end(COMPLETE, NOON + 9200.5, Witness.DRIVER),
@@ -76,7 +76,7 @@ def chain(folder: PipelineFolder) -> list[AttemptRecord]:
         write_record(folder, record)
     for _ in range(2):
         publish(folder, 2, {}, {})
-    folder.publication(2, 3).mkdir()  # half written
+    folder.publication(2, 3).mkdir()  # an incomplete publication
     return records
 
 
@@ -176,7 +176,7 @@ def test_an_attempt_without_an_end_is_running_gone_or_unknown(
     state, seconds, finished, message = see(call)
     assert ("running", 7, "") == (state, finished, message)
     assert seconds is not None
-    assert seconds > 1e6  # since 2023
+    assert seconds > 1e6  # the attempt began in 2023
     write_record(folder, make_record(1, own._replace(started=1), boot=read_boot_id()))
     told = "its end was not observed; the next attempt records what is known"
     assert ("gone", None, 7, told) == see(call)

@@ -1,4 +1,4 @@
-"""`strandline ledger backup` and `restore`: a ledger is restored exactly, or nothing changes."""
+"""`strandline ledger backup` and `restore`: a ledger is restored exactly, or not changed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def count_finished(call: Call) -> int:
 
 
 def change_sources() -> None:
-    """Add one source, edit one, and remove one."""
+    """Add a source, edit a source, and remove a source."""
     Path("in/3.txt").write_text("Note number 3.\n")
     Path("in/0.txt").write_text("Other words than before.\n")
     Path("in/1.txt").unlink()
@@ -142,7 +142,7 @@ def test_outputs_elsewhere_belong_to_the_restored_ledger_again(
     assert back_up(call).exit_code == 0
     before = {path: path.read_bytes() for path in Path("out").rglob("*.jsonl")}
     shutil.rmtree(project.path / "strandline-data")
-    assert run().exit_code == 64  # the outputs belong to the lost ledger
+    assert run().exit_code == 64  # the outputs belong to the deleted ledger
     assert restore(call).exit_code == 0
     assert run().exit_code == 0
     assert call("verify", "pipeline.yaml").exit_code == 0
@@ -150,7 +150,7 @@ def test_outputs_elsewhere_belong_to_the_restored_ledger_again(
 
 
 def spoil(kind: str, content: bytes) -> bytes:
-    # A page in the middle is lost, which the first bytes and the size do not reveal.
+    # For "page", destroy a page in the middle, which changes neither the first bytes nor the size.
     middle = len(content) // 2 // 4096 * 4096
     return {
         "cut": content[: len(content) // 2],
@@ -172,7 +172,7 @@ def test_a_damaged_copy_replaces_nothing(copied: Project, call: Call, kind: str)
 
 
 def test_a_copy_with_a_damaged_page_replaces_nothing(copied: Project, call: Call) -> None:
-    """LMDB may crash on such a page, so the command runs in a separate process."""
+    """LMDB may crash on a damaged page, so the command runs in a separate process."""
     Path("bad.mdb").write_bytes(spoil("page", Path("notes.mdb").read_bytes()))
     done = copied.execute("ledger restore", "--from", "bad.mdb")
     assert (done.returncode, done.stdout) == (65, "")
@@ -193,7 +193,7 @@ def test_a_copy_of_another_pipeline_replaces_nothing(copied: Project, call: Call
 
 
 def write_lease(project: Project, **holder: int) -> None:
-    """Make the lease name a driver that has not ended."""
+    """Write a lease whose driver has not ended."""
     store = Store(project.folder / "ledger")
     lease: dict[str, Any] = store.read_meta("lease")
     lease |= {"ended": False, "boot": read_boot_id()} | holder

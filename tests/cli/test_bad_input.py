@@ -1,4 +1,4 @@
-"""Kinds of bad input: exit code, one sentence each, and never a traceback."""
+"""Bad input of every kind gives an exit code and one sentence each, and never a traceback."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_all_problems_of_a_file_are_reported_one_per_line(project: Project, run:
     assert result.exit_code == 64
 
 
-# Ledgers that don't fit
+# Ledgers that do not fit the pipeline
 
 
 def mark_newer_format(project: Project) -> None:
@@ -347,7 +347,7 @@ def test_on_change_continue_keeps_finished_sources(project: Project, run: Call) 
     assert "nothing left to do: all 3 sources are finished" in result.stdout
 
 
-# Unexpected errors, and the command line itself
+# Unexpected errors, and errors of the command line itself
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A pipeline that brings code, on the command line: a run, and messages about mistakes."""
+"""A pipeline that provides code, on the command line: a run, and messages about mistakes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Mark(Stage):
 
 @pytest.fixture
 def archive(project: Project, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return an archive with a module that imports a neighbor; the project uses the archive."""
+    """Return an archive that the project uses, with a module that imports a second module."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(project.path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", "")  # undoes changes that a command makes
+    monkeypatch.setenv("PYTHONPATH", "")  # pytest restores the variable, which a command changes
     files = {"lib/brought.py": STAGE, "lib/helper.py": b"WORD = 'marked'\n"}
     digest = write_tar(project.path / "code.tgz", files)
     found = {"url": str(project.path / "code.tgz"), "sha256": digest, "path": "lib"}

@@ -1,4 +1,4 @@
-"""`strandline card`: its folder loads, and the card describes the run."""
+"""`strandline card` writes a folder that loads as a data set, and a card that describes the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline whose own code changes between two runs, from the command line."""
+"""A pipeline whose own code changes between two runs of the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that was changed since a run published to it: refused before the next run works."""
+"""If another writer changed a table since the last publication, the next run is refused early."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LENGTH = (
 
 @pytest.fixture(autouse=True)
 def pipeline(project: Project) -> None:
-    """Declare three output columns, one of them a number."""
+    """Declare three output columns, including a number."""
     use_parquet(project)
     project.add_stage(LENGTH)
     project.spec["stages"].append({"use": "select-columns", "with": {"columns": COLUMNS}})
@@ -46,7 +46,7 @@ def publish(project: Project, run: Call, target: str) -> None:
 
 
 def check_refused(project: Project, run: Call, sentence: str) -> None:
-    """Check that the next run ends with the message, although it would have work."""
+    """Check that the next run ends with this message before it does any work."""
     (project.path / "in/9.txt").write_text("A new note.\n")
     outputs = project.list_outputs()
     result = run()
@@ -141,7 +141,7 @@ def test_an_incompatible_delta_table_is_refused_before_work(
 
 
 def alter_lance(**how: Any) -> Callable[[lance.LanceDataset], object]:
-    asked: Any = how  # the type of lance covers only one kind of alteration
+    asked: Any = how  # lance's type annotation allows only one kind of change
     return lambda table: table.alter_columns(asked)
 
 
@@ -179,7 +179,7 @@ def test_an_incompatible_lance_data_set_is_refused_before_work(
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnIceberg:
     own = OwnIceberg(tmp_path)
-    # pyiceberg reads the environment variables of catalogs before this test.
+    # pyiceberg reads the environment variables of catalogs on import, so before this test.
     monkeypatch.setattr(iceberg, "load_catalog", lambda _: own.open_catalog())
     return own
 

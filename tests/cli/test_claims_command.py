@@ -1,4 +1,4 @@
-"""`kubectl strandline claims`: lists exactly the claims left by deleted pipelines."""
+"""`kubectl strandline claims` lists exactly the claims that deleted pipelines have left."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_pipeline(
 
 @pytest.fixture
 def cluster(kubectl: FakeKubectl) -> FakeKubectl:
-    """Return a cluster with claims of one existing and two deleted pipelines, one with a pod."""
+    """Return a cluster with claims of an existing and two deleted pipelines, one with a pod."""
     names = ("gone", "corpus", "held")
     kubectl.answer(CLAIMS, {"items": [make_claim(f"{name}-ledger", name) for name in names]})
     kubectl.answer(PIPELINES, {"items": [make_pipeline("corpus", claim="corpus-ledger")]})
@@ -93,7 +93,7 @@ def test_lines_for_scripts(cluster: FakeKubectl, ask: Call) -> None:
 @pytest.mark.parametrize(
     "pipeline",
     [
-        make_pipeline("gone"),  # created again, but not yet seen by the operator
+        make_pipeline("gone"),  # recreated, but the operator has not seen it
         make_pipeline("other", claim="gone-ledger"),
         make_pipeline("other", claimName="gone-ledger"),
     ],
@@ -116,7 +116,7 @@ def test_a_pipeline_of_another_namespace_uses_no_claim_here(
 
 
 def test_claims_are_read_before_pipelines(cluster: FakeKubectl, ask: Call) -> None:
-    """Otherwise, the claim of a pipeline created in between would look deletable."""
+    """Otherwise the claim of a pipeline that is created meanwhile would look unused."""
     assert list_names(ask)
     kinds = [call[1] for call in cluster.calls if call[0] == "get"]
     assert kinds[:2] == ["persistentvolumeclaims", "curationpipelines.strandline.dev"]

@@ -1,4 +1,4 @@
-"""Commands whose standard streams were closed by the caller, as by some daemons and shells."""
+"""Commands whose standard streams are closed by the caller, as by some daemons and shells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from cli_project import Project
 from command_server import execute_interpreter
 
-# The next opened file gets the number of a closed stream, so other output would go into that file.
+# A stage whose child processes print. With a closed stream, an opened file could get the stream's
+# number, and the output would go into this file.
 STAGE = """def process(self, task):
     import os
     os.system("echo a shell; echo its errors >&2; cat")
@@ -22,7 +23,7 @@ SINGLE = "--no-supervise --json"
 CASES = [
     *[("", closed) for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-")],
     (SINGLE, "<&- >&- 2>&-"),
-    # The cases above prove each stream, and the single attempt, in the first tier.
+    # In the first tier, the previous cases cover each stream and the single attempt.
     *[pytest.param(SINGLE, closed, marks=pytest.mark.more) for closed in ("<&-", ">&-", "2>&-")],
 ]
 

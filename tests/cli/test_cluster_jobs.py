@@ -1,4 +1,4 @@
-"""The Job of a command on a claim: its pod, its writable volumes, and its placement."""
+"""The Job of a command that needs a claim: its pod, its writable volumes, and its placement."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_a_job_ends_by_itself_and_is_deleted_with_its_pipeline() -> None:
 
 @pytest.mark.parametrize(("cpu", "request_of_cpu"), [(2, "250m"), (0.1, "0.1")])
 def test_a_job_has_a_cpu_limit_that_a_quota_may_require(cpu: float, request_of_cpu: str) -> None:
-    """The limit is the head's, which the namespace has already admitted."""
+    """The limit is that of the head, which the namespace has already admitted."""
     (container,) = pod_of(render(ray={"head": {"resources": {"cpu": cpu}}}))["containers"]
     assert container["resources"]["limits"] == {"memory": "2Gi", "cpu": f"{cpu:g}"}
     assert container["resources"]["requests"]["cpu"] == request_of_cpu
 
 
 def test_operators_do_not_mistake_its_pod_for_an_attempts() -> None:
-    """An operator counts pods by their labels, so such a pod would delay the next attempt."""
+    """Operators select an attempt's pods by labels, so such a pod would delay an attempt."""
     job = render()
     for labels in (job["metadata"]["labels"], job["spec"]["template"]["metadata"]["labels"]):
         assert not {PIPELINE_UID_LABEL, PIPELINE_LABEL}.intersection(labels)
@@ -288,7 +288,7 @@ def test_outputs_at_a_url_are_named() -> None:
 
 
 def test_whoever_asks_lends_the_pod_no_right_over_a_node() -> None:
-    """The user may have rights that the pipeline's author lacks."""
+    """The pipeline's author must not gain rights of the user who runs the command."""
     template = {
         "spec": {
             "hostPID": True,

@@ -1,4 +1,4 @@
-"""Requests to a run on a cluster, its end, and the place of its log."""
+"""Requests to a run on a cluster, the end of the run, and where its log is."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_each_request_has_a_new_value() -> None:
 
 
 def test_a_user_name_is_escaped_and_truncated_in_the_value() -> None:
-    """The operator keeps a digest of a value with more than 256 characters."""
+    """The operator stores a value of more than 256 characters only as a digest."""
     user = f"eve\nby root {'x' * 300}"
     patch = ask_retry(read_pipeline_object(), None, NOW, user).patch
     value = read_value(patch, "retry")

@@ -1,4 +1,4 @@
-"""`strandline run --address` at a Ray cluster that requires a token."""
+"""`strandline run --address` with a Ray cluster that requires a token."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import ray.exceptions
 
 from cli_project import Project
 
-# Starts a Ray with a token. In the first tier, tests/engine/test_start_of_ray.py proves the
-# messages with the errors that Ray raises.
+# Starts a Ray with a token. In the first tier, tests/engine/test_start_of_ray.py tests the messages
+# with the errors that Ray raises.
 pytestmark = pytest.mark.more
 TOKEN = "strandline" * 4
 HEAD_VARIABLES = {
@@ -61,7 +61,7 @@ def head(running_head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def start_head(port: int, folder: Path, tries: int = 3) -> subprocess.Popen[bytes]:
-    """Start a head, and return once its node is registered, not only its port open.
+    """Start a head, and return when its node is registered. An open port is not sufficient.
 
     Ray gives its node 30 s, which may be too short on a busy machine. Then Ray ends all processes,
     including the server at the port, which may have answered before.
@@ -149,7 +149,7 @@ def test_the_token_in_the_home_folder_is_used(
 
 
 def keep_token(token: str) -> None:
-    """Store a token where Ray looks for one."""
+    """Store a token where Ray looks for a token."""
     path = Path(os.environ["HOME"], ".ray", "auth_token")
     path.parent.mkdir(exist_ok=True)
     path.write_text(token, encoding="ascii")

@@ -1,4 +1,4 @@
-"""Tables name commands by strings, so load each entry here, including subcommands."""
+"""The tables name commands by strings. This test loads each command, including subcommands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters on the command line: shown, counted, and retried."""
+"""Commands that show, count, and retry dead letters."""
 
 from __future__ import annotations
 

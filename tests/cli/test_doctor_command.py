@@ -1,4 +1,4 @@
-"""`strandline doctor` on real folders: output, exit code, and absence of traces."""
+"""`strandline doctor` on real folders: its output and exit code, and that it leaves no traces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OF_PIPELINE = ["cpus", "reservations", "output"]
 
 @pytest.fixture(autouse=True)
 def no_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove the variable that a Ray of another test left in this process."""
+    """Remove a variable that the Ray of another test may have left in this process."""
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
 
 

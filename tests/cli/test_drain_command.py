@@ -1,4 +1,4 @@
-"""`strandline drain`: requests what SIGTERM requests, without affecting other processes."""
+"""`strandline drain` requests the same stop as SIGTERM, and affects no other process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import Process
 from strandline_api.outcome.driver_outcome import find_outcome_line
 
-# Reports its start, and continues after the file `go` appears or a stop is requested.
+# A stage that reports its start and continues when the file `go` exists or a stop is requested.
 WORK = """
 def process(self, task):
     import pathlib, time
@@ -44,7 +44,7 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def start(project: Project, *words: str) -> subprocess.Popen[str]:
-    """Start a run that works on the first source until the file `go` exists."""
+    """Start a run whose first source waits until the file `go` exists."""
     project.add_stage(WORK)
     process = project.start(*words, "--engine", "inline")
     project.wait_for("working")
@@ -162,7 +162,7 @@ def test_the_wait_has_time_for_the_grace_period_and_the_end(
 def test_a_hook_that_runs_twice_requests_one_stop(
     project: Project, call: Call, started: list[subprocess.Popen[str]]
 ) -> None:
-    """Kubernetes guarantees that a hook runs at least once."""
+    """Kubernetes may run a hook more than once."""
     run = start(project, "run")
     started.append(run)
     assert drain(call) == drain(call)

@@ -1,4 +1,4 @@
-"""`strandline dropped`: marked rows counted by reason, with examples of each."""
+"""`strandline dropped`: the marked rows, counted by reason, with examples of each reason."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_pipeline_without_marks_is_reported_with_the_setting(
     result = call("dropped", "pipeline.yaml")
     assert (0, "") == (result.exit_code, result.stderr)
     assert "reasonColumn: why" in result.stdout
-    assert "keeps these rows in the output" in result.stdout  # so it is no permanent setting
+    assert "keeps these rows in the output" in result.stdout  # a warning about keeping it set
 
 
 def test_a_missing_ledger_is_reported(project: Project, call: Call) -> None:

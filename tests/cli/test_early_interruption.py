@@ -1,4 +1,4 @@
-"""Ctrl-C in the first second: a sentence and exit code 75, whichever module is loading."""
+"""Ctrl-C in the first second gives a sentence and exit code 75, whichever module is loading."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 pytestmark = pytest.mark.first(reason="interrupts the start of an interpreter")
 
-# Python reports loaded modules on stderr, which shows the moment without a clock.
+# With this variable, Python reports each loaded module on stderr, which shows the progress.
 TELLING = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
-# Modules of the command itself, then of the driver that it starts. Moments of the second tier lie
-# between two moments of the first tier, which prove the same.
+# Modules of the command, and then of the driver that the command starts. The moments of the second
+# tier are between moments of the first tier.
 MOMENTS = [
     "click.core",
     pytest.param("strandline.cli.app.commands", marks=pytest.mark.more),
@@ -34,7 +34,7 @@ MOMENTS = [
     "strandline.run.attempt.attempt",
     "strandline.plan.stages.packs",
 ]
-# Delays the end of Python by a second, and reports like a loaded module.
+# A stage's module that delays the end of Python by a second, and then reports a loaded module.
 LINGERING = """\
 import atexit
 import os
@@ -53,7 +53,7 @@ import os, time
 os.write(2, b"import time: 1 | 1 | begun\n")
 time.sleep(60)
 """
-# A driver whose Ray is killed during its start and crashes at the end.
+# A driver whose Ray is killed during its start, and which then crashes at its own end.
 CRASHING = """
 import atexit, os, signal, sys
 import ray
@@ -68,7 +68,7 @@ sys.argv = ["strandline", "drive", "pipeline.yaml", "--engine", "ray", "--worker
 main()
 """
 
-# SIGTERM reaches Ray's handler in a fork hook of Python, which drops the raised exception.
+# A driver that gets SIGTERM in a fork hook. Python drops exceptions that are raised in fork hooks.
 FORKING = """
 import os, sys, time
 import ray
@@ -94,7 +94,7 @@ main()
 
 
 def _add_stage_module(project: Project, head: str) -> None:
-    """Load the pipeline's stage from a module that begins with these lines."""
+    """Add a stage whose module begins with these lines."""
     module = project.add_stage("def process(self, task):\n    return task").partition(":")[0]
     file = project.path / f"{module}.py"
     file.write_text(head + file.read_text())
@@ -103,10 +103,10 @@ def _add_stage_module(project: Project, head: str) -> None:
 def interrupt(
     process: subprocess.Popen[str], moment: str, look: Callable[[], None] = lambda: None
 ) -> str:
-    """Send SIGINT once a module is loaded; return all other output.
+    """Send SIGINT when a module has been loaded, and return all other output.
 
     Args:
-        look: called just before the signal.
+        look: function that is called just before the signal.
     """
     said, is_sent = [], False
     with process:
@@ -139,7 +139,7 @@ def test_law_ctrl_c_while_it_starts_is_an_interruption(project: Project, moment:
     "moment",
     [
         "strandline.engine.ray.connection",
-        # Other moments of the same start of Ray.
+        # More moments of the same start.
         pytest.param("strandline.plan.task", marks=pytest.mark.more),
         pytest.param("strandline.run.attempt.attempt", marks=pytest.mark.more),
     ],
@@ -162,7 +162,7 @@ def test_law_ctrl_c_while_ray_starts_leaves_nothing_of_it(project: Project, mome
 
 
 def test_a_partial_ray_does_not_change_the_exit_code_of_a_driver(project: Project) -> None:
-    """Ray's hook at the end of Python sometimes crashes if Ray was ended during its start."""
+    """Ray's exit hook sometimes crashes if Ray was killed during its start."""
     command = [sys.executable, "-c", CRASHING]
     done = execute_interpreter(command, cwd=project.path, capture_output=True, text=True)
 
@@ -190,7 +190,7 @@ def test_other_commands_end_with_the_exit_code_of_a_signal(project: Project, mom
 
 
 def test_other_commands_also_end_so_during_exec(project: Project) -> None:
-    """Dataclasses use `exec` too: Python remembers the interrupt, and would end by the signal."""
+    """Dataclasses use `exec`, too. Python would end by the signal of an interrupt in `exec`."""
     _add_stage_module(project, f"exec({LASTING!r})\n")
     process = project.start_interpreter("validate", env=TELLING)
 
@@ -201,7 +201,7 @@ def test_other_commands_also_end_so_during_exec(project: Project) -> None:
 
 @pytest.mark.parametrize("command", ["validate", "run"])
 def test_law_ctrl_c_after_the_work_changes_nothing(project: Project, command: str) -> None:
-    """The work is done by then, and registered hooks still run."""
+    """After the work, the exit hooks still run."""
     _add_stage_module(project, LINGERING)
     process = project.start_interpreter(
         command, *["--engine", "inline"][: 2 * (command == "run")], env=TELLING
@@ -214,7 +214,7 @@ def test_law_ctrl_c_after_the_work_changes_nothing(project: Project, command: st
 
 
 def test_a_command_started_with_sigint_ignored_continues(project: Project) -> None:
-    """Shells start background processes like this."""
+    """Shells start background processes with SIGINT ignored."""
     process = project.start_interpreter(
         "validate",
         env=TELLING,

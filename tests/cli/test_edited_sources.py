@@ -1,4 +1,4 @@
-"""Sources edited without a change of size or time, on the command line."""
+"""Sources that are edited without a change of size or modification time, on the command line."""
 
 from __future__ import annotations
 

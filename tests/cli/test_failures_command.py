@@ -1,4 +1,4 @@
-"""Reasons of failed sources: in a run's summary, by `failures`, and by `attempts show`."""
+"""Reasons of failed sources in a run's summary, in `failures`, and in `attempts show`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def process(self, task):
 
 @pytest.fixture
 def moody(project: Project, run: Call) -> Project:
-    """Fail five of six sources in one attempt, for two reasons."""
+    """Make five of six sources fail in one attempt, for two reasons."""
     for number in range(3, 6):
         (project.path / f"in/{number}.txt").write_text("x")
     project.add_stage(MOODY)

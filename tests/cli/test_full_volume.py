@@ -1,4 +1,4 @@
-"""A full volume: the run's cause is known whichever program filled the volume."""
+"""A full volume is reported as the cause, whichever program filled the volume."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cli_project import Call, Project
 from command_server import execute_strandline
 from mounts import mounted_small
 
-# Another file on the volume, such as a log, grows until no space is left.
+# A stage that fills the volume with another file, like a growing log.
 FILL = """
 def process(self, task):
     try:

@@ -1,4 +1,4 @@
-"""`strandline gather`, `verify`, and the views of a pipeline with a stage that gathers."""
+"""`strandline gather`, `verify`, and views, for a pipeline with a stage that gathers statistics."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_gathering_is_refused_while_a_driver_lives(
     gathering: Project, run: Call, call: Call
 ) -> None:
     run()
-    init = find_process(1)  # a living process
+    init = find_process(1)  # a process that is certainly running
     assert init is not None
     with closing(Store(gathering.folder / "ledger")) as store:
         lease = store.read_meta("lease") | {"pid": 1, "started": init.started, "ended": False}
@@ -129,11 +129,11 @@ def test_manually_gathered_data_is_not_released_to_readers(
     assert run().exit_code == 0
     latest = call("latest", "pipeline.yaml").stdout
     for path in sorted(gathering.folder.glob("attempts/*/p*/artifacts/*")):
-        path.unlink()  # leaves something to publish
+        path.unlink()  # so `gather` must publish again
     assert call("latest", "pipeline.yaml").exit_code == 1
     gathered = json.loads(call("gather", "pipeline.yaml", "--json").stdout)
     assert gathered["published"] is True
-    # The publication is complete, but stays withheld until a run has judged.
+    # The publication is complete, but readers get it only after a run has checked the requirements.
     assert call("latest", "pipeline.yaml").exit_code == 1
     assert run().exit_code == 0
     assert call("latest", "pipeline.yaml").stdout not in {"", latest}

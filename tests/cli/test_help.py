@@ -57,7 +57,7 @@ def test_an_example_works(example: str, project: Project, run: Call, call: Call)
     if words[0] in {"run", "retry"}:
         words += ["--engine", "inline"]
     if words[0] == "doctor":
-        words += ["--quick"]  # test_doctor_command starts a Ray
+        words += ["--quick"]  # without Ray, which test_doctor_command starts
     if words[0] == "tune":
         project.spec["stages"].append({"use": "gopher-quality"})
         project.save()
@@ -106,7 +106,7 @@ def test_the_overview_loads_no_command(tmp_path: Path) -> None:
         "atexit.register(lambda: print([name for name in heavy if name in sys.modules]))\n"
         "sys.argv = ['strandline', '--help']; main()"
     )
-    # A fork of the command server has all modules loaded.
+    # Start a new interpreter, because a fork of the command server has all modules loaded.
     shown = execute_interpreter(
         [sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True
     ).stdout

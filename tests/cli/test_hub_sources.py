@@ -1,4 +1,4 @@
-"""Sources on the Hugging Face Hub: `hf://` by branch, tag, or commit, reading only changes."""
+"""Sources on the Hugging Face Hub (`hf://`) by branch, tag, or commit. Only changes are read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def hub() -> Iterator[Hub]:
 
 @pytest.fixture
 def run(hub: Hub, project: Project) -> Run:
-    """Return a function that makes an attempt in its own process and returns source counts."""
+    """Return a function that makes an attempt in a separate process and returns source counts."""
 
     def run() -> dict[str, Any]:
         environment = os.environ | {

@@ -1,4 +1,4 @@
-"""`strandline init` writes runnable pipelines; a misspelled command suggests the nearest."""
+"""`strandline init` writes runnable pipelines. For a misspelled command, one is suggested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first signal requests a stop, the second ends the process."""
+"""The first signal requests a stop, and the second signal ends the process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make() -> tuple[Interruption, list[str], list[int]]:
 def test_the_first_signal_requests_a_stop_and_the_second_ends_at_once(
     signals: str, codes: list[int]
 ) -> None:
-    """Repeated signals of programs are one request."""
+    """Repeated signals that programs send count as one request."""
     interruption, said, left = make()
     assert not interruption.is_asked()
     for letter in signals:

@@ -1,4 +1,4 @@
-"""With `--json`, stdout contains only JSON, whatever else prints, and whenever."""
+"""With `--json`, stdout contains only JSON, even if other code prints at any time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from cli_project import Call, Project
 from command_server import execute_interpreter
 
-# Things that a user's module may do while loading, and that its child may do later.
+# Ways in which a user's module may print while it is loaded, or its child process later.
 NOISE = """
 import atexit, os, subprocess, sys
 print("printed while it was loaded")
@@ -27,7 +27,7 @@ atexit.register(print, "at the end")
 
 @pytest.fixture
 def noisy(project: Project) -> Project:
-    """Return a pipeline with a stage that prints by every means."""
+    """Return a pipeline with a stage that prints in all of these ways."""
     use = project.add_stage(
         "def process(self, task):\n"
         "    import os, sys\n"
@@ -59,7 +59,7 @@ def test_law_standard_output_contains_only_json(
     noisy: Project, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, *rest = words
-    # A run on a busy machine may take more than a second, and must end processes it started.
+    # A run ends the processes that it started, also if it takes longer than a second.
     monkeypatch.setenv("LATE", "600" if command == "run" else "1")
 
     done = noisy.execute(command, *rest, "--json")

@@ -13,7 +13,7 @@ def process(self, task):
 
 
 def make(project: Project, *, limit: int = 5) -> None:
-    """Keep the output of a first stage, followed by a stage whose limit changes."""
+    """Keep the output of a stage that precedes a stage with a changing limit."""
     if project.spec["stages"][-1].get("name") != "long":
         project.add_stage(TUNED)
         project.spec["stages"][-1] |= {"keep": True, "name": "own"}

@@ -1,4 +1,4 @@
-"""`kubectl strandline ledger backup` and `restore`: exact bytes, or the former file stays."""
+"""`kubectl strandline ledger backup` and `restore`: exact bytes, or the existing file is kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHERE = ["/etc/strandline/pipeline.yaml", "--volume", "/var/lib/strandline"]
 
 @pytest.fixture
 def cluster(kubectl: FakeKubectl) -> FakeKubectl:
-    """Return a cluster on which a command's pod runs until deleted."""
+    """Return a cluster on which the pod of a command runs until it is deleted."""
     kubectl.answer("get pods|job-name", {"items": [RUNNING]})
     kubectl.answer("exec", COPY)
     return kubectl

@@ -1,4 +1,4 @@
-"""`kubectl strandline cp`: files arrive unchanged, or the command fails."""
+"""`kubectl strandline cp` copies files unchanged, or fails."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_broken_copy_fails(
 def test_an_unsafe_python_version_copies_nothing(
     kubectl: FakeKubectl, ask: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Early releases of 3.11 do not block archive members that write elsewhere."""
+    """Early releases of Python 3.11 do not reject archive members with paths outside the folder."""
     monkeypatch.delattr("tarfile.data_filter")
     result = ask("cp", "corpus:output", "clean")
     assert result.exit_code == 64

@@ -1,4 +1,4 @@
-"""`kubectl strandline logs`: from running pods, the volume, or the status."""
+"""`kubectl strandline logs` prints logs from running pods, from the volume, or from the status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kubectl strandline`: its kubectl calls, its answers, and the objects it leaves."""
+"""`kubectl strandline`: its calls of kubectl, its output, and the objects that it leaves."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_an_attempt_that_begins_meanwhile_is_reported(kubectl: FakeKubectl, ask:
 
 
 def test_a_head_that_begins_meanwhile_is_reported(kubectl: FakeKubectl, ask: Call) -> None:
-    """The attempt existed before, but its driver had not begun."""
+    """The attempt existed before the command, but its driver started meanwhile."""
     kubectl.answer("get curationattempts", make_attempt_object(1, phase="Pending"))
     head = make_pod("corpus-1-head", claim="corpus-ledger", role="head")
     kubectl.answer("get pods|status.phase", {"items": [head]}, after="logs")
@@ -204,7 +204,7 @@ def test_requests_are_patches(
             "suspended; nothing was running, and the next attempt waits until you resume",
             "resumed; it continues where it stopped",
         ),
-        (  # an edit that the operator has not seen may start another run
+        (  # an edit that the operator has not observed may start a run
             {"phase": "Failed", "observedGeneration": 1},
             "suspended; nothing was running, and the next attempt waits until you resume",
             "resumed; it continues where it stopped",
@@ -239,7 +239,7 @@ def test_a_suspension_before_the_first_attempt(kubectl: FakeKubectl, ask: Call) 
 
 
 def test_a_request_names_its_user(kubectl: FakeKubectl, ask: Call) -> None:
-    """The operator repeats the value in its event, the status, and the attempt's evidence."""
+    """The operator copies the value to its event, to the status, and to the attempt's evidence."""
     review = {"status": {"userInfo": {"username": "alice@example.com"}}}
     kubectl.answer("auth whoami", review)
     kubectl.answer(PIPELINE, make_pipeline_object(phase="Failed"))
@@ -357,7 +357,7 @@ def test_commands_that_can_not_run_report_the_reason(
 def test_a_pod_is_taken_from_no_config_map_but_the_operators(
     kubectl: FakeKubectl, ask: Call
 ) -> None:
-    """Otherwise, anyone who can write ConfigMaps could run a pod with the user's rights."""
+    """Otherwise every writer of ConfigMaps could run a pod with the user's rights."""
     config = make_config()
     head = json.loads(config["data"]["head.json"]) | {"hostPID": True, "serviceAccountName": "root"}
     replaced = {**config, "data": {**config["data"], "head.json": json.dumps(head)}}
@@ -374,7 +374,7 @@ def test_a_pod_is_taken_from_no_config_map_but_the_operators(
 def test_fields_missing_from_an_older_operator_are_reported(
     kubectl: FakeKubectl, ask: Call, is_noted: bool, told: str
 ) -> None:
-    """The owner of the ConfigMap, or the head's template in it."""
+    """The missing field is the owner of the ConfigMap or the head's pod template in it."""
     config = {"data": {"pipeline.yaml": "{}"}}
     attempt = make_attempt_object(config=config)
     if not is_noted:
@@ -455,7 +455,7 @@ def test_help_shows_an_example_of_the_command_itself(path: tuple[str, ...], ask:
 def test_every_option_of_the_local_command_is_offered_or_listed_as_omitted(
     path: tuple[str, ...],
 ) -> None:
-    """Omitted options are listed here, so the test detects a new option of a file in the pod."""
+    """The test lists the omitted options, so a new option of a local command is noticed."""
     left_out = {
         "file",
         "files",

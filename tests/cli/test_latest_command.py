@@ -1,4 +1,4 @@
-"""`strandline latest`: the folder for readers, and choosing another."""
+"""`strandline latest`: the folder for readers, and how to choose another publication."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline.storage.volume.published import Publication
 
 @pytest.fixture
 def published(project: Project) -> list[Publication]:
-    """Make three publications of two attempts; the last is latest."""
+    """Make three publications in two attempts. The last publication is `latest`."""
     folder = PipelineFolder(project.folder)
     return [
         publish(folder, attempt, {"metrics.json": b"{}"}, {"finished": finished})

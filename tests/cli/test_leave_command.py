@@ -1,4 +1,4 @@
-"""`strandline leave`: how a worker's pod finds the driver, and how long it waits."""
+"""`strandline leave`: how a worker's pod finds the driver, and how long the pod waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline.cli.commands.runs.leave import (
 
 
 class Clock:
-    """A clock that advances during sleeps, and a driver with pending work."""
+    """A clock that advances during sleeps, and a driver that has pending work."""
 
     def __init__(self, answers: list[int | None]) -> None:
         self.now = 0.0
@@ -113,7 +113,8 @@ def test_a_lost_head_is_not_awaited_but_a_busy_head_is(
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as waiting:
         host, port = listener.getsockname()
         assert leave.post(host, port, "token", {}) == 1
-        # No process accepts: connections beyond the queue get no answer, as from a lost node.
+        # Nothing accepts connections, so connections beyond the queue get no answer, as from a lost
+        # node.
         for _ in range(4):
             caller = waiting.enter_context(socket.socket())
             caller.setblocking(False)

@@ -1,4 +1,4 @@
-"""The read-only commands: validate, plan, describe, stages, ledger, verify, version."""
+"""The read-only commands: validate, plan, describe, stages, ledger, verify, and version."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_plan_shows_shapes_resources_and_fan_outs(project: Project, call: Call) 
     text, refused, _ = call("plan", "pipeline.yaml").stdout.partition(
         "\nnot possible on this machine: "
     )
-    assert refused  # no such decoder exists
+    assert refused  # the machine has no such decoder
     fingerprint = text.splitlines()[1].split()[1]
     wanted = PLAN.format(
         fingerprint=fingerprint, folder=project.folder, ledger="none yet", use=use.ljust(10)
@@ -231,7 +231,7 @@ def test_plan_reports_a_chain_of_the_first_sources_without_a_suitable_chunk(
     project: Project, call: Call
 ) -> None:
     chunk_hours(project, 10)
-    project.spec["source"]["with"]["maxGroup"] = 20  # less than a day
+    project.spec["source"]["with"]["maxGroup"] = 20  # fewer sources than a day has
     project.save()
     words = (
         "41 of the first 41 sources form one group; align the boundaries of sources and shared "

@@ -1,4 +1,4 @@
-"""The cost of losses, as shown in progress, for an attempt, and in total."""
+"""The cost of lost work, shown in the progress, for an attempt, and in total."""
 
 from __future__ import annotations
 

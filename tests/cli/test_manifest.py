@@ -1,4 +1,4 @@
-"""A manifest file becomes a plan, or one sentence with the place of each mistake."""
+"""A manifest file becomes a plan, or each mistake gives a sentence with its position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers with optional fractions, as shown by card, report, and `tune`."""
+"""How cards, reports, and `tune` format integers and decimal fractions."""
 
 from __future__ import annotations
 

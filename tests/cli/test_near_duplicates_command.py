@@ -1,4 +1,4 @@
-"""`strandline near-duplicates`, and the pipeline that drops the listed texts."""
+"""`strandline near-duplicates`, and a pipeline that drops the texts which it lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXTS = {"in/0.txt": f"{TIDE} lifted", "in/1.txt": "nothing like it at all", "in
 
 @pytest.fixture
 def gathered(project: Project) -> Project:
-    """Return a project of three texts, two of them similar, with signatures of a first pass."""
+    """Return a project with three texts, two of them similar, and signatures of a first pass."""
     for name, text in TEXTS.items():
         (project.path / name).write_text(text)
     write_signatures(project.path / "first/latest/artifacts/sketch.signatures.parquet", TEXTS)

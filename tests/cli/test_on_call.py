@@ -1,4 +1,4 @@
-"""A person on call with docs/failures.md: ten broken runs, each fixed by the page's advice."""
+"""A user on call follows docs/failures.md: the page's advice fixes each of ten broken runs."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def read_advice(code: int) -> str:
 
 
 class OnCall:
-    """A person with a terminal who follows the page."""
+    """A user at a terminal who follows the page."""
 
     def __init__(self, project: Project, call: Call) -> None:
         self.project = project
         self._call = call
 
     def run(self, *words: str) -> int:
-        """Run as the page does, in a separate process, so nothing outlives the run."""
+        """Run the page's command in a separate process, so that nothing outlives the run."""
         done = self.project.execute("run", "--engine", "inline", "--no-supervise", *words)
         self.said = done.stdout + done.stderr
         assert "Traceback" not in self.said
         return done.returncode
 
     def follow(self, code: int, command: str, *words: str) -> str:
-        """Use a command that the page names for an exit code; return its output."""
+        """Run a command that the page names for an exit code, and return its output."""
         rest = " ".join(word for word in words if word != "--quick")
         line = f"`strandline {command} FILE {rest}".rstrip()
         assert line in read_advice(code), (code, line)
@@ -55,7 +55,7 @@ class OnCall:
         return result.output
 
     def write_stage(self, body: str) -> None:
-        """Rewrite the custom stage under its old name."""
+        """Rewrite the custom stage without changing its name."""
         head = "from strandline import Stage, Task\n\n\nclass Own(Stage):\n"
         text = head + "".join(f"    {line}\n" for line in body.strip().splitlines())
         (self.project.path / "mine.py").write_text(text)
@@ -64,7 +64,7 @@ class OnCall:
             self.project.save()
 
     def is_well(self) -> bool:
-        """Return True if all outputs exist at the end and are verified."""
+        """Return True if all outputs exist and `verify` succeeds."""
         proof = self._call("verify", "pipeline.yaml")
         return proof.exit_code == 0 and len(self.project.list_outputs()) == FILES
 
@@ -186,7 +186,7 @@ def test_a_full_volume_is_fixed_by_the_pages_advice(
 def test_a_run_ended_from_outside_is_resumed_by_the_pages_advice(
     person: OnCall, number: signal.Signals
 ) -> None:
-    """A stopped run reports that, a killed run cannot; both resume in the next run."""
+    """A stopped run reports the stop; a killed run cannot report. The next run resumes both."""
     person.write_stage(f"""
 def process(self, task: Task) -> Task:
     import os

@@ -1,4 +1,4 @@
-"""Targets changed by another writer: a push checks the visible state before and after."""
+"""Targets that another writer changes: a push checks the visible state before and afterwards."""
 
 from __future__ import annotations
 
@@ -57,12 +57,13 @@ class Other:
             opened.delete(EqualTo(term="text", value=NOTES[1]))
 
     def restore(self) -> None:
-        """Restore the first version of the rows."""
+        """Restore the table's first version."""
         if isinstance(self._table, OwnDelta):
             DeltaTable(self._path).restore(0)
         elif isinstance(self._table, OwnIceberg):
             opened = self._table.open_catalog().load_table("notes.texts")
-            # A push makes several snapshots; use the last one before the newest rows were added.
+            # A push makes several snapshots. Select the last snapshot before the newest rows were
+            # added.
             texts = [
                 (
                     each.snapshot_id,
@@ -89,7 +90,7 @@ def table(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Table:
-    """Return a table that does not exist yet; the pipeline writes Parquet."""
+    """Return a table that does not exist yet. The pipeline writes Parquet."""
     use_parquet(project)
     made: Table = request.param(tmp_path)
     if isinstance(made, OwnIceberg):
@@ -149,7 +150,7 @@ def test_a_commit_between_listing_and_push_is_replaced(
     monkeypatch.setattr(faults, "reach", interfere)
     result = call("push", "pipeline.yaml", "--to", table.target)
     assert came
-    if result.exit_code:  # the library itself refused the commit
+    if result.exit_code:  # the library itself rejected the commit
         assert isinstance(table, OwnIceberg)
         push(call, table.target)
     assert table.read_texts() == CHANGED

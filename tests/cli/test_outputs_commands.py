@@ -1,4 +1,4 @@
-"""`strandline ledger move-outputs`, and messages of other commands about moved outputs."""
+"""`strandline ledger move-outputs`, and what other commands report about moved outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def go_to(project: Project, place: str) -> None:
 
 @pytest.fixture
 def elsewhere(project: Project, run: Call) -> Project:
-    """Return a pipeline with outputs in `old` whose file names `new`."""
+    """Return a pipeline whose outputs are in `old`, and whose manifest names `new`."""
     go_to(project, "old")
     assert run().exit_code == 0
     go_to(project, "new")

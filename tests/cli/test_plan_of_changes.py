@@ -1,4 +1,4 @@
-"""`plan --list` for a run that processes finished sources again."""
+"""`plan --list` for a run that will process finished sources again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Job's check of a pipeline before a Ray cluster is created: same messages as the driver."""
+"""The check of a pipeline in a Job, before a Ray cluster is created, has the driver's messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def render(project: Project, **fields: Any) -> str:
-    """Return the pipeline as an operator passes it on."""
+    """Return the pipeline in the form in which an operator passes it to a driver."""
     document = {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",

@@ -84,12 +84,12 @@ def test_no_remaining_time_is_shown_in_the_first_ten_seconds(
 ) -> None:
     pace, flow = Pace(), SimpleNamespace(failed=set(), list_stages=list)
     progress = RunProgress(cast("Any", flow), 0, 0, 0, False, [])
-    take_snapshot(progress, 100.0, pace)  # Ray and the listing are slow
+    take_snapshot(progress, 100.0, pace)  # the start of Ray and the listing take long
     busy = progress._replace(listed=70, finished=10, is_listed=True)
     snapshot = take_snapshot(busy, 100.0 + seconds, pace)
     assert snapshot.rate == pytest.approx(10 / seconds)
     assert snapshot.seconds_left == (left and pytest.approx(left))
-    # A reader of the file gets no better estimate.
+    # Readers of the progress file get the same estimate, or none.
     assert (parse_json(render_snapshot(snapshot)).seconds_left is None) is (left is None)
 
 

@@ -1,4 +1,4 @@
-"""`publish.to`: a complete run pushes its files under its own lease."""
+"""With `publish.to`, a complete run pushes its files under its own lease."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def target(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Target:
-    """Return a target that does not exist yet; the pipeline names it."""
+    """Return a target that does not exist yet. The pipeline names the target."""
     is_hub = request.param is OwnHub
     made: Target = request.getfixturevalue("hub") if is_hub else request.param(tmp_path)
     choose_target(project, made, monkeypatch)
@@ -114,7 +114,7 @@ def test_a_trial_with_another_volume_replaces_nothing(project: Project, target: 
     assert "--take-over" in trial.stderr
     assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
 
-    # Follow the way that the message names for a missing ledger.
+    # Follow the advice of the message about the missing ledger.
     assert project.execute("run", *words, "--set", "publish=null").returncode == 0
     push = ("push", "--to", target.target, "--volume", "trial")
     assert project.execute(*push).returncode == ExitCode.VOLUME_UNUSABLE
@@ -133,7 +133,7 @@ def test_a_pipeline_replaces_nothing_of_another(project: Project, target: Target
     assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
 
 
-# Before any file, between files and commit, and after the commit but before its record.
+# Crash before the first file, between files and commit, and between the commit and its record.
 STEPS = ["latest.synced", "push.uploaded", "push.committed"]
 OF_FOLDERS = {"push.uploaded": "push.described", "push.committed": "push.published"}
 
@@ -149,7 +149,7 @@ def test_law_a_run_killed_while_publishing_makes_one_commit(
     armed = OF_FOLDERS.get(step, step) if isinstance(target, OwnFolder) else step
     monkeypatch.setenv("STRANDLINE_FAULT", f"{armed}:kill")
     monkeypatch.setenv("STRANDLINE_FAULT_LOG", str(tmp_path / "fault.log"))
-    run_apart(project)  # its second attempt continues
+    run_apart(project)  # a second attempt continues the push
     assert (tmp_path / "fault.log").exists()
     assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
     run_apart(project)
@@ -183,7 +183,7 @@ def test_law_a_run_killed_after_the_tag_makes_no_second_commit(
 def test_law_a_run_without_an_answer_to_its_commit_makes_no_second_commit(
     path: str, kind: str, project: Project, hub: OwnHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hub may have executed the request, and the answer does not reveal that."""
+    """The hub may have executed the request although it sent no usable answer."""
     choose_target(project, hub, monkeypatch)
     hub.hub.faults.append(Fault(path, kind))
     run_apart(project)
@@ -193,12 +193,12 @@ def test_law_a_run_without_an_answer_to_its_commit_makes_no_second_commit(
     check_hub(hub)
 
 
-# The hub's client uploads in a way that its HTTP library deprecates.
+# The hub's client uses a deprecated parameter of its HTTP library.
 @pytest.mark.filterwarnings("ignore:Use 'content:DeprecationWarning")
 def test_law_an_attempt_without_its_lease_makes_no_commit(
     project: Project, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another attempt has taken the ledger over while files were copied."""
+    """Another attempt has taken the ledger over while the files were copied."""
     reached: set[str] = set()
 
     def lose(_: Store) -> None:
@@ -207,7 +207,7 @@ def test_law_an_attempt_without_its_lease_makes_no_commit(
 
     monkeypatch.setattr(faults, "reach", reached.add)
     monkeypatch.setattr(Store, "require_lease", lose)
-    if isinstance(target, OwnIceberg):  # pyiceberg reads the variables before this test
+    if isinstance(target, OwnIceberg):  # pyiceberg reads the variables on import
         monkeypatch.setattr(iceberg, "load_catalog", lambda _: target.open_catalog())
     if isinstance(target, OwnHub):
         monkeypatch.setattr(hub_settings, "ENDPOINT", target.hub.url)

@@ -1,4 +1,4 @@
-"""`strandline push` to a folder: a complete revision or nothing, `latest` last, never twice."""
+"""`strandline push` to a folder: a complete revision or none, `latest` last, and no repetition."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def list_files(target: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(target)): path.read_bytes()
         for path in target.rglob("*")
-        if path.is_file() and path.name != "README.md"  # has a time in it
+        if path.is_file() and path.name != "README.md"  # the card has a timestamp
     }
 
 
 def check_whole(target: Path) -> str:
-    """Check that `latest` leads to the files of its manifest, byte for byte."""
+    """Check that `latest` points to the files of its manifest, byte for byte."""
     latest = read_latest(target)
     manifest = json.loads((target / latest["manifest"]).read_bytes())
     folder = target / latest["revision"]
@@ -63,7 +63,7 @@ def test_a_data_set_is_pushed_whole_and_once(
     again = push(call)
     assert (again["isNew"], again["files"]) == (False, 0)
     assert list_files(tmp_path / "out") == before
-    # The copy was made under the ledger's lease, and a run can take the lease again.
+    # The push used the ledger's lease and released it, so a run can take the lease.
     assert run().exit_code == 0
     assert push(call)["isNew"] is False
 
@@ -97,7 +97,7 @@ def test_the_folder_of_a_revision_loads_by_its_card(
 
 
 def refuse(call: Call, folder: Path, code: ExitCode, words: str) -> None:
-    """Check that a push is refused and leaves nothing that readers could find."""
+    """Check that a push is refused and leaves no files for readers."""
     result = call("push", "pipeline.yaml", "--to", "out")
     assert result.exit_code == code
     assert words in result.stderr
@@ -179,13 +179,13 @@ def test_law_a_killed_push_can_be_repeated(
     environment = os.environ | {"STRANDLINE_FAULT": fault}
     killed = execute_strandline("push", "pipeline.yaml", "--to", "out", env=environment)
     assert killed.returncode == -9
-    # Readers always find a complete revision, whatever the kill left.
+    # Readers find a complete revision, wherever the push was killed.
     assert check_whole(tmp_path / "out") in {former, wanted}
     finished = push(call, "out")
     assert finished["revision"] == check_whole(tmp_path / "out") == wanted
     assert list_files(tmp_path / "out") == list_files(tmp_path / "other")
     if fault.startswith("push.copied"):
-        assert finished["files"] == 1  # copied files are not copied again
+        assert finished["files"] == 1  # the first file had been copied before the kill
 
 
 def test_a_store_is_pushed_to_in_the_same_way(project: Project, run: Call, call: Call) -> None:

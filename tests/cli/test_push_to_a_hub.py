@@ -1,4 +1,4 @@
-"""`strandline push` to the Hugging Face Hub: the real client with a local server."""
+"""`strandline push` to the Hugging Face Hub, with the real client and a local server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hub() -> Iterator[Hub]:
 
 @pytest.fixture
 def push(hub: Hub, project: Project) -> Push:
-    """Return `push()`, which uses its own process because the client reads settings on import."""
+    """Return a function that pushes in a new process: the client reads settings on import."""
 
     def push(target: str = TARGET, fault: str = "") -> subprocess.CompletedProcess[str]:
         environment = os.environ | {
@@ -57,7 +57,7 @@ def find_repo(hub: Hub) -> Repo:
 
 
 def check_head(hub: Hub, project: Project, branch: str = "main") -> None:
-    """Check that the head has exactly the counted files unchanged, the card, and the manifest."""
+    """Check that the head has exactly the files that count, the card, and the manifest."""
     files = dict(find_repo(hub).head(branch))
     outputs = project.folder / "output"
     names = [line.split("\t")[0] for line in (outputs / "_manifest").read_text().splitlines()]
@@ -116,7 +116,7 @@ def test_the_next_revision_replaces_and_removes(
 def test_a_repeated_revision_moves_the_branch(
     project: Project, run: Call, hub: Hub, push: Push
 ) -> None:
-    """Its tag already exists, which does not prove that the branch has the revision."""
+    """An existing tag does not prove that the branch has the tagged revision."""
     note = project.path / "in/1.txt"
     first, time = note.read_text(), note.stat().st_mtime_ns
     for text, at in ((first, time), ("Another note.\n", time + 1), (first, time)):
@@ -196,7 +196,7 @@ def test_law_a_killed_push_can_be_repeated(
     assert read(push())["isNew"] is (step != "push.tagged")
     check_head(hub, project)
     assert (count_commits(hub), len(find_repo(hub).tags)) == (1, 1)
-    assert hub.count("PUT /lfs/") == 0  # uploaded files stay uploaded
+    assert hub.count("PUT /lfs/") == 0  # the files were uploaded before
 
 
 def test_an_interleaved_commit_of_another_user_stays(

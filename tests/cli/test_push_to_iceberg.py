@@ -1,4 +1,4 @@
-"""`strandline push --to iceberg:CATALOG/TABLE`: one snapshot per revision, in a SQLite catalog."""
+"""`strandline push --to iceberg:CATALOG/TABLE` makes one snapshot per revision."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAME = "notes.texts"
 
 @pytest.fixture(autouse=True)
 def catalog(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
-    """Return the catalog, which variables name; the pipeline writes Parquet."""
+    """Return a catalog that environment variables name. The pipeline writes Parquet."""
     use_parquet(project)
     (tmp_path / "warehouse").mkdir()
     settings = {
@@ -146,7 +146,7 @@ def test_a_new_column_is_added_and_null_for_older_files(
     first = catalog.load_table(NAME).snapshots()[0].snapshot_id
     add_length(project, run)
     pushed = push_apart(TARGET)
-    assert (pushed["isNew"], pushed["files"]) == (True, 1)  # unchanged files stay
+    assert (pushed["isNew"], pushed["files"]) == (True, 1)  # the other files are unchanged
     table = catalog.load_table(NAME)
     rows = table.scan().to_arrow().to_pylist()
     assert {row["text"]: row["length"] for row in rows} == LENGTHS

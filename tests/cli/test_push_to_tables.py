@@ -1,4 +1,4 @@
-"""`strandline push` to Delta and Lance: one commit per revision, found again, never repeated."""
+"""`strandline push` to Delta and Lance: each revision is committed once, and found again later."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from table_trials import (
 
 @pytest.fixture(params=[OwnDelta, OwnLance])
 def table(project: Project, tmp_path: Path, request: pytest.FixtureRequest) -> OwnTable:
-    """Return a table that does not exist yet; the pipeline writes Parquet."""
+    """Return a table that does not exist yet. The pipeline writes Parquet."""
     use_parquet(project)
     made: OwnTable = request.param(tmp_path)
     return made
@@ -53,10 +53,10 @@ def test_changed_and_removed_sources_share_a_commit(
     push(call, table.target)
     wanted = change_sources(project, run)
     pushed = push(call, table.target)
-    assert (pushed["isNew"], pushed["files"]) == (True, 2)  # unchanged files stay
+    assert (pushed["isNew"], pushed["files"]) == (True, 2)  # unchanged files are kept
     assert table.read_texts() == wanted
     assert table.count_commits() == 2
-    # Readers of the former snapshot still find it complete.
+    # The previous snapshot stays complete for its readers.
     assert table.read_texts(table.first) == [f"Note number {n}.\n" for n in range(3)]
 
 
@@ -160,7 +160,7 @@ def test_a_new_column_is_added_and_null_for_older_files(
         kill_push(table.target, "push.widened")
         assert table.read_texts() == [f"Note number {n}.\n" for n in range(3)]
     pushed = push(call, table.target)
-    assert (pushed["isNew"], pushed["files"]) == (True, 1)  # unchanged files stay
+    assert (pushed["isNew"], pushed["files"]) == (True, 1)  # unchanged files are kept
     assert {row["text"]: row["length"] for row in table.read_rows()} == LENGTHS
     assert "length" not in table.read_rows(table.first)[0]
     assert push(call, table.target)["isNew"] is False

@@ -1,4 +1,4 @@
-"""`strandline ledger quarantine`: sources that failed too often, with causes, and their release."""
+"""`strandline ledger quarantine`: sources that failed too often, with causes and release."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Quarantine
 
-# Fails on a source as long as a `.bad` file exists beside the source.
+# A stage that fails on a source as long as the source has a neighbor file with the suffix `.bad`.
 STAGE = """\
 def process(self, task):
     from pathlib import Path
@@ -67,7 +67,7 @@ def quarantined(failing: Project) -> Project:
 
 
 def announce(call: Call, *words: str) -> str:
-    """Return the output of a successful command of the quarantine."""
+    """Return the output of a `quarantine` command, which must succeed."""
     result = call("ledger", "quarantine", *words)
     assert (0, "") == (result.exit_code, result.stderr)
     return result.stdout
@@ -290,7 +290,7 @@ def is_locked(path: Path) -> bool:
 
 
 def test_a_release_takes_no_lease(quarantined: Project, call: Call) -> None:
-    """The next attempt gets the next number, and the end of the last attempt stays recorded."""
+    """The next attempt gets the next number, and the record of the last attempt's end is kept."""
     before = json.loads(call("ledger", "stats", "pipeline.yaml", "--json").stdout)
     release(call, "--all")
     after = json.loads(call("ledger", "stats", "pipeline.yaml", "--json").stdout)

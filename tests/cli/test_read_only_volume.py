@@ -1,4 +1,4 @@
-"""Views need no write access: every command works on a volume mounted read-only."""
+"""Read-only commands need no write access: each command works on a read-only mount."""
 
 from __future__ import annotations
 

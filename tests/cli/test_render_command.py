@@ -1,4 +1,4 @@
-"""`strandline render` prints the operator's objects, using the operator's own program."""
+"""`strandline render` prints the operator's objects, which the operator's own program renders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`strandline repair`: the next run fixes the problems that `verify` finds."""
+"""After `strandline repair`, the next run fixes the problems that `verify` finds."""
 
 from __future__ import annotations
 

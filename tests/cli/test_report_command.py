@@ -1,4 +1,4 @@
-"""`strandline report` on real volumes: before a run, without sources, in trouble, and live."""
+"""`strandline report` on real volumes: before a run, without sources, after failures, and live."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_each_failure_shows_the_command_that_lists_its_kind(
     assert len(commands) == 2
     found = [
         subprocess.run(
-            ["/bin/sh", "-c", command],  # in a shell, as pasted by a user
+            ["/bin/sh", "-c", command],  # as a user pastes the command into a shell
             capture_output=True,
             text=True,
             check=True,
@@ -156,7 +156,7 @@ def test_quarantined_sources_are_shown_by_kind_with_their_command(
 
 
 def test_numbers_of_an_interrupted_run_add_up(project: Project, call: Call) -> None:
-    """Two sources fail; the next attempt stops before it has retried both."""
+    """Two sources fail, and the next attempt stops before it has retried both."""
     project.add_stage(
         "def process(self, task: Task) -> Task:\n"
         "    if str(task.table['text'][0]).strip()[-2] in '06':\n"
@@ -181,7 +181,7 @@ def test_numbers_of_an_interrupted_run_add_up(project: Project, call: Call) -> N
         row = facts.count_attempt(facts.last)
         assert (row.finished, row.failed) == (counts.finished_now, counts.failed_now)
     assert counts.failed_now == 2
-    assert facts.funnel[0].rows_in == 8  # retried sources count once
+    assert facts.funnel[0].rows_in == 8  # a retried source counts once
 
 
 def _has_run_out(turns: list[None]) -> bool:
@@ -291,7 +291,7 @@ def test_memory_and_page_size_are_bounded_for_any_ledger(project: Project, call:
     tracemalloc.stop()
     assert facts.ledger is not None
     assert (facts.ledger.finished, facts.ledger.failures.count) == (50_000, 20_000)
-    assert peak < 4_000_000  # of ten million; a list is read in portions
+    assert peak < 4_000_000  # less than half of all records, because lists are read in portions
     assert "20,000 sources failed" in report(call).text
     assert Path("page.html").stat().st_size < 200_000
 
@@ -326,5 +326,5 @@ def test_all_pipelines_of_a_file_are_on_one_page(project: Project, call: Call) -
     links = [attributes["href"] for tag, attributes in outline.elements if tag == "a"]
     assert {"#pipeline-1", "#pipeline-2"} <= set(links)
     assert "default/notes" in outline.text
-    assert "strandline failures 'both.yaml#after'" not in outline.text  # it has no failures
+    assert "strandline failures 'both.yaml#after'" not in outline.text  # without failures
     assert "2 pipelines" in outline.text

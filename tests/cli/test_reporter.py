@@ -1,4 +1,4 @@
-"""When and where progress is shown, with the test's clock."""
+"""When and where progress is shown, according to a clock of the test."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_log_gets_a_line_every_five_seconds(capsys: pytest.CaptureFixture[str]
     clock = Clock()
     reporter = Reporter(clock)
     with reporter.watching("notes"):
-        assert reporter.report(make_progress())  # the first report shows that the engine is up
+        assert reporter.report(make_progress())  # the first shows that the engine has started
         for clock.seconds in (101.0, 104.9):
             assert not reporter.report(make_progress())
         assert capsys.readouterr().err == ""
@@ -107,14 +107,14 @@ def test_a_terminal_shows_a_table_and_leaves_nothing_behind() -> None:
     console = Console(file=out, force_terminal=True, width=60, color_system=None)
     reporter = TerminalReporter(console, clock)
     with reporter.watching("notes"):
-        assert "starting" in out.getvalue()  # before the engine's first report
+        assert "starting" in out.getvalue()  # shown before the engine's first report
         clock.seconds = 101.0
         reporter.report(make_progress())
         shown = out.getvalue()
         reporter.announce("stopping: [not markup]")
     assert "2 of 5 sources finished, 1 failed, 1 skipped" in shown
     assert "stopping: [not markup]" in out.getvalue()
-    assert out.getvalue().rstrip("\n").endswith("\x1b[2K")  # the table's last line is erased
+    assert out.getvalue().rstrip("\n").endswith("\x1b[2K")  # erases the last line of the table
 
 
 def test_the_reporter_depends_on_its_output() -> None:
@@ -131,7 +131,7 @@ def test_the_reporter_depends_on_its_output() -> None:
     ("files", "size", "is_packable", "is_advised"),
     [
         (3000, 3000 * 2100, True, True),
-        (3000, 3000 * 2100, False, False),  # already packed, or a source that cannot pack
+        (3000, 3000 * 2100, False, False),  # packed already, or cannot be packed
         (999, 999, True, False),
         (3000, 3000 * 100_000, True, False),
     ],

@@ -1,4 +1,4 @@
-"""`strandline retry`: one manual attempt in addition to the retry policy."""
+"""`strandline retry` makes one manual attempt in addition to the retry policy."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_without_attempts_retry_makes_the_first_and_reports_that(project: Projec
 def test_an_unsupervised_driver_blocks_a_retry(project: Project) -> None:
     folder = PipelineFolder(project.folder)
     make_folder(folder.ledger)
-    init = find_process(1)  # a living process
+    init = find_process(1)  # a process that is certainly running
     assert init is not None
     lease = {"attempt": 7, "uid": "a", "boot": read_boot_id(), "pid": 1, "started": init.started}
     with closing(Store(folder.ledger)) as store:

@@ -1,4 +1,4 @@
-"""`strandline run`: its messages, its files, and resumption after a stop."""
+"""`strandline run`: its messages, its files, and how it resumes after a stop."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_file_names_its_engine_and_the_command_line_another(
     refused = call("drive", "pipeline.yaml", "--workers", "1")
     assert refused.exit_code == ExitCode.BAD_SPEC
     assert "nvdec" in refused.stderr
-    assert run().exit_code == 0  # inline
+    assert run().exit_code == 0  # with the inline engine
 
 
 def test_the_removed_engine_is_refused_in_one_sentence(project: Project, call: Call) -> None:
@@ -243,8 +243,8 @@ def test_a_summary_without_a_ledger_is_shorter(project: Project) -> None:
 def test_a_run_in_a_job_of_another_ray_needs_nothing_of_that_ray(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`ray job submit --working-dir . -- strandline run` starts such a run."""
-    files = {"working_dir": "gcs://_ray_pkg_0123456789abcdef.zip"}  # only in the other Ray
+    """This happens in `ray job submit --working-dir . -- strandline run`."""
+    files = {"working_dir": "gcs://_ray_pkg_0123456789abcdef.zip"}  # a file of the other Ray
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps({"runtime_env": files}))
     result = project.execute("run", "--no-supervise", "--workers", "1")
     assert 0 == result.returncode, result.stderr

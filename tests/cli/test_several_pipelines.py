@@ -1,4 +1,4 @@
-"""Several pipelines in one call: ordered, reading from each other, refused before any starts."""
+"""Several pipelines in one call run in order and read from each other, or all are refused."""
 
 from __future__ import annotations
 
@@ -135,22 +135,25 @@ def test_a_change_in_the_first_pipeline_reaches_the_second(project: Project, cal
     call(*words)
     (project.path / "in/0.txt").write_text("Another note.\n")
     lines = list(map(json.loads, call(*words).stdout.splitlines()))
-    # Scripts read the pipeline's name before its lines.
+    # The name of a pipeline precedes its other lines, for scripts.
     events = [line for line in lines if line["event"] in {"pipeline", "outcome"}]
     assert [line.get("pipeline") for line in events] == ["notes", None, "clean", None]
     outcomes = [line for line in lines if line["event"] == "outcome"]
     assert [outcome["sources"]["finished"] for outcome in outcomes] == [1, 1]
     assert [outcome["sources"]["skipped"] for outcome in outcomes] == [2, 2]
-    # Run alone, the pipeline finds the outputs of the first through the volume.
+    # In a separate call, the second pipeline finds the outputs of the first on the volume.
     alone = call("run", "clean.yaml", "--engine", "inline")
     assert alone.exit_code == 0, alone.output
 
 
 def run_chain(codes: dict[str, int], stopped_in: str = "") -> tuple[int, list[str], list[str]]:
-    """Run pipelines where `b` needs `a` and `c` needs `b`; return exit code, run, and omitted ones.
+    """Run pipelines `a` to `d`, where `b` needs `a` and `c` needs `b`.
+
+    Return the exit code, the pipelines that ran, and the pipelines that were left out.
 
     Args:
-        stopped_in: the pipeline that is running when a stop is requested.
+        codes: exit codes of the pipelines.
+        stopped_in: the pipeline that runs when a stop is requested, or an empty string.
     """
     needs = {"a": (), "b": ("a",), "c": ("b",), "d": ()}
     targets = [
@@ -188,7 +191,7 @@ def test_a_stop_ends_all_pipelines_whatever_the_running_exit_code(code: int) -> 
     assert run_chain({}, stopped_in="d") == (0, ["a", "b", "c", "d"], [])
 
 
-# Continues as soon as a request to stop was passed on, and so completes.
+# A stage that waits for the file `go`, which appears after the stop request, so the run completes.
 LAST = """
 def process(self, task):
     import pathlib, time
@@ -231,7 +234,7 @@ def test_a_failed_pipeline_blocks_its_dependents(project: Project, call: Call) -
     assert "clean: skipped because notes has not completed" in done.stderr
     assert (project.path / "strandline-data/default/free/latest").exists()
     assert not (project.path / "strandline-data/default/clean").exists()
-    # Run alone, the pipeline is refused in the same way, whatever input exists.
+    # In a separate call, the pipeline is refused in the same way, even if its input exists.
     alone = call("run", "all.yaml#clean", "--engine", "inline")
     assert alone.exit_code == 64
     assert "comes after 'notes', which is not among the files" in read_errors(alone)
@@ -265,7 +268,7 @@ def test_files_are_validated_and_planned_together(project: Project, call: Call) 
         "spec.source.with.paths[0]: pipeline 'notes' has not run on strandline-data yet; run it "
         "first, or pass its file too"
     )
-    # A pipeline in another file may have run elsewhere.
+    # No error, because the other pipeline may have run elsewhere.
     write(project, "last.yaml", spell("last", after=come_after("lost")))
     assert call("validate", "last.yaml").exit_code == 0
 
@@ -289,7 +292,7 @@ def test_artifacts_are_read_through_latest(project: Project, call: Call) -> None
 def test_a_custom_output_place_of_the_first_pipeline_is_read(project: Project, call: Call) -> None:
     first = spell("notes", sink={"use": "jsonl", "with": {"path": "out"}})
     write(project, "all.yaml", first, read("clean"))
-    # The first pipeline's file is not known if only the other is named.
+    # If only the second pipeline is named, the first pipeline's `path` is unknown.
     assert "has not run on strandline-data yet" in read_errors(call("describe", "all.yaml#clean"))
     assert call("run", "all.yaml", "--engine", "inline").exit_code == 0
     described = yaml.safe_load(call("describe", "all.yaml#clean").output)
@@ -328,7 +331,7 @@ def test_pipelines_that_leave_no_state_share_a_driver(
 def test_processes_started_early_do_not_inherit_parent_variables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise, the fork server would differ from the driver's needs and start again."""
+    """Otherwise the fork server would not match the driver and would have to start again."""
     for name in ALL:
         monkeypatch.delenv(name, raising=False)
     seen: list[tuple[str, set[str]]] = []

@@ -1,4 +1,4 @@
-"""Metrics of sources: they add up to the run's counts, and are kept only on request."""
+"""Metrics of sources add up to the counts of the run, and are kept only on request."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_law_metrics_of_all_sources_add_up_to_the_counts_of_the_run(
     assert len({row["key"] for row in rows}) == outcome.standing.finished
     for name, counts in list(outcome.counts.items())[1:]:
         sums = {each: sum_up(rows, name, each) for each in ("rows_in", "rows_out", "seconds")}
-        if outcome.standing.failed:  # work of failed sources is not recorded
+        if outcome.standing.failed:  # the work of failed sources is not recorded
             assert sums["rows_in"] <= counts.rows_in
             assert sums["rows_out"] <= counts.rows_out
             assert sums["seconds"] <= counts.seconds * 1.0001

@@ -1,4 +1,4 @@
-"""A manifest passed on by a cluster: fields of another version are ignored and reported once."""
+"""A manifest from a cluster: fields of another version are ignored, and reported once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def grown(project: Project) -> Project:
 
 @pytest.fixture
 def stored(grown: Project) -> Project:
-    """Return the same as passed to a driver on a cluster."""
+    """Return the pipeline of `grown` in the form that a driver on a cluster gets."""
     grown.document["metadata"]["annotations"] = {STORED_ANNOTATION: "true"}
     grown.save()
     return grown
@@ -136,7 +136,7 @@ def test_an_unknown_cause_on_the_command_line_is_refused(project: Project, call:
 def test_only_a_manual_run_limits_the_wait_for_workers(
     project: Project, run: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a cluster, the operator ends attempts that do not begin; a driver has already begun."""
+    """On a cluster, the operator ends attempts that do not start, so a driver waits on."""
     waits: list[float | None] = []
 
     def attempt(config: AttemptConfig, *_: object) -> AttemptResult:

@@ -1,4 +1,4 @@
-"""`strandline run` with real drivers: killed drivers are replaced, and requests are handled."""
+"""`strandline run` with real drivers: killed drivers are replaced, and requests are passed on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from strandline_api.status.enums import Trigger
 
 pytestmark = pytest.mark.first(reason="attempts follow one another")
 
-# Kills its process on the second note as often as the file `deaths` specifies.
+# A stage that kills its process at the second note, as often as the file `deaths` specifies.
 DIE = """
 def process(self, task):
     import os, pathlib
@@ -42,7 +42,7 @@ def process(self, task):
         os.kill(os.getpid(), 9)
     return task
 """
-# Reports its start, and continues once the file `go` appears.
+# A stage that reports its start and continues when the file `go` appears.
 WORK = """
 def process(self, task):
     import pathlib, time
@@ -51,7 +51,7 @@ def process(self, task):
         time.sleep(0.02)
     return task
 """
-# A custom stage, and its message: only a sentence, or also advice.
+# Custom stages and their error messages: a sentence alone, or a sentence with advice.
 MISTAKES = {
     "a set-up that fails": (
         "def setup(self):\n    raise KeyError('no-such-model')\n"
@@ -66,7 +66,7 @@ MISTAKES = {
     ),
 }
 KILLED = "killed by signal 9 (SIGKILL)"
-# Gives a command its own terminal, as a user's shell does.
+# A program that gives a command its own terminal, as a user's shell does.
 AT_TERMINAL = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -97,7 +97,7 @@ def run(project: Project, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> str:
-    """Return the output on stderr up to the line with the text."""
+    """Return the lines on stderr, up to the line that contains the text."""
     said = ""
     guard = threading.Timer(120, process.kill)
     guard.start()
@@ -118,7 +118,7 @@ def test_a_killed_driver_is_followed_by_another_attempt(project: Project) -> Non
     make(project, DIE, deaths=1)
     result = run(project)
     assert result.returncode == 0
-    # A slow machine prints a progress line in between.
+    # On a slow machine, a progress line may come between these lines.
     assert [
         line for line in result.stderr.splitlines() if line.startswith(("attempt ", "retry "))
     ] == [
@@ -244,7 +244,7 @@ def begin_work(
 
 
 def check_interrupted(project: Project, process: subprocess.Popen[str]) -> None:
-    """End the stage, and check that the run ends with the stage."""
+    """End the stage, and check that the run then ends as interrupted."""
     (project.path / "go").touch()
     out, _ = process.communicate(timeout=300)
     assert process.returncode == 75
@@ -265,13 +265,13 @@ def test_a_request_to_stop_lets_work_in_flight_finish(
 def test_a_signal_to_all_processes_is_one_request(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
-    """Ray's `job stop` and systemd send SIGTERM to the parent and to its driver as well."""
+    """Ray's `job stop` and systemd send SIGTERM to the parent and also to its driver."""
     process = begin_work(project, started)
     family = psutil.Process(process.pid)
     for each in (family, *family.children(recursive=True)):
         each.send_signal(signal.SIGTERM)
     read_until(process, "stopping: letting work in flight finish")
-    time.sleep(0.5)  # time for the signal that the parent passes on
+    time.sleep(0.5)  # the parent passes the signal on in this time
     check_interrupted(project, process)
 
 
@@ -326,7 +326,7 @@ def test_a_driver_without_its_parent_stops_and_the_next_run_continues(
     parent.kill()
     parent.wait()
     parent.communicate()
-    # The driver ends although its stage never does and its output has no reader.
+    # The driver ends although its stage never ends and nothing reads its output.
     end = time.monotonic() + 60
     while find_process(driver.pid) is not None:
         assert time.monotonic() < end, "the driver goes on"
@@ -340,7 +340,7 @@ def test_a_driver_without_its_parent_stops_and_the_next_run_continues(
 
 
 def press_ctrl_c(project: Project, *, waits: bool) -> tuple[int, str]:
-    """Return exit code and remaining output of a run at a terminal after Ctrl-C."""
+    """Press Ctrl-C in a run at a terminal, and return the exit code and the remaining output."""
     master, slave = os.openpty()
     command = [sys.executable, "-c", AT_TERMINAL, "run", "pipeline.yaml", "--engine", "inline"]
     with start_command(
@@ -360,7 +360,7 @@ def press_ctrl_c(project: Project, *, waits: bool) -> tuple[int, str]:
         os.write(master, b"\x03")
         if not waits:
             read_until(process, "stopping: ")
-            time.sleep(0.5)  # long enough for a second request to be passed on
+            time.sleep(0.5)  # long enough to pass a second request on
             (project.path / "go").touch()
         assert process.stderr is not None
         rest = process.stderr.read()
@@ -369,7 +369,7 @@ def press_ctrl_c(project: Project, *, waits: bool) -> tuple[int, str]:
 
 
 def test_a_key_that_reaches_driver_and_supervisor_is_one_request(project: Project) -> None:
-    """With the inline engine, both share the terminal, so a debugger works."""
+    """With the inline engine, both processes share the terminal, so that a debugger works."""
     make(project, WORK)
     code, rest = press_ctrl_c(project, waits=False)
     assert (75, "") == (code, rest)
@@ -385,7 +385,7 @@ def test_a_key_stops_the_wait_for_the_next_attempt(project: Project) -> None:
 
 
 def test_the_parent_process_stays_small(tmp_path: Path) -> None:
-    """Otherwise the kernel might choose the parent when memory runs out."""
+    """Otherwise the kernel might kill the parent when memory runs out."""
     look = (
         "import sys; from importlib import import_module as load\n"
         "for name in ('run', 'retry', 'drain', 'attempts'):\n"
@@ -407,7 +407,7 @@ def test_the_parent_process_stays_small(tmp_path: Path) -> None:
         ({}, False, None),
         ({"address": "auto"}, False, None),
         ({"engine": "inline"}, False, None),
-        ({"engine": "ray"}, True, None),  # its module may set variables for Ray's processes
+        ({"engine": "ray"}, True, None),  # the module may set variables for Ray
     ],
 )
 def test_ray_starts_before_modules_load_only_if_certainly_needed(

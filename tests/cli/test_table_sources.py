@@ -1,4 +1,4 @@
-"""A pipeline whose source is a table: a new version processes only changes."""
+"""A pipeline whose source is a table: after a new version, only changes are processed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS = pa.schema([("text", pa.string())])
 
 
 class ReadTables:
-    """A table of two data files that the pipeline reads.
+    """A table of two data files, and a pipeline that reads the table.
 
     Args:
         kind: the table's format.
@@ -64,7 +64,7 @@ class ReadTables:
             lance.dataset(self.path).delete(condition)
 
     def find_first(self) -> int:
-        """Return the number of the first version."""
+        """Return the number of the table's first version."""
         if self.kind == "iceberg":
             return self.open_iceberg().snapshots()[0].snapshot_id
         return {"delta": 0, "lance": 1}[self.kind]
@@ -76,7 +76,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnIceberg:
     own = OwnIceberg(tmp_path)
     for name, value in own.variables.items():
         monkeypatch.setenv(name, value)
-    # pyiceberg reads the environment variables of catalogs before this test.
+    # pyiceberg reads the environment variables of catalogs on import, so before this test.
     monkeypatch.setattr(iceberg_tables, "load_catalog", lambda _: own.open_catalog())
     return own
 
@@ -152,7 +152,7 @@ def test_an_older_version_has_its_own_rows(table: ReadTables, project: Project, 
     assert read_texts(project) == ["moon", "tide"]
     del project.spec["source"]["with"]["snapshot"]
     project.save()
-    assert run().exit_code == 0  # the same fingerprint, and one more source
+    assert run().exit_code == 0  # the fingerprint is unchanged, and there is one more source
     assert read_texts(project) == ["moon", "reef", "sand", "tide"]
 
 
@@ -185,7 +185,7 @@ def test_another_run_reads_the_published_table(project: Project, run: Call, call
     assert sorted(row["text"] for row in rows) == [f"Note number {n}.\n" for n in range(3)]
 
 
-# Before a source is released, while its rows are written, and while it is committed.
+# Kill the run before a source is released, while rows are written, and during the commit.
 STEPS = ["listing.marked", "output.written", "commit.written"]
 
 
@@ -293,7 +293,7 @@ def change_columns(table: ReadTables) -> None:
         with table.open_iceberg().update_schema() as columns:
             columns.rename_column("text", "words")
         table.open_iceberg().append(pa.table({"words": ["foam"]}))
-    elif table.kind == "delta":  # without column mapping, a table is rewritten
+    elif table.kind == "delta":  # without column mapping, Delta rewrites the table
         rows = pa.table({"words": ["foam", "moon", "reef", "sand", "tide"]})
         write_deltalake(table.path, rows, mode="overwrite", schema_mode="overwrite")
     else:

@@ -1,4 +1,4 @@
-"""`strandline top`: its view of each state of a run, its source of data, and its end."""
+"""`strandline top`: its view of each state of a run, where its data comes from, and its end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from strandline.run.supervise.status_server import AttemptServer
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.reader_token import derive_token, digest_token
 
-# Data similar to a driver's report, with arbitrary values in arbitrary places.
+# Data like a driver's report, with arbitrary values in any place.
 _ANYTHING = st.recursive(
     st.none()
     | st.booleans()
@@ -202,7 +202,7 @@ def test_without_a_terminal_top_prints_once(project: Project, run: Call, call: C
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[AttemptServer]:
-    """Yield a driver that serves."""
+    """Yield the server of a driver."""
     path = tmp_path / "progress.json"
     path.write_text(json.dumps({"pid": 7, **render_snapshot(live_of())}))
     server = AttemptServer(0)
@@ -260,7 +260,7 @@ def test_in_a_terminal_top_runs_until_a_key_is_pressed(project: Project, key: by
         assert b"default/notes" in seen
         assert process.poll() is None
         os.write(leader, key)
-        # Writing to a terminal blocks until the output is read.
+        # A write to a terminal blocks until the output is read.
         seen = read_until(leader, b"\x1b[?1049l")
         assert process.wait(300) == 0
         assert b"Traceback" not in seen
@@ -270,7 +270,7 @@ def test_in_a_terminal_top_runs_until_a_key_is_pressed(project: Project, key: by
         os.close(leader)
 
 
-# Makes standard input the terminal of its session, so that keys become signals.
+# A program that makes standard input the terminal of its session, so that keys become signals.
 AT_TERMINAL = """
 import fcntl, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)

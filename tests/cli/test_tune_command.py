@@ -1,4 +1,4 @@
-"""`strandline tune`: rows dropped by a filter's limits, from marked outputs or sampled sources."""
+"""`strandline tune`: which rows a filter's limits drop, from marked outputs or sampled sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline that requests more than this machine has: run, plan, and doctor report that."""
+"""`run`, `plan`, and `doctor` report a pipeline that requests more than this machine has."""
 
 from __future__ import annotations
 

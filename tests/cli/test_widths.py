@@ -1,4 +1,4 @@
-"""Tables fit the terminal without losing content."""
+"""Tables fit the terminal, and no content is lost."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def failing(project: Project, run: Call) -> Project:
 
 
 def find_too_long(text: str, width: int) -> list[str]:
-    """Return lines that could have been wrapped but were not; paths and digests never are."""
+    """Return lines that are too long although they could be wrapped, unlike paths and digests."""
     lines = text.splitlines()
     return [
         line for line in lines if len(line) > width and max(map(len, line.split())) <= width - 40
@@ -71,7 +71,7 @@ def test_a_table_fits_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     fitted = call(*command.split()).stdout
-    # Sentences around the table of a summary are wrapped by the terminal.
+    # The terminal wraps the sentences before and after the table of a summary.
     table = fitted.split("\n\n")[1] if command.startswith("drive") else fitted
     assert table
     assert find_too_long(table, width) == []
@@ -148,7 +148,7 @@ def test_a_live_table_drops_columns_and_never_digits(width: int) -> None:
         assert "12,345,678" in rows[0]
         (head,) = [line for line in text.splitlines() if line.startswith("stage")]
         assert "waiting" in head
-        assert "oldest" in head or width == 60  # shows hanging stages
+        assert "oldest" in head or width == 60  # shows stages that hang
 
 
 def test_a_pipe_has_no_width_limit_and_a_terminal_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Workers of stages, as scripts and readers see them during an attempt and at its end."""
+"""The workers of stages, as shown to scripts and users during an attempt and at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `plan` reports about a kill at the worst moment, and how to lower its cost."""
+"""What `plan` reports about the cost of a kill at the worst moment, and how to lower the cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays pipelines in this process: real queues and calls, in chains that a test chooses."""
+"""Plays pipelines in one process, with real queues and calls, in chains that a test chooses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from strandline.storage.errors import VolumeError
 
 
 class Pass(Stage):
-    """Appends to the list of numbers in place, and passes the task on."""
+    """Appends to the task's list of numbers in place, and passes the task on."""
 
     def process(self, task: Task) -> Task:
         """Return the same task with its list changed."""
@@ -49,7 +49,7 @@ class Drop(Stage):
 
 
 class Spread(Stage):
-    """Fans out into as many tasks as the last number requests, with some of them missing."""
+    """Fans out into as many tasks as the last number requests. Some of the tasks are missing."""
 
     def process(self, task: Task) -> list[Slot]:
         """Return tasks that share a list, so a change of one task must not reach the others."""
@@ -61,7 +61,7 @@ class Spread(Stage):
 
 
 class SpreadSlowly(Stage):
-    """The same stage as a generator."""
+    """`Spread` as a generator."""
 
     def process(self, task: Task):  # type: ignore[no-untyped-def]  # noqa: ANN201
         """Yield tasks."""
@@ -70,7 +70,7 @@ class SpreadSlowly(Stage):
 
 
 class Fail(Stage):
-    """Fails one task in seven, in one of several ways."""
+    """Fails at one task in seven, in one of several ways."""
 
     def process(self, task: Task) -> Task | list[Slot]:
         """Return the same task, or fail.
@@ -87,10 +87,10 @@ class Fail(Stage):
 
 
 class Twice(Stage):
-    """Processes batches."""
+    """Processes tasks in batches."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
-        """Return the tasks with another number; filter every fifth task."""
+        """Return the tasks with another number. Filter every fifth task."""
         return [
             NoneTask() if sum(task.data) % 5 == 0 else task.replace([*task.data, 2])
             for task in tasks
@@ -98,7 +98,7 @@ class Twice(Stage):
 
 
 class Halve(Stage):
-    """Processes batches, and raises for some batches whose tasks succeed alone."""
+    """Processes batches, and raises for some batches although each task alone succeeds."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         """Return the tasks with another number.
@@ -112,7 +112,7 @@ class Halve(Stage):
 
 
 class Keep(StatefulFilter):
-    """Gathers the sums of passing tasks."""
+    """Gathers the sums of the tasks that pass."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class Keep(StatefulFilter):
 
     @staticmethod
     def merge(paths: Sequence[Path], out: Path) -> None:
-        """Do nothing; not called here."""
+        """Do nothing. The player does not merge."""
 
 
 class Join(Stage):
@@ -159,7 +159,7 @@ KINDS: dict[str, Callable[[str], StagePlan]] = {
 
 
 def make_plan(kinds: Sequence[str]) -> PipelinePlan:
-    """Return a pipeline of stages of these kinds, without a sink; the player keeps the output."""
+    """Return a pipeline of stages of these kinds, without a sink. The player keeps the output."""
     stages = [KINDS[kind](f"{kind}-{number}") for number, kind in enumerate(kinds)]
     source = StagePlan("source", "source", Stage())
     return PipelinePlan("ns", "p", source, tuple(mark_streaming(stages)), Fingerprint("", {}))
@@ -176,7 +176,8 @@ class Played:
         outputs: output data by token, without failed sources.
         counts: counts of each stage: tasks in and out, filtered tasks, and its own counters. Only
             valid without failures.
-        split: how often tasks were taken out of their current call.
+        given_back: number of tasks that workers returned without processing.
+        split: number of times that a running call was split.
     """
 
     events: dict[bytes, set[Event]] = field(default_factory=dict)
@@ -188,7 +189,7 @@ class Played:
     split: int = 0
 
     def keep_whole(self) -> Played:
-        """Return the result without failed sources, whose traces depend on the order of calls."""
+        """Return the result without failed sources, which depend on the order of calls."""
         events = {key: said for key, said in self.events.items() if key not in self.failed}
         changes = {
             key: {stage: rows for stage, rows in known.items() if rows}
@@ -205,7 +206,7 @@ class Played:
         )
 
     def count(self, event: Event) -> None:
-        """Count the rows of an event; ignore duplicates."""
+        """Count the rows of an event. Ignore duplicate events."""
         bare = event._replace(efforts=())
         known = self.events.setdefault(event.source, set())
         if bare in known:
@@ -242,7 +243,7 @@ class Player:
         self._split = split
         self._deaths = deaths
         self._chains = chains
-        self._batch: list[Waiting] = []  # of the current call
+        self._batch: list[Waiting] = []  # tasks of the current call
         self._time = 0.0
         self._flow = Flow(plan, chains)
         self._calls = [self._set_up(number, chain, chains) for number, chain in enumerate(chains)]
@@ -264,7 +265,7 @@ class Player:
     def _interrupt(
         self, work: Callable[..., Any], number: int, call: ChainCall
     ) -> Callable[..., Any]:
-        """Return a stage's code that splits its call, as for a task that takes long."""
+        """Return a stage's code that sometimes splits its own call, as if the task took long."""
 
         def run(*given: Any) -> Any:
             self._maybe_split(number, call)
@@ -335,7 +336,7 @@ class Player:
 
     def _work(self, stage: int, batch: list[Waiting]) -> None:
         packed = [slot.block[slot.position] for slot in batch]
-        # A worker gets its own copy, so a worker that dies leaves no changes behind.
+        # A worker gets its own copy, so a dying worker leaves no changed data.
         tasks, unreadable = read_input(pickle.loads(pickle.dumps(packed)))  # noqa: S301
         link, is_alone = batch[0].link, batch[0].is_suspect
         call, self._batch = self._calls[stage], batch
@@ -350,7 +351,7 @@ class Player:
             self._batch = rest
 
     def _travel(self, call: ChainCall, part: CallPart) -> tuple[Receipt, list[list[object]]]:
-        """Return a part as received from a worker."""
+        """Return a part of an answer after pickling, as the driver receives it from a worker."""
         name_stage = partial(call.name_maker, part.receipt)
         dump = partial(pack_tasks, dumps=pickle.dumps)
         _, block, receipt = pack_answers(name_stage, part.data, part.receipt, dump)

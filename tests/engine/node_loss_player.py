@@ -1,4 +1,4 @@
-"""A run on nodes that come and go, played with the flow, the losses, and the tally, without Ray.
+"""Plays a run on nodes that join and leave, with the flow, the losses, and the tally, without Ray.
 
 The first stage yields tasks in parts, the second stage processes them, and the third stage ends
 them. A stage's results are on the node of its worker and are lost with the node.
@@ -27,17 +27,17 @@ from test_flow import make_flow, make_slots
 
 STAGES = 3
 DEATHS = {
-    # The error by which the driver learns of a worker that was lost with its node.
+    # Errors that the driver may get for a worker that was lost with its node.
     "node": lambda: NodeDiedError("its node has died"),
     "silent": lambda: ActorUnavailableError("keepalive watchdog timeout", b"a" * 16),
-    # A Ray that is stopped takes its workers down first.
+    # When Ray stops on a node, its workers end first.
     "worker": ActorDiedError,
 }
 
 
 @dataclass(eq=False)
 class Block:
-    """Data of a call on a node; an empty node is the driver."""
+    """The data of a call on a node. If the node is empty, the data is at the driver."""
 
     node: str
 
@@ -72,7 +72,7 @@ class NodeLossPlayer:
     Attributes:
         failures: failures of sources.
         finished: finished sources.
-        reached: children that the last stage has seen, by source.
+        reached: tasks that have reached the last stage, by source.
     """
 
     def __init__(self, sources: int, children: int) -> None:
@@ -118,7 +118,7 @@ class NodeLossPlayer:
             self.pools[stage].workers.append(worker)
 
     def turn(self) -> None:
-        """Do a turn of the driver except taking answers."""
+        """Do one turn of the driver, but take no answers."""
         self.losses.judge()
         self.losses.replays.release(self.pools.list_sources())
         for stage in reversed(range(STAGES)):
@@ -178,7 +178,7 @@ class NodeLossPlayer:
         return Receipt(events, (), made, counts)
 
     def leave(self, choice: int, size: int) -> None:
-        """Announce a node's end, finish its calls, move its data away, and lose the node."""
+        """Announce that a node leaves, finish its calls, move its data away, and lose the node."""
         node = self.nodes[choice % len(self.nodes)]
         self.marks.leaving[node] = self.clock + 30.0
         while calls := [call for worker in self.pools.workers for call in worker.calls.values()]:
@@ -188,15 +188,16 @@ class NodeLossPlayer:
             self.answer(own[0], size)
             self.turn()
         for worker in [each for each in self.pools.workers if each.node == node]:
-            self.pools.remove(worker)  # a drained worker ends with its last call
+            self.pools.remove(worker)  # drained workers end after their last call
         self.lose(self.nodes.index(node), "worker", is_known=False, keeps_data=True)
 
     def lose(self, choice: int, word: str, *, is_known: bool, keeps_data: bool = False) -> None:
-        """Lose a node; `word` names the error by which its workers are missed.
+        """Lose a node. `word` selects the error that the driver gets for its workers.
 
         Args:
-            is_known: whether its death is known at once, instead of at the next `learn`.
-            keeps_data: whether its data was moved away before.
+            is_known: True if the driver learns of the node's death immediately, not at the next
+                `learn`.
+            keeps_data: True if its data was moved away before.
         """
         if not self.nodes:
             return
@@ -212,13 +213,13 @@ class NodeLossPlayer:
             self._unknown.append(node)
 
     def learn(self, nodes: list[str] | None = None) -> None:
-        """Learn of the deaths of nodes."""
+        """Report the deaths of nodes to the driver: the given nodes, or all unreported ones."""
         if nodes is None:
             nodes, self._unknown = self._unknown, []
         self.losses.forgive(self.marks.learn(nodes))
 
     def finish(self) -> None:
-        """Continue without losses until no work is left."""
+        """Continue without further losses until no work is left."""
         self.learn()
         for _ in range(20_000):
             if not self.nodes:

@@ -1,4 +1,4 @@
-"""Ray's own functions that are replaced during its start, and their parameters by version.
+"""Lists Ray's own functions that are replaced during its start, with parameters by version.
 
 `make ray-versions` checks every version with this module, so it must not need test dependencies.
 """
@@ -31,7 +31,7 @@ FUNCTIONS: Mapping[str, tuple[tuple[int, int], tuple[str, ...]]] = {
 
 
 def list_differences(version: str = ray.__version__) -> list[str]:
-    """Return a line per function that this Ray lacks or that has other parameters."""
+    """Return a line for each function that this Ray lacks or that has other parameters."""
     major, minor = (int(part) for part in version.split(".")[:2])
     lines = []
     for path, (since, expected) in FUNCTIONS.items():

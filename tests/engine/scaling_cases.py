@@ -1,4 +1,4 @@
-"""Pipelines and clusters for tests of the planner: builders, strategies, and a simulated world."""
+"""Builders, strategies, and a simulated world for tests of the planner."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def make_stage(
     fan: float = 1.0,
     **fields: int | None,
 ) -> StageLook:
-    """Return a stage with a queue; `cost` is in measured seconds per task, or None if unmeasured.
+    """Return a stage with a queue.
 
-    `fan` is the number of output tasks per input task.
+    `cost` is in measured seconds per task, or None if unmeasured. `fan` is the number of output
+    tasks per input task.
     """
     look = StageLook(name, needs, waiting=10, tasks_in=MANY, tasks_out=round(MANY * fan))
     if cost is not None:
@@ -83,7 +84,7 @@ def make_inputs(
 
 
 class World:
-    """A cluster where workers start and drain instantly and rates never change."""
+    """A cluster where workers start and drain immediately, with constant rates."""
 
     def __init__(self, stages: Sequence[StageLook], nodes: Mapping[str, NodeResources]) -> None:
         self.stages = tuple(stages)
@@ -93,7 +94,7 @@ class World:
         self.now = 0.0
 
     def look(self, params: ScalingParams | None = None) -> ScalingPlan:
-        """Plan, apply the plan, and advance one second."""
+        """Run the planner, apply its plan, and advance by one second."""
         answer = plan(params or ScalingParams(), self.state, self.make_inputs())
         for stage in answer.stages:
             for placement in stage.start:
@@ -134,7 +135,7 @@ def stage_lists(
     costs: st.SearchStrategy[float | None] = costs,
     most_floor: int = 3,
 ) -> tuple[StageLook, ...]:
-    """Draw up to six stages."""
+    """Draw at most six stages."""
     count = draw(st.integers(1, 6))
     stages = []
     for number in range(count):
@@ -156,14 +157,14 @@ def stage_lists(
 
 @st.composite
 def clusters(draw: st.DrawFn, nodes: Sequence[NodeResources] = NODES) -> dict[str, NodeResources]:
-    """Draw up to six nodes."""
+    """Draw at most six nodes."""
     drawn = draw(st.lists(st.sampled_from(nodes), max_size=6))
     return {f"n{number}": node for number, node in enumerate(drawn)}
 
 
 @st.composite
 def looks(draw: st.DrawFn) -> Inputs:
-    """Draw a pipeline with workers that its nodes can hold, some draining or not yet placed."""
+    """Draw a pipeline and workers that fit on its nodes. Some drain or are not yet placed."""
     stages = draw(stage_lists())
     nodes = []
     totals: dict[str, list[int]] = {stage.name: [0, 0] for stage in stages}
@@ -200,7 +201,7 @@ states = st.builds(
 
 
 def count_room(free: Mapping[str, int], needs: NodeResources) -> int:
-    """Return the number of workers that fit."""
+    """Return how many workers fit on a node."""
     units = needs.count_units()
     return min((free.get(kind, 0) // need for kind, need in units.items()), default=MANY)
 

@@ -1,7 +1,7 @@
-"""A pipeline simulated in steps of a tenth of a second under control of the planner.
+"""Simulates a pipeline under control of the planner, in steps of a tenth of a second.
 
 A pool works like a fluid: its workers share its tasks evenly. Queues are bounded, so a slow stage
-holds back earlier stages. Workers take a while to start, and a task's time to drain. The player
+delays earlier stages. Workers take some time to start, and drain for the time of a task. The player
 rejects a plan that exceeds a node's resources.
 """
 
@@ -52,17 +52,17 @@ class Part:
     noise: float = 0.0
 
     def find_cost(self, now: float) -> float:
-        """Return the seconds of a usual task."""
+        """Return the seconds of a normal task at the given time."""
         return self.cost if now < self.changes_at or self.later is None else self.later
 
     def find_mean(self, now: float) -> float:
-        """Return the mean seconds of a task."""
+        """Return the mean seconds of a task at the given time."""
         return self.find_cost(now) * (1 + self.skew * (self.long - 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """A pipeline on a cluster.
+    """A pipeline on a cluster, and the changes of the cluster.
 
     Attributes:
         lost, joined: nodes that leave or join, by time.
@@ -89,7 +89,7 @@ class Play:
 
 @dataclass(slots=True)
 class Crowd:
-    """The workers and the queue of a part.
+    """The workers and the queue of a simulated stage.
 
     Attributes:
         ready: ready workers by node.
@@ -112,7 +112,7 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One look: the plan, and the real capability of the pipeline."""
+    """The planner's plan at a time, and the real capacity of the pipeline at that time."""
 
     now: float
     plan: ScalingPlan
@@ -136,7 +136,7 @@ class Player:
         self._random = random.Random(play.seed)
 
     def run(self) -> list[Moment]:
-        """Return all looks, one per second."""
+        """Return the moments of the simulation, one per second."""
         steps = round(self.play.seconds / STEP)
         for step in range(steps):
             self.now = round(step * STEP, 6)
@@ -282,7 +282,7 @@ class Player:
     def _work(self, number: int) -> None:
         part, exposed = self.play.parts[number], self.exposed_groups[number]
         is_last = number + 1 == len(self.exposed_groups)
-        # A fan-out may overfill the next queue, but only by one task's children.
+        # The children of one task may overfill the next queue.
         most = exposed.queue
         if not is_last:
             below = self._find_room(number + 1)
@@ -294,7 +294,7 @@ class Player:
         exposed.completed += done
         exposed.seconds += spent
         exposed.progress = exposed.progress - spent
-        if done == most:  # no more work
+        if done == most:  # no work is left
             exposed.progress = min(exposed.progress, exposed.next_cost or part.find_cost(self.now))
         exposed.owed += done * part.fan
         out = int(exposed.owed + 1e-9)
@@ -304,7 +304,7 @@ class Player:
             self.exposed_groups[number + 1].queue += out
 
     def _take_tasks(self, part: Part, exposed: Crowd, most: int) -> tuple[int, float]:
-        """Return the tasks that end in this step, and their seconds."""
+        """Return how many tasks end in this step, and how many seconds they took."""
         cost = part.find_cost(self.now)
         if not part.skew:
             done = min(most, int(exposed.progress / cost + 1e-9))

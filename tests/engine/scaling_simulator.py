@@ -1,4 +1,4 @@
-"""The planner compared with the optimum of a linear program, play by play.
+"""Compares the planner with the optimum of a linear program, in several simulated plays.
 
 python tests/engine/scaling_simulator.py prints the table of docs/design, how many workers.
 """
@@ -95,10 +95,11 @@ class Result:
         optimum: sources per second of the linear program, on the final nodes.
         least: workers of the smallest pool in that solution.
         whole: sources per second with whole workers.
-        reached: sources per second in the last third.
-        seconds: seconds until the existing workers could do 90 % of that, counted from the last
-            change of the cluster or of a cost; None if never.
-        moments: all looks.
+        reached: sources per second in the last third of the play.
+            seconds: seconds from the last change of the cluster or of a cost until the workers
+                could do
+            90 % of `whole`, or None if they never could.
+        moments: all moments of the simulation.
     """
 
     play: Play
@@ -122,16 +123,17 @@ class Result:
 
     @property
     def ratio(self) -> float:
-        """Return the reached share of the optimum."""
+        """Return the share of the optimum that was reached."""
         return self.reached / self.optimum
 
 
 def find_optimum(
     parts: Sequence[Part], demand: Sequence[float], nodes: Sequence[NodeResources], now: float
 ) -> tuple[float, list[float]]:
-    """Return the maximum sources per second, and its fractional workers, without node borders.
+    """Return the maximum sources per second and its fractional workers, ignoring node limits.
 
-    Variables x_i and t; t is maximal where t·demand·cost ≤ x_i, resources suffice, bounds hold.
+    The variables are x_i and t. The program maximizes t with t·demand·cost ≤ x_i, within the
+    resources and the bounds of workers.
     """
     kinds = sorted({kind for part in parts for kind in part.needs.count_units()})
     count = len(parts)
@@ -155,7 +157,7 @@ def find_optimum(
 def find_whole_optimum(
     parts: Sequence[Part], demand: Sequence[float], nodes: Sequence[NodeResources], now: float
 ) -> float:
-    """Return the maximum sources per second with whole workers, without node borders."""
+    """Return the maximum sources per second with whole workers, ignoring node limits."""
     units = [part.needs.count_units() for part in parts]
     have: Counter[str] = Counter()
     for node in nodes:
@@ -239,7 +241,7 @@ def _is_near(moment: Moment, optimum: float, begun: float) -> bool:
 
 
 def print_table(results: Iterable[Result]) -> str:
-    """Return the table of the design note."""
+    """Return the table for the design note."""
     lines = [
         "| play | nodes | optimum, sources/s | whole workers | reached | ratio "
         "| seconds to 90 % | started | drained |",
@@ -256,7 +258,7 @@ def print_table(results: Iterable[Result]) -> str:
 
 
 def main() -> int:
-    """Print the table; `--write` stores the table in the page."""
+    """Print the table. With `--write`, also store the table in the page."""
     table = print_table(map(judge, PLAYS))
     print(table)
     if "--write" in sys.argv[1:]:

@@ -1,4 +1,4 @@
-"""Standard output as in a shell, because closing pytest's own would break pytest."""
+"""Gives a test its own standard output, because closing pytest's would break pytest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def own_stdout(path: Path) -> Iterator[None]:
-    """Redirect stdout, both descriptor and object, to a file; restore both at the end."""
+    """Redirect stdout, both the descriptor and the object, to a file. Restore both at the end."""
     kept, text = os.dup(1), sys.stdout
     with path.open("wb") as file:
         os.dup2(file.fileno(), 1)

@@ -1,4 +1,4 @@
-"""Verdicts of the ledger about listed sources, and the resulting counts."""
+"""The ledger's verdicts about listed sources, and the resulting counts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_skipped_sources_are_reported_to_the_ledger_once() -> None:
     ledger: Any = SimpleNamespace(
         is_tracked=True, admit=lambda batch, passed: asked.append((len(batch), passed))
     )
-    batches = iter([(1, 4), (0, 4), (0, 9), (1, 9)])  # sources, and the number skipped by then
+    batches = iter([(1, 4), (0, 4), (0, 9), (1, 9)])  # sources, and sources skipped so far
     listing: Any = SimpleNamespace(is_ended=False, passed=0)
 
     def take(*_: object) -> list[Any]:
@@ -52,7 +52,7 @@ def test_skipped_sources_are_reported_to_the_ledger_once() -> None:
     for verdicts in ([SKIPPED], [], [], [RELEASED]):
         admission.ask(is_full=False)
         admission.take(verdicts)
-    assert asked == [(1, 4), (0, 5), (1, 0)]  # zero counts are not sent
+    assert asked == [(1, 4), (0, 5), (1, 0)]  # an empty message without counts is not sent
     assert admission.skipped == 10
 
 
@@ -60,7 +60,7 @@ def test_skipped_sources_are_reported_to_the_ledger_once() -> None:
     ("room", "size"), [(1, ADMIT_BATCH), (SOURCES_AHEAD, SOURCES_AHEAD), (10**6, SOURCES_AHEAD)]
 )
 def test_a_batch_is_larger_if_there_is_much_room(room: int, size: int) -> None:
-    """The driver's death would leave a mark for every waiting source."""
+    """Without much space, batches are small, because each waiting source would leave a mark."""
     asked: list[int] = []
     ledger: Any = SimpleNamespace(is_tracked=True, admit=lambda batch, _: asked.append(len(batch)))
     sources = (Source(str(number), "1", number) for number in range(2 * SOURCES_AHEAD))
@@ -116,7 +116,7 @@ def test_the_first_workers_start_during_the_ledgers_verdict(*, is_promising: boo
 
 
 def wait_until_drawn(listing: ListingThread) -> None:
-    """Return once the thread has drawn as far ahead as allowed."""
-    assert listing.take(60.0) is not None  # starts drawing, and makes room again
+    """Wait until the thread has read as many sources ahead as it may."""
+    assert listing.take(60.0) is not None  # start reading, and then make space
     with listing._change:
         assert listing._change.wait_for(lambda: not listing._has_room(), 60.0)

@@ -1,4 +1,4 @@
-"""Workers that tasks are blamed for, until a loss of nodes explains them."""
+"""A task is blamed for the workers that it loses, unless a lost node explains the loss."""
 
 from __future__ import annotations
 

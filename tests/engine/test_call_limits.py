@@ -1,4 +1,4 @@
-"""A call that takes too long: detection and message."""
+"""Calls that exceed their timeout: how they are detected, and the message."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_message_names_the_overdue_work(tasks: int, said: str) -> None:
 
 
 def make_pool(timeout: float | None = 10.0, group: int | None = None) -> Pool:
-    """Return a pool of one worker that processes two tasks since second 100."""
+    """Return a pool whose worker has processed a call of two tasks since second 100."""
     plan = StagePlan("s", "s", Stage(), batch_size=2, timeout=timeout, group=group)
     pool = Pool(Chain(0, (plan,)))
     worker = Worker(0, "actor", is_ready=True, busy_since=100.0)
@@ -88,9 +88,9 @@ Make = Callable[[], Pool]
 @pytest.mark.parametrize(
     ("make", "now", "overdue"),
     [
-        (make_pool, 119.0, 0),  # twice ten seconds for two tasks
+        (make_pool, 119.0, 0),  # ten seconds for each of two tasks
         (make_pool, 121.0, 1),
-        (lambda: make_pool(group=2), 111.0, 1),  # both tasks form one group
+        (lambda: make_pool(group=2), 111.0, 1),  # both tasks form a group
         (lambda: make_pool(timeout=None), 1e9, 0),
     ],
 )

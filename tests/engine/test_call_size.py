@@ -1,4 +1,4 @@
-"""The number of tasks in a call: laws over any cost."""
+"""The number of tasks in a call: laws for any cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ batches = st.integers(1, 100)
 
 
 def make_cost(seconds: float = 0.0, made: int = 0) -> TaskCost:
-    """Return the cost known after one call with one task."""
+    """Return the cost that is known after a call with one task."""
     cost = TaskCost()
     cost.note(StageCounts(tasks_in=1, tasks_out=1, seconds=seconds), made)
     cost.note_part(1, made)
@@ -59,7 +59,7 @@ def test_quick_and_small_tasks_are_sent_in_large_calls() -> None:
 
 def test_without_measurements_a_call_is_a_batch() -> None:
     cost = TaskCost()
-    cost.note(StageCounts(seconds=1.0), 10**9)  # no task came in
+    cost.note(StageCounts(seconds=1.0), 10**9)  # no input task
     assert cost.seconds is None
     assert bound_call(cost, 0, 3) == 3
 
@@ -90,7 +90,7 @@ def test_law_a_stage_takes_no_more_than_later_stages_process_in_a_few_rounds(
     for stage, (load, size) in enumerate(zip(stages, sizes, strict=True)):
         assert load.batch <= size <= load.call
         assert size % load.batch == 0
-        made: float = (size - load.batch) * load.workers  # one batch is always sent
+        made: float = (size - load.batch) * load.workers  # a call has at least one batch
         for below in range(stage + 1, len(stages)):
             made *= stages[below - 1].ratio
             assert made <= ROUNDS * stages[below].call * stages[below].workers * 1.000001

@@ -1,4 +1,4 @@
-"""Causes of death of worker processes, from Ray's messages and the end of the log."""
+"""Causes of death of worker processes, derived from Ray's messages and the end of the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.engine.preemption.last_words import (
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
 
-# As Ray 2.60 words the error.
+# The error message of Ray 2.60.
 NO_WORD = (
     "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker "
     "exit detail: Worker unexpectedly exits with a connection error code 2. End of file. Some "
@@ -112,7 +112,7 @@ def test_the_last_lines_of_a_log_are_shown_without_control_characters() -> None:
     assert last.endswith("x…")
 
 
-# Stacks of a worker as the interpreter prints them: the reading thread, and the stage's thread.
+# Stacks of a worker in the interpreter's format: the reading thread and the stage's thread.
 CALLS = """Thread 0x00007f1c5a7fc6c0 (most recent call first):
   File "/opt/lib/python3.11/threading.py", line 327 in wait
   File "/code/strandline/engine/processes/worker.py", line 180 in _read

@@ -1,4 +1,4 @@
-"""Stages that run in one worker: which stages do, and that the output shows no difference."""
+"""Chains: which stages run in one worker, and that chains do not change the output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from strandline.plan.task import FailedTask, Lineage, Slot, Task
 from test_flow import make_slots, pass_on
 from test_scaling_filling import fill_up, make_crew
 
-# Draw fan-outs often, since most errors occur after a fan-out.
+# Fan-outs are drawn more often, because most errors occur after a fan-out.
 PIPELINES = st.lists(st.sampled_from([*sorted(KINDS), "spread", "spread"]), min_size=2, max_size=7)
 
 
@@ -63,7 +63,7 @@ def test_law_results_of_a_source_do_not_depend_on_chains(
     assert ours.events == theirs.events
     assert ours.changes == theirs.changes
     assert ours.counts == theirs.counts
-    # The replay of a failed source writes its outputs again, so only compare runs without failures.
+    # A replay of a failed source writes outputs again, so compare outputs only without failures.
     if not apart.failed:
         assert ours.outputs == theirs.outputs
 
@@ -141,10 +141,10 @@ def test_a_worker_gives_back_tasks_beyond_a_calls_size() -> None:
 @pytest.mark.parametrize(
     ("first", "each", "stays"),
     [
-        (0.001, 0.001, 50),  # passing on would take longer
+        (0.001, 0.001, 50),  # passing the task on would take longer
         (0.05, 0.001, 50),  # the initial load time is ignored
         (0.05, 0.05, 2),
-        (5.0, 0.001, 1),  # still unknown, and others may be waiting
+        (5.0, 0.001, 1),  # the cost is unknown, and others may wait
     ],
 )
 def test_a_worker_keeps_quick_tasks_of_a_slow_fan_out(
@@ -192,7 +192,7 @@ def test_unpicklable_data_fails_its_source_under_its_stage(
 
 
 def fails_unpickled(kinds: list[str], number: int) -> bool:
-    """Return True if the stage that fails would return unpicklable data for this number."""
+    """Return True if the failing stage returns unpicklable data for this number."""
     return (number + kinds.index("fail")) % 14 == 13
 
 
@@ -200,7 +200,7 @@ def test_no_more_work_is_done_for_a_failed_source() -> None:
     seen: list[int] = []
 
     class Half(Stage):
-        """Fails the first of its siblings."""
+        """Fails at the first of the sibling tasks."""
 
         def process(self, task: Task) -> list[Slot]:
             """Return the same task, or fail."""
@@ -225,7 +225,7 @@ def test_no_more_work_is_done_for_a_failed_source() -> None:
     calls = [StageCall(stage, None, lambda: 0.0) for stage in stages]
     call = ChainCall(stages, calls, lambda: 0.0, pickle.dumps)
     root = Task([1], None, Lineage(b"s" * 16, b"t" * 16, "key"))
-    # Siblings run one by one until the duration of one is known.
+    # Siblings run singly until the duration of a task is known.
     (part,) = call.stream([root])
     assert [failure.stage for failure in part.receipt.failures] == ["Half"]
     assert (seen, part.data) == ([], [])
@@ -291,7 +291,7 @@ def make_chained_flow(stages: int) -> Flow:
 
 
 def give_back_next(flow: Flow, link: int) -> list[Waiting]:
-    """Return the next batch of the first chain, after a call that gave it back for stage `link`."""
+    """Return the next batch of the first chain, after its worker returned it for stage `link`."""
     batch = flow.next_batch(0)
     receipt = pass_on(batch)
     emitted = tuple(each._replace(link=link) for each in receipt.emitted)
@@ -307,7 +307,7 @@ def test_returned_tasks_run_before_new_tasks() -> None:
     (first,) = flow.next_batch(0)
     assert (first.link, first.block, first.root) == (2, "block", batch[0])
     (second,) = flow.next_batch(0, 5)[:1]
-    assert second.link == 0  # no call contains both
+    assert second.link == 0  # tasks for different links never share a call
     assert [stage.running for stage in flow.list_stages()] == [3, 0, 0]
 
 
@@ -340,10 +340,10 @@ def test_a_stage_within_a_chain_that_fails_all_tasks_is_named() -> None:
 def test_the_streak_of_a_stage_ends_with_its_own_success() -> None:
     streak = ChainStreak(3)
     for source in (b"a", b"b", b"c", b"d"):
-        streak.note((0, False), [source])  # over the whole batch
+        streak.note((0, False), [source])  # the call was lost with the whole batch
         streak.end((0, True))
         streak.end((1, True))
-        streak.note((2, True), [source])  # alone, the failing stage is known
+        streak.note((2, True), [source])  # the source ran alone, so the stage is known
     assert (streak.causes, streak.culprit) == (4, 2)
     streak.end((0, False))
     assert (streak.causes, streak.culprit) == (0, None)
@@ -391,7 +391,7 @@ def test_a_call_that_is_answered_in_parts_counts_its_tasks_once(
 def test_law_a_chain_on_all_workers_is_at_least_as_fast_as_separate_pools(
     stages: list[tuple[float, float]], need: int, nodes: list[int]
 ) -> None:
-    # A stage takes `cost` seconds per task; a source has as many tasks as the fan-outs make.
+    # Costs per source: the cost of a task times the number of tasks that earlier fan-outs make.
     costs = [cost * math.prod(fan for _, fan in stages[:at]) for at, (cost, _) in enumerate(stages)]
     apart = [make_crew(1 / cost, (need,)) for cost in costs]
     together = [make_crew(1 / sum(costs), (need,))]

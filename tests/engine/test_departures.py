@@ -1,4 +1,4 @@
-"""Data leaves nodes that are going: copied once, used by waiting tasks, nothing else changes."""
+"""Data of departing nodes is copied once and used by waiting tasks. Nothing else changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from test_flow import make_flow, make_slots
 
 
 class PlayedData:
-    """Blocks by name, with the nodes that have them."""
+    """Blocks by name, with the nodes that hold each block."""
 
     def __init__(self, homes: dict[str, set[str]], others: Sequence[str]) -> None:
         self.homes = homes
@@ -49,7 +49,7 @@ class PlayedData:
 
 
 def fill(blocks: list[Any]) -> tuple[Flow, list[Call]]:
-    """Return a flow with blocks in all places where tasks wait, the last blocks with workers."""
+    """Return a flow with blocks wherever tasks wait, and the calls that have the last blocks."""
     flow = make_flow(1, 1, group=2)
     slots = [
         slot._replace(block=block)
@@ -99,7 +99,7 @@ def test_law_only_data_held_by_departing_nodes_alone_is_copied(
     assert sum(left.values()) == sum(len(data.homes[block]) for block in stuck)
     assert list_blocks(flow, calls) == blocks
 
-    assert not evacuation.look(going)  # the copies are made
+    assert not evacuation.look(going)  # the copies are complete
     moved = [f"{block}+" if block in stuck else block for block in blocks]
     assert list_blocks(flow, calls) == moved
     assert not evacuation.look(going)

@@ -33,7 +33,7 @@ PLAN = PipelinePlan(
 
 
 class MadeUpTransport(Transport):
-    """Answers one call per turn at once, and records the loop's requests."""
+    """Answers one call per turn immediately, and records the loop's requests."""
 
     def __init__(self, state: RunState, listing: Listing) -> None:
         super().__init__(state)
@@ -67,10 +67,10 @@ class MadeUpTransport(Transport):
 
 
 class Run:
-    """A run over the fake transport.
+    """A run with the fake transport.
 
     Attributes:
-        counts: finished tasks of each stage and listed sources, by report.
+        counts: for each report, the finished tasks of each stage and the listed sources.
     """
 
     def __init__(self, stop_at: int = 1_000_000) -> None:

@@ -1,4 +1,4 @@
-"""One stage call: the lineage of its tasks, and the content of the receipt."""
+"""A single stage call: the lineage of its tasks, and the content of the receipt."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Answering(Stage):
 
 
 class Batched(Stage):
-    """Answers a batch with the result of a function."""
+    """Answers each batch with the result of a function."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
@@ -171,7 +171,7 @@ def rows_of(*pairs: Any) -> dict[str, Any]:
 
 
 def spoil(task: Task) -> None:
-    """Change everything that a stage can reach."""
+    """Change all data that a stage can reach."""
     task.data["rows"].append("changed")
     task.data["array"] += 1
     task.data = {"rows": ["other"], "array": task.data["array"]}
@@ -308,7 +308,7 @@ def test_law_a_fan_out_of_a_partial_group_can_be_grouped_again(size: int) -> Non
 
     _, receipt = call(stage, tasks[3 - size :], group=3)
 
-    parent = bytes([3 - size]) * 16  # the first remaining one
+    parent = bytes([3 - size]) * 16  # the first remaining task
     origins = [emitted.origin for emitted in receipt.emitted]
     assert origins == [Origin(parent, 0, 3), Origin(parent, 2, 3)]
 

@@ -1,4 +1,4 @@
-"""Rows that fail alone: bisection finds them, and other rows are unaffected."""
+"""Rows that fail singly: bisection finds them, and the other rows are unaffected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BAD = -1
 
 
 class Doubles(Stage):
-    """Doubles numbers, and fails on negative numbers."""
+    """Doubles numbers, and raises for negative numbers."""
 
     def process(self, task: Task) -> Task | list[Slot] | list[Task] | Iterator[Slot] | None:
         numbers = task.table.column("n").to_pylist()
@@ -62,7 +62,7 @@ class Doubles(Stage):
 
 
 class Batched(Stage):
-    """The same in batches."""
+    """`Doubles` in batches."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         for task in tasks:
@@ -77,7 +77,7 @@ class Batched(Stage):
 
 
 class Marks(Doubles):
-    """The same, but marks failing rows itself."""
+    """`Doubles`, but marks failing rows itself."""
 
     def process(self, task: Task) -> list[Slot]:
         numbers = task.table.column("n").to_pylist()
@@ -87,7 +87,7 @@ class Marks(Doubles):
 
 
 class Sums(StatefulFilter):
-    """Adds numbers up before it checks them."""
+    """Adds numbers up before it checks the numbers."""
 
     def setup(self) -> None:
         self.sum = 0
@@ -109,7 +109,7 @@ class Sums(StatefulFilter):
 
 
 class Yields(Stage):
-    """Yields each number as a task until a negative number."""
+    """Yields each number as a task, until it meets a negative number."""
 
     def process(self, task: Task) -> Iterator[Slot]:
         for number in task.table.column("n").to_pylist():
@@ -126,7 +126,7 @@ class Payloads(Stage):
 
 
 class AtATime(Doubles):
-    """Fails on several rows, but on no single row."""
+    """Fails on tasks with several rows, but not on a single row."""
 
     def process(self, task: Task) -> Task:
         if task.num_rows > 1:
@@ -135,13 +135,13 @@ class AtATime(Doubles):
 
 
 class Mixes(Doubles):
-    """Doubles numbers depending on other rows."""
+    """`Doubles`, with a declaration that rows depend on each other."""
 
     mixes_rows = True
 
 
 class Dribbles(Doubles):
-    """Marks a whole task as failed."""
+    """Marks the whole task as failed if a number is negative."""
 
     def process(self, task: Task) -> Task | FailedTask:  # type: ignore[override]
         numbers = task.table.column("n").to_pylist()
@@ -239,7 +239,7 @@ def test_law_a_gathering_stage_omits_failed_rows(rows: list[int]) -> None:
 def test_law_tries_with_different_failures_have_different_children(
     rows: list[int], other: list[int]
 ) -> None:
-    """The tally then rejects the second try, so no row is lost between the tries."""
+    """Therefore the tally rejects a second try, and no row is lost between the tries."""
     failed = [[at for at, each in enumerate(each) if each < 0] for each in (rows, other)]
     first, second = (call(Doubles(), each)[1].events for each in (rows, other))
     same = [event.children for event in first] == [event.children for event in second]
@@ -250,7 +250,7 @@ def test_law_tries_with_different_failures_have_different_children(
 
 
 def test_passing_rows_keep_the_slot_of_their_task() -> None:
-    """A group joined later would wait for its slot forever."""
+    """Otherwise a later join would wait for the slot forever."""
     data, receipt = call(Doubles(), [1, BAD, 2])
     good, dead = data
     assert good.lineage is not None
@@ -258,7 +258,7 @@ def test_passing_rows_keep_the_slot_of_their_task() -> None:
     assert (ROOT.origin, None) == (good.lineage.origin, dead.lineage.origin)
     (event,) = receipt.events
     assert ((ROOT.token,), (good.lineage.token, dead.lineage.token)) == event[1:3]
-    assert good.meta == {"spoilt": True}  # set once, by the try that counts
+    assert good.meta == {"spoilt": True}  # set once, by the final try
 
 
 def test_dead_letters_have_the_error_beside_the_columns() -> None:

@@ -1,4 +1,4 @@
-"""Tasks that wait for the sink to fill a file: full files, no long wait, and no losses."""
+"""Tasks wait until the sink can fill a file, but not long, and no task is lost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def receipt_of(*sizes: int) -> Receipt:
 
 def test_the_tasks_of_a_file_follow_from_its_bytes_and_the_target() -> None:
     filling = FileFilling(10_000)
-    assert filling.count_tasks(500.0) == 20  # by size in memory until a file is known
+    assert filling.count_tasks(500.0) == 20  # the size in memory until a file was written
     filling.note(receipt_of(100, 300))
     assert filling.count_tasks(500.0) == 50
     filling.note(receipt_of())
@@ -105,7 +105,7 @@ def run(
     must_stop: Callable[[Flow], bool] = lambda _: False,
     seconds: float = 0.0,
 ) -> list[int]:
-    """Run sources, and return the lines of each file in the order of writing."""
+    """Run sources, and return the lines of each file in the order of writes."""
     seen: list[Flow] = []
     clock = iter(range(1 << 30))
     listing = Listing(Source(str(number), "1", number) for number in range(sources))
@@ -168,7 +168,7 @@ def test_only_tasks_that_wait_for_a_file_survive_a_stop(target: int | None) -> N
 
 
 def enter(flow: Flow) -> None:
-    """Queue a source's root."""
+    """Queue the root task of a source."""
     flow.enter([Slot(b"s" * 16, "key", b"t" * 16, None, None, 0)])
 
 

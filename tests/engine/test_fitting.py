@@ -1,4 +1,4 @@
-"""Calls that are awaited before a node or driver leaves: those measured to fit."""
+"""Before a node or driver leaves, it waits for the calls that are expected to end in time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ seconds = st.floats(0.01, 1e4)
 
 
 def make_worker(*sizes: int, busy_since: float = 0.0) -> Worker:
-    """Return a worker with calls of these sizes; the first call runs since `busy_since`."""
+    """Return a worker with a call per size. The first call has been running since `busy_since`."""
     worker = Worker(0, "actor", busy_since=busy_since)
     for number, size in enumerate(sizes):
         worker.calls[number] = Call(0, worker, make_slots(size), None, number, size_in=size)

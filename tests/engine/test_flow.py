@@ -1,4 +1,4 @@
-"""The queues between stages: due batches, requeued tasks, and dropped tasks."""
+"""The queues between stages: the next batches, requeued tasks, and dropped tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline.plan.task import Origin
 
 
 def make_flow(*batch_sizes: int, group: int | None = None) -> Flow:
-    """Return a flow of stages with these batch sizes; the last stage joins groups if requested."""
+    """Return a flow of stages with these batch sizes. The last stage joins groups if requested."""
     last = len(batch_sizes) - 1
     stages = tuple(
         StagePlan(
@@ -137,7 +137,7 @@ def test_law_previously_failed_sources_do_not_hide_a_broken_stage() -> None:
     batch = flow.next_batch(0)
     flow.complete(0, batch, fail_all(batch), None)
 
-    batch = flow.next_batch(0)  # the same number of sources, none of which had failed
+    batch = flow.next_batch(0)  # as many sources as before, none of them failed yet
     with pytest.raises(StageBrokenError, match="'s0' failed each of its first 100 tasks"):
         flow.complete(0, batch, fail_all(batch), None)
 
@@ -160,7 +160,7 @@ def test_a_first_task_with_only_dead_rows_ends_the_run_before_it_is_recorded() -
 def test_a_wholly_failed_task_does_not_end_a_run_after_a_success() -> None:
     flow = make_flow(1, 1)
     flow.enter(make_slots(4))
-    flow.refuse_uniform(0, kill_all(flow.next_batch(0), passed=1))  # in the same call
+    flow.refuse_uniform(0, kill_all(flow.next_batch(0), passed=1))  # a task of the same call passed
     first = flow.next_batch(0)
     flow.complete(0, first, pass_on(first), None)
     for _ in range(2):
@@ -216,7 +216,7 @@ def test_a_group_is_due_when_its_slots_have_arrived_or_gone() -> None:
         EmittedTask(index, parent.source, token, origin)
         for index, (token, origin) in enumerate(zip(children, origins, strict=True))
     )
-    # The fan-out itself filtered slot 2.
+    # Slot 2 was filtered by the fan-out itself.
     flow.complete(0, root, Receipt((), (), emitted, StageCounts(tasks_out=3)), "block")
 
     first, second, third = (flow.next_batch(1) for _ in range(3))
@@ -264,7 +264,7 @@ def test_work_lost_to_memory_is_held_back_and_released_apart() -> None:
     assert flow.requeue(0, lost, 4, holds=True, most_deaths=3) == []
     assert flow.next_batch(0) == []
     flow.release_suspects()
-    # Two batches are released, but run separately because they were suspected together.
+    # The two batches are released together, but each runs alone, because both are suspects.
     assert [[slot.key for slot in flow.next_batch(0)] for _ in range(2)] == [["k0"], ["k1"]]
     assert flow.next_batch(0) == []
 
@@ -311,7 +311,7 @@ def test_law_a_suspect_runs_alone() -> None:
     flow.enter(make_slots(8))
     first, second = flow.next_batch(0), flow.next_batch(0)
     flow.requeue(0, first, 1, holds=False, most_deaths=3)
-    flow.requeue(0, second[:2], 0, holds=False, most_deaths=3)  # placed before the suspects
+    flow.requeue(0, second[:2], 0, holds=False, most_deaths=3)  # goes before the suspects
 
     batches = [flow.next_batch(0, 8) for _ in range(5)]
 
@@ -340,7 +340,7 @@ def test_law_groups_of_a_failed_source_are_dropped() -> None:
     assert len(grouping) == 1
 
     flow.complete(1, batches[1], fail_all(batches[1]), None)
-    for batch in batches[2:4]:  # with workers meanwhile
+    for batch in batches[2:4]:  # at workers during the failure
         flow.complete(1, batch, pass_on(batch), "block")
     flow.complete(1, batches[4], Receipt((), (), (), StageCounts(filtered=1)), None)
 
@@ -356,7 +356,7 @@ def test_only_the_reasons_of_the_first_failures_are_kept() -> None:
         for number in range(FAILURES_KEPT + 5)
     ]
     flow.fail(failures[:3])
-    flow.fail(failures[:3])  # a source fails once
+    flow.fail(failures[:3])  # a source counts only once
     assert flow.failures == failures[:3]
     flow.fail(failures)
     assert flow.failures == failures[:FAILURES_KEPT]

@@ -1,4 +1,4 @@
-"""The process that forks workers, started before their work is known."""
+"""The process that forks workers. It starts before the work is known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline.engine.processes.fork_program import (
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ForkProgram]]:
-    """Yield the started processes in order; end them after the test."""
+    """Yield a list of the started processes in order. End the processes after the test."""
     programs: list[ForkProgram] = []
     start = ForkProgram.__init__
 
@@ -52,7 +52,7 @@ def test_workers_get_variables_set_after_the_start(
 def test_a_program_that_is_still_loading_ends_cleanly(
     started: list[ForkProgram], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # On a busy machine, loading may take longer than the wait for the process's end.
+    # Loading may take longer than the wait for the process's end, as on a busy machine.
     (tmp_path / "pyarrow.py").write_text("import time\nwhile True:\n    time.sleep(0.01)\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with ending_ahead():

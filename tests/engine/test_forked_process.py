@@ -1,4 +1,4 @@
-"""Forked children: how they end, as `subprocess.Popen` reports it."""
+"""Forked children end as `subprocess.Popen` would report it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.engine.call.forked_process import ForkedProcess
 
 
 def fork(work: Callable[[], None]) -> ForkedProcess:
-    """Fork a child that works and ends with code 0."""
+    """Fork a child that does some work and exits with code 0."""
     pid = os.fork()
     if not pid:
         try:
@@ -34,7 +34,7 @@ def test_a_signal_is_a_negative_code_and_reaches_only_a_live_child() -> None:
     assert child.poll() is None
     child.send_signal(signal.SIGTERM)
     assert child.wait(60) == -signal.SIGTERM
-    child.kill()  # the id may belong to another process by now
+    child.kill()  # no signal, because the pid may belong to another process
     assert child.poll() == -signal.SIGTERM
 
 

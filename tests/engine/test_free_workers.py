@@ -1,4 +1,4 @@
-"""The free workers and their number, looked up once for many calls."""
+"""The free workers and their number are looked up once for many calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from strandline.plan.stages.stage import Stage
 
 
 class Pools(PooledCalls):
-    """Pools that only know their workers by name."""
+    """Pools whose workers have only names."""
 
     def __init__(self) -> None:
         super().__init__([Chain(0, (StagePlan("a", "a", Stage()),))], None, lambda: 0.0, print)
@@ -49,7 +49,7 @@ class Pools(PooledCalls):
 
 
 class LookedUp(RuleBasedStateMachine):
-    """After any event of workers, the lookup equals the result of examining each worker."""
+    """After any events of workers, the lookup equals a check of each worker."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class LookedUp(RuleBasedStateMachine):
     @rule(is_suspect=st.booleans(), most=st.integers(1, CALLS_PER_WORKER))
     def submit(self, is_suspect: bool, most: int) -> None:
         if is_suspect:
-            most = 1  # as drivers do
+            most = 1  # like drivers
         if self.pools.has_free(most):
             slot = Slot(b"s" * 16, "k", b"t" * 16, None, None, 0, is_suspect=is_suspect)
             self.pools.submit(0, [slot], most)
@@ -117,7 +117,7 @@ def test_a_busy_driver_sends_fewer_and_larger_calls(busy: float) -> None:
     assert stretches == sorted(stretches)
     assert stretches[-1] == MOST_STRETCH
     assert load.bound_seconds(0.02) == 1.0
-    assert load.bound_seconds(5.0) == 5.0  # no call becomes shorter
+    assert load.bound_seconds(5.0) == 5.0  # calls never become shorter
 
 
 def test_an_idle_driver_sends_the_shortest_calls() -> None:
@@ -144,4 +144,4 @@ def test_a_short_moment_does_not_measure_a_driver() -> None:
 def test_a_stretched_call_has_the_shares_of_several_workers() -> None:
     assert size_call(100, 1, 100, 50) == 2
     assert size_call(100, 1, 100, 50, stretch=8.0) == 16
-    assert size_call(10, 1, 100, 50, stretch=8.0) == 10  # limited by the size of a call
+    assert size_call(10, 1, 100, 50, stretch=8.0) == 10  # limited by the maximum size of a call

@@ -1,4 +1,4 @@
-"""A stage that gathers: one piece per task, in the event that settles the task."""
+"""A stage that gathers has a piece per task, in the event that settles the task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHILD = derive_child([TOKENS[0]], "seen", 0)
 
 
 class Seen(StatefulFilter):
-    """Records the data of each task, and answers as the data requests."""
+    """Records the data of each task, and answers in the way that the data requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Seen(StatefulFilter):
 
 
 class SeenInBatches(Seen):
-    """The same in batches."""
+    """`Seen` in batches."""
 
     process = StatefulFilter.process
 
@@ -86,7 +86,7 @@ def test_a_passed_task_is_settled_and_its_child_announced() -> None:
     assert (event,) == receipt.events
     assert [CHILD] == [task.lineage.token for task in tasks if task.lineage]
     assert [CHILD] == [emitted.token for emitted in receipt.emitted]
-    assert receipt.emitted[0].origin == Origin(b"p" * 16, 3, 9)  # groups still find the child
+    assert receipt.emitted[0].origin == Origin(b"p" * 16, 3, 9)  # groups still find it
 
 
 def test_each_task_of_a_call_has_its_own_piece() -> None:
@@ -134,7 +134,7 @@ def test_a_flush_that_raises_fails_the_source_without_other_events() -> None:
     assert ["RuntimeError: broken"] == [
         failure.message.partition(" (")[0] for failure in receipt.failures
     ]
-    # If the filtered task were settled too, the source could finish without its piece.
+    # The call must not settle the filtered task, or the source could finish without its piece.
     assert [(TOKENS[1], b"b")] == pieces_of(receipt)
     assert [TOKENS[1]] == [event.settled[0] for event in receipt.events]
     assert ["b"] == [task.data for task in tasks]

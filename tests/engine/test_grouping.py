@@ -1,4 +1,4 @@
-"""Groups of a fan-out: the same members in any order of arrival."""
+"""Groups of a fan-out have the same members in any order of arrival."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data that crosses between processes, and data that cannot."""
+"""Data that can be sent between processes, and data that cannot."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BAD = [
 
 
 def make_receipt(*data: Any) -> ReceiptDraft:
-    """Return a draft that emitted these payloads, each from its own source."""
+    """Return a draft with these payloads as emitted tasks, each from a source of its own."""
     writing = ReceiptDraft("stage")
     for number, one in enumerate(data):
         token = bytes([number]) * 16

@@ -1,4 +1,4 @@
-"""Signs of life of an attempt, in the ledger and in the work in flight."""
+"""An attempt's signs of life: in the ledger, and for the work in flight."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENT_TICKS = int(PATIENCE)
 
 
 class Watched:
-    """A process with its own clock, and the signs of life that others see."""
+    """A process with its own clock, and the signs of life that other processes see."""
 
     def __init__(self, limit: float | None = PATIENCE) -> None:
         self.now = 1000.0
@@ -91,7 +91,7 @@ def test_code_without_steps_counts_as_working_if_it_computes_or_moves_bytes(move
 
 
 def test_idle_code_without_steps_does_not_count_as_working() -> None:
-    """A hanging process still wakes up now and then, which adds up."""
+    """A hanging process still wakes up sometimes, and its small CPU times add up."""
     watched = Watched()
     with watched.beating.trusting():
         for _ in range(30 * PATIENT_TICKS):
@@ -101,7 +101,7 @@ def test_idle_code_without_steps_does_not_count_as_working() -> None:
 
 
 def test_computation_in_code_with_steps_is_not_a_step() -> None:
-    """In code that reports steps, a loop that spins without steps counts as hanging."""
+    """Code that should report steps counts as hanging if it computes without a step."""
     watched = Watched()
     for _ in range(PATIENT_TICKS):
         watched.strain(1.0, LEAST_BYTES)
@@ -133,7 +133,7 @@ def test_a_lost_lease_ends_the_work_but_not_the_thread() -> None:
 
 
 def test_renewals_may_end_in_any_order() -> None:
-    """A thread that gathers keeps the ledger open beyond the engine's last message."""
+    """The gathering thread may still renew the lease when the engine has stopped."""
     watched = Watched()
     second: list[float] = []
     third: list[float] = []

@@ -1,4 +1,4 @@
-"""Suspects wait until no other work is left; each round retries half as many together."""
+"""Suspects wait until no other work is left. Each round retries half as many together."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_every_suspect_is_released_once_with_at_most_half_of_its_group(
 def test_the_number_of_deaths_until_the_culprit_is_alone_is_logarithmic(
     size: int, culprit: st.DataObject
 ) -> None:
-    """Every death leaves at most half of the previous crowd."""
+    """Each death at least halves the group of suspects."""
     guilty = culprit.draw(st.integers(0, size - 1))
     suspects, deaths, exposed = Suspects(), 0, size
     for number in range(size):

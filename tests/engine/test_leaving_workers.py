@@ -1,4 +1,4 @@
-"""Work of a worker on a departing node: the current task if it fits."""
+"""A worker on a departing node finishes its current task if the task fits in the time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from test_ray_driver_parts import make_driver
 
 
 class Leaving:
-    """A worker with calls of one ten-second task each, and its driver."""
+    """A worker and its driver. Each of its calls has a task of ten seconds."""
 
     def __init__(self, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.flow = make_flow(1)
@@ -57,10 +57,10 @@ def test_waiting_calls_that_do_not_fit_are_taken_back(
 def test_taking_calls_back_keeps_the_clock_of_the_running_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The clock tells when the current task ends; its end restarts the clock for the next task."""
+    """The clock predicts the end of the current task, and restarts for the next task."""
     leaving = Leaving(2, monkeypatch)
     leaving.worker.busy_since = -7.0
-    leaving.leave(12.0)  # the first ends in three seconds, the second ten seconds later
+    leaving.leave(12.0)  # the first call ends in 3 s, the second in 13 s
     assert leaving.skipped == [1]
     assert leaving.worker.busy_since == -7.0
 

@@ -1,4 +1,4 @@
-"""The ledger's process removes outputs, so a takeover waits for it as for output writers."""
+"""The ledger's process removes outputs, so a takeover must wait for the end of this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A listing drawn ahead: in order, not far, and without blocking."""
+"""A thread reads the listing ahead: in order, up to a limit, and without blocking the driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE = 120.0
 
 
 class Days:
-    """A listing that records its progress, continues on request, and is closed."""
+    """A listing that records its progress, continues when the test permits, and can be closed."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -47,7 +47,7 @@ def take_all(thread: ListingThread) -> list[str]:
 
 
 def wait_until_full(days: Days) -> None:
-    """Wait until no more sources are drawn."""
+    """Wait until the thread stops reading sources."""
     end, before = time.monotonic() + PATIENCE, -1
     while days.drawn != before and time.monotonic() < end:
         before = days.drawn
@@ -84,7 +84,7 @@ def test_law_a_hanging_listing_does_not_block() -> None:
     thread = ListingThread(Listing(iter(days)), lambda: now)
     assert thread.take() is None
     wait_until_full(days)
-    assert thread.take() is None  # a whole batch may still come
+    assert thread.take() is None  # the rest of a batch may still come
     now += GATHER_SECONDS
     assert [source.key for _, source in thread.take() or []] == ["0", "1", "2"]
     assert thread.take() is None
@@ -119,7 +119,7 @@ def test_errors_of_a_listing_are_raised_on_take() -> None:
 
 
 class Passing(Listing):
-    """Skips all sources except every `step`th, ten at a time."""
+    """Passes every `step`th source on and skips the others, ten at a time."""
 
     def __init__(self, count: int, step: int) -> None:
         super().__init__(list_sources(count))

@@ -1,4 +1,4 @@
-"""Long calls, and the stage of a chain in which they are shown."""
+"""Long calls: which stage of a chain they are in, which calls move, and which calls are split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOW = 100.0
 
 
 def make_pool(*busy: tuple[int, float]) -> Pool:
-    """Return a pool with a chain of three stages; workers have a call count and busy seconds."""
+    """Return a pool for a chain of three stages, with a call count and busy seconds per worker."""
     stages = tuple(StagePlan(name, name, Stage()) for name in ("read", "work", "write"))
     pool = Pool(Chain(0, stages))
     for count, seconds in busy:
@@ -40,7 +40,7 @@ def test_a_call_is_shown_in_its_current_stage() -> None:
     assert times_of(pool) == [(10.0, 10.0), (0.0, 0.0), (30.0, 30.0)]
     assert (pool.look(NOW).under_way, pool.look(NOW).oldest) == (40.0, 30.0)
 
-    pool.workers[0].located = CallPosition(7, 2)  # a previous call
+    pool.workers[0].located = CallPosition(7, 2)  # the position of a previous call
     assert times_of(pool) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
 
 
@@ -67,16 +67,16 @@ def test_a_long_call_names_its_source() -> None:
 
 
 def list_stuck(pool: Pool) -> list[tuple[int, int]]:
-    """Return the worker's place in the pool and the number of calls that are to be given back."""
+    """Return index and call number of workers that should return a waiting call."""
     return [(pool.workers.index(call.worker), call.number) for call in pool.list_stuck(NOW)]
 
 
 def test_waiting_calls_behind_a_long_call_move_to_idle_workers() -> None:
     assert list_stuck(make_pool((2, 30.0), (0, 0.0))) == [(0, 2)]
-    assert list_stuck(make_pool((2, 30.0), (1, 1.0))) == []  # no worker would do it sooner
-    assert list_stuck(make_pool((2, 1.0), (0, 0.0))) == []  # its turn comes soon
-    assert list_stuck(make_pool((1, 30.0), (0, 0.0))) == []  # a started call stays
-    assert list_stuck(make_pool((3, 30.0), (2, 40.0), (0, 0.0))) == [(0, 2)]  # one per idle worker
+    assert list_stuck(make_pool((2, 30.0), (1, 1.0))) == []  # no idle worker
+    assert list_stuck(make_pool((2, 1.0), (0, 0.0))) == []  # the call will start soon
+    assert list_stuck(make_pool((1, 30.0), (0, 0.0))) == []  # a running call stays
+    assert list_stuck(make_pool((3, 30.0), (2, 40.0), (0, 0.0))) == [(0, 2)]  # one call only
 
 
 def test_calls_that_cannot_be_taken_back_are_not_requested() -> None:
@@ -92,7 +92,7 @@ def test_calls_that_cannot_be_taken_back_are_not_requested() -> None:
 
 
 def list_late(pool: Pool) -> list[int]:
-    """Return the places in the pool of workers whose call is to be split."""
+    """Return the indexes of workers whose running call should be split."""
     return [pool.workers.index(call.worker) for call in pool.list_late(NOW)]
 
 
@@ -106,17 +106,17 @@ def add_task(pool: Pool, worker: int) -> Call:
 def test_a_long_call_of_several_tasks_is_split_again_after_a_while() -> None:
     pool = make_pool((1, 30.0), (1, 30.0), (1, LONG_SECONDS - 1))
     call, _ = add_task(pool, 0), add_task(pool, 2)
-    assert list_late(pool) == [0]  # the others have one task, or have just begun
+    assert list_late(pool) == [0]  # the others have one task or started recently
     call.split_at = NOW - 1
     assert list_late(pool) == []
     call.split_at = NOW - LONG_SECONDS
     assert list_late(pool) == [0]
     call.is_paused = True
-    assert list_late(pool) == []  # no worker processes it
+    assert list_late(pool) == []  # no worker is processing the call
 
 
 def test_a_call_in_parts_takes_as_long_as_all_of_them() -> None:
     pool = make_pool((2, 30.0), (0, 0.0))
     add_task(pool, 0)
-    pool.workers[0].busy_since = NOW - 1  # time of its part
+    pool.workers[0].busy_since = NOW - 1  # since the start of the current part
     assert (list_late(pool), list_stuck(pool)) == ([0], [(0, 2)])

@@ -1,4 +1,4 @@
-"""The cost of an event does not grow with waiting tasks; tests count looks, not seconds."""
+"""The cost of an event does not grow with waiting tasks. Tests count examined items, not time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class WatchedDict(dict[Any, Any]):
 
 
 def watch(flow: Flow) -> Looks:
-    """Count the waiting items that are examined from now on."""
+    """Count all waiting items that are examined from now on."""
     looks = Looks()
     for queue in flow.queues:
         for holder, names in ((queue, ("waiting", "groups")), (queue.grouping, None)):
@@ -88,7 +88,7 @@ def fan_out(slot: Slot, count: int, of: int | None = None) -> Receipt:
 
 
 def wait_in_groups() -> Flow:
-    """Return a flow in which one source has many complete groups, and others one partial group."""
+    """Return a flow in which one source has many complete groups, and others a partial group."""
     flow = make_flow(1, 1, group=4)
     flow.enter([root(0), *map(root, range(1, MANY))])
     for _ in range(MANY):
@@ -96,7 +96,7 @@ def wait_in_groups() -> Flow:
         is_first = not flow.queues[1].groups
         receipt = fan_out(slot, 4 * MANY) if is_first else fan_out(slot, 2, of=2)
         if not is_first:
-            # One of two members has arrived, and the other is still unknown.
+            # One of the two members has arrived; the other has not been announced.
             late = make_late(slot)
             flow.complete(0, [slot], late, None)
             continue

@@ -1,4 +1,4 @@
-"""Consequences of lost workers or data for sources and for the pool."""
+"""Consequences of lost workers or lost data for sources and for the pool."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNREACHABLE = ActorUnavailableError("keepalive watchdog timeout", b"a" * 16)
 
 
 class Pools(list[Any]):
-    """Pools that only know the calls of their workers."""
+    """Pools in which workers have only calls."""
 
     def __init__(self, stages: int) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class Pools(list[Any]):
 
 
 class Scene:
-    """Losses of a flow, with the failures sent to the ledger."""
+    """Losses of a flow, and the failures that were sent to the ledger."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
@@ -58,7 +58,7 @@ class Scene:
         self.losses = Losses(flow, pools, ledger, control, incidents)
 
     def lose(self, *batches: list[Slot], error: Exception) -> None:
-        """Lose a worker that has these calls."""
+        """Lose a worker that had these calls."""
         worker = Worker(0, "actor", is_placed=True, is_ready=True)
         for number, batch in enumerate(batches):
             worker.calls[number] = Call(0, worker, batch, "data", number)
@@ -133,7 +133,7 @@ def test_law_a_source_that_always_loses_contact_breaks_its_pool_finally() -> Non
     flow = make_flow(1)
     flow.enter(make_slots(1))
     scene = Scene(flow)
-    for _ in range(DEATHS_PER_POOL):  # the first may be a lost node
+    for _ in range(DEATHS_PER_POOL):  # the first loss may be a lost node
         scene.lose(flow.next_batch(0), error=UNREACHABLE)
     with pytest.raises(PoolBrokenError, match="stage 's0' lost 4 workers in a row"):
         scene.lose(flow.next_batch(0), error=UNREACHABLE)
@@ -171,7 +171,7 @@ def test_law_a_source_that_waits_for_a_restart_is_not_requeued() -> None:
     first, second = flow.next_batch(0), flow.next_batch(0)
     flow.complete(0, first, fan_out(first[0], 3, 50), "lost")
     flow.complete(0, second, fan_out(second[0], 1, 90), "kept")
-    whole, mixed = flow.next_batch(1), flow.next_batch(1)  # the second batch spans two blocks
+    whole, mixed = flow.next_batch(1), flow.next_batch(1)  # the second spans two blocks
     assert [slot.source[0] for slot in mixed] == [0, 1]
     scene, worker = Scene(flow), Worker(1, "actor")
 

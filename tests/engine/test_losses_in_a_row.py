@@ -1,4 +1,4 @@
-"""Consecutive losses of workers that have one cause."""
+"""Consecutive losses of workers with a common cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seconds of repeated work: running calls, and sources that start again."""
+"""Seconds of repeated work: running calls that were lost, and sources that start again."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_running_wait_is_not_work(page: WorkerPage) -> None:
     assert worker.measure_work(115.0) == 15.0 - 10.0 + 5.0
     assert worker.measure_work(130.0) == 30.0 - 10.0 - 10.0
     page.note(1, 0)
-    assert worker.measure_work(130.0) == 30.0  # the worker is at its next call
+    assert worker.measure_work(130.0) == 30.0  # the worker has begun its next call
     worker.page = None
     worker.located = CallPosition(0, 1, "", 25.0)
     assert worker.measure_work(130.0) == 5.0

@@ -1,4 +1,4 @@
-"""Work done for each source: shares add up, and work that is taken back is not counted."""
+"""Work is measured for each source: shares add up, and work that was returned does not count."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Halve(Stage):
 
 
 class Split(Stage):
-    """Makes one task per row."""
+    """Makes a task per row."""
 
     def process(self, task: Task) -> list[Task]:
         return [task.replace(task.table.slice(place, 1)) for place in range(task.num_rows)]
@@ -90,7 +90,7 @@ def test_law_shares_of_a_call_add_up_to_its_counts(
 
 def test_output_bytes_are_counted_and_seconds_are_shared_by_rows() -> None:
     receipt = run(Split(), [task_of(A, 6), task_of(B, 1), task_of(A, 0)])
-    # A task without rows weighs as much as a task with one row.
+    # A task without rows has the weight of one row.
     assert dict(receipt.efforts) == {
         A: Effort("half", 6, 6, 3.5 * 7 / 8, 48),
         B: Effort("half", 1, 1, 3.5 * 1 / 8, 8),
@@ -98,7 +98,7 @@ def test_output_bytes_are_counted_and_seconds_are_shared_by_rows() -> None:
 
 
 def test_bytes_do_not_depend_on_a_copy_between_processes() -> None:
-    """A filter adds validity bitmaps without a null, and the Arrow format drops them."""
+    """A filter adds validity bitmaps even without nulls. A copy in Arrow's format drops them."""
     rows = task_of(A, 6).table.append_column("text", pa.array(list("abcdef")))
     filtered = rows.filter(pa.array([True, False] * 3))
     target = pa.BufferOutputStream()

@@ -1,4 +1,4 @@
-"""Lost nodes, in any number and with any error, are never the fault of a source or a stage."""
+"""No number or kind of lost nodes is ever blamed on a source or a stage."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_law_a_source_may_lose_its_data_with_any_number_of_nodes(word: str, is_k
     for _ in range(10):
         player.join()
         player.turn()
-        player.answer(0, 2)  # two tasks are on the node
+        player.answer(0, 2)  # the node now has two tasks
         player.turn()
         player.lose(0, word, is_known=is_known)
         player.join()
@@ -123,7 +123,7 @@ def test_law_a_task_that_kills_workers_on_live_nodes_fails() -> None:
         assert player.failures == []
         kill_alone(player, ActorDiedError())
     player.turn()
-    assert player.failures == []  # its last node may be gone by now
+    assert player.failures == []  # the node may have died, too
     player.clock += DEATH_SECONDS
     player.turn()
     assert [failure.message for failure in player.failures] == [

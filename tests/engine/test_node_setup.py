@@ -1,4 +1,4 @@
-"""Node setup: done once by one worker while others wait, and repeated after its death."""
+"""One worker sets a node up while others wait. If it dies, another worker repeats the setup."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_new_attempt_removes_folders_of_earlier_attempts(tmp_path: Path) -> No
     assert all(folder.exists() for folder in (old, new, far, other))  # their workers are alive
 
     for folder in (old, new, far, other):
-        os.close(node_setup._HELD.pop(folder) or 0)  # as at the end of its process
+        os.close(node_setup._HELD.pop(folder) or 0)  # as if its process had ended
 
     sweep(new)
 

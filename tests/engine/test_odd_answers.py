@@ -1,4 +1,4 @@
-"""Odd answers and odd errors of a stage fail their source and nothing else."""
+"""Malformed answers and unusual errors of a stage fail only their source."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_keyboard_interrupt_raised_by_code_fails_its_source(
     def answer(task: Task) -> Task:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):  # Python's own handler is for real key presses
+    with pytest.raises(KeyboardInterrupt):  # with Python's handler, this is a real key press
         call(Answering(answer), [make_task()])
     monkeypatch.setattr(signal, "getsignal", lambda _: lambda *_: None)
     _, receipt = call(Answering(answer), [make_task()])

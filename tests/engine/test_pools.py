@@ -1,4 +1,4 @@
-"""Workers for each stage: minimum kept, capacity never exceeded."""
+"""Workers for each stage: the minimum is kept, and the capacity is never exceeded."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ near_bytes = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(
 def test_law_calls_go_where_a_full_scan_of_workers_would_send_them(
     workers: list[tuple[str, int]], nears: list[dict[str, int]], data: st.DataObject
 ) -> None:
-    """The choice is an idle worker, else one near most of the input, else one with few calls."""
+    """First an idle worker, then a worker near most of the input, then a worker with few calls."""
     calls = dict(enumerate(number for _, number in workers))
     free = FreeWorkers((node, calls[each], each) for each, (node, _) in enumerate(workers))
     for near in nears:
@@ -80,7 +80,7 @@ def test_law_free_workers_on_several_nodes_count_as_spread(
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.floats(0, 1e6)))
 def test_law_a_stage_is_named_only_if_it_has_most_of_the_work(seconds: dict[str, float]) -> None:
-    """A named stage has two fifths of all work and the largest share; otherwise none is named."""
+    """A named stage has at least two fifths of all work, and the largest share."""
     found = find_heaviest({name: StageCounts(seconds=each) for name, each in seconds.items()})
     total = sum(seconds.values())
     if found is None:

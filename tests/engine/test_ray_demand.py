@@ -1,4 +1,4 @@
-"""When the driver requests more nodes from the autoscaler, and when not."""
+"""When the driver requests more nodes from the autoscaler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def queue(waiting: int, running: int = 0) -> StageQueue:
 
 
 class Asked:
-    """An autoscaler that records requests, with a clock that stands still."""
+    """An autoscaler that records requests, with a clock that does not advance."""
 
     def __init__(self, full: tuple[dict[str, float], ...] = FULL) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""Reactions of the Ray engine's driver to lost workers, and to the end of work."""
+"""How the driver of the Ray engine handles lost workers and the end of work."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def add_worker(pools: RayPools, batch: list[Slot], *, is_draining: bool) -> Work
 
 
 def have_answered(monkeypatch: pytest.MonkeyPatch, batch: list[Slot], why: str = "") -> None:
-    """Install a fake Ray with one answered call; a non-empty `why` recycles the worker."""
+    """Install a fake Ray with one answered call. If `why` is set, the worker is recycled."""
     answer: Plain = [*pack_receipt(pass_on(batch)), None, why, []]
     ray = SimpleNamespace(get=lambda *_, **__: answer, kill=lambda _: None)
     monkeypatch.setattr(ray_pool, "ray", ray)
@@ -75,7 +75,7 @@ def have_answered(monkeypatch: pytest.MonkeyPatch, batch: list[Slot], why: str =
     [
         (None, False, 0, True),  # the listing continues
         (0, False, 0, False),
-        (None, True, 1, True),  # results of workers are still expected
+        (None, True, 1, True),  # calls are still running
         (None, True, 0, False),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_stopped_run_continues_while_its_output_can_be_written() -> None:
     flow.fills_files = flow.is_stopped = True
     assert loop._is_done()
     flow.queues[1].waiting += make_slots(1)
-    assert loop._is_done()  # no worker can write it
+    assert loop._is_done()  # no worker could write it
     driver._pools.add(Worker(1, "actor", is_placed=True, is_ready=True))
     assert not loop._is_done()
 
@@ -107,7 +107,7 @@ def test_a_stopped_run_continues_while_its_output_can_be_written() -> None:
 def test_law_an_overdue_worker_that_answers_at_the_last_moment_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise the next call would be blamed for the previous one."""
+    """Otherwise the next call would be blamed for the previous call."""
     flow = make_flow(1, 1)
     flow.enter(make_slots(1))
     batch = flow.next_batch(0)
@@ -156,7 +156,7 @@ def test_no_stage_is_the_bottleneck_without_remaining_work() -> None:
 def test_a_local_ray_with_too_few_resources_fails_at_once(
     gpus: float, is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Covers resources that were unknown before Ray started."""
+    """The resources are known only after Ray's start."""
     have = Connection(2.0, capacity={"CPU": 2.0, "GPU": gpus})
     monkeypatch.setattr(ray_engine, "connected", lambda *_: nullcontext(have))
     driven: list[Any] = []

@@ -1,4 +1,4 @@
-"""The driver's connection to the ledger, and its limits if the ledger is far behind."""
+"""The driver's connection to the ledger process, and its limits if that process falls behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FAILURE = Failure(b"s" * 16, "key", b"t" * 16, "decode", "no such codec")
 
 
 class Actor:
-    """An actor that answers calls on request, with a limit on pending calls."""
+    """An actor that answers calls when the test permits, with a limit on pending calls."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -74,7 +74,7 @@ class Actor:
 
 
 class FakeRay:
-    """The parts of Ray that the connection uses; a reference is the number of its call."""
+    """The functions of Ray that the connection uses. A reference is the number of its call."""
 
     def __init__(self) -> None:
         self.actor = Actor(0)
@@ -94,7 +94,7 @@ class FakeRay:
         return ready, [reference for reference in references if reference not in ready]
 
     def _is_answered(self, reference: int) -> bool:
-        # Independent calls wait for no other call; 0 is the watch.
+        # `count_steps` does not wait for other calls. Reference 0 is the watch.
         is_aside = reference > 0 and self.actor.calls[reference][0] == "count_steps"
         return is_aside or 0 < reference < self.actor.answered
 
@@ -104,7 +104,7 @@ class FakeRay:
 
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
-    """Install a fake Ray whose actor has answered nothing yet."""
+    """Install a fake Ray whose actor has not answered any call."""
     fake = FakeRay()
     monkeypatch.setattr(ray_ledger, "ray", fake)
     return fake
@@ -150,7 +150,7 @@ def test_during_a_wait_the_steps_of_the_ledger_count_for_the_driver(
 def test_a_ledger_stopped_with_ray_is_abandoned_after_two_looks(
     ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ray ends its processes seconds after the signal, and they do not answer in between."""
+    """Ray ends its processes seconds after the signal, and they do not answer meanwhile."""
     looks = iter([True, False, True, False, False])
     monkeypatch.setattr(ray, "_is_answered", lambda at: at in ray.actor.looks and next(looks))
     monkeypatch.setattr(ray, "get", lambda _: 0)
@@ -169,7 +169,7 @@ def test_a_slow_ledger_is_awaited_in_a_continuing_run(
 
 
 def test_law_looks_at_the_ledger_do_not_wait_for_messages(ray: FakeRay) -> None:
-    """A message may commit a group and remove leftovers of its sources, which takes long."""
+    """A message may take long, because it may commit a group and remove leftovers."""
     ledger = RayLedger(LOCATION)
     ledger.renew_lease(1.0)
     ledger.ask_finished()
@@ -190,7 +190,7 @@ def test_an_unsendable_heartbeat_is_not_an_error(
     assert "renew_lease" == ray.actor.calls[-1][0]
     ledger._actor = None
     ledger.renew_lease(1.0)
-    ledger._actor = object()  # an object without such a call
+    ledger._actor = object()  # an actor without this method
     ledger.renew_lease(1.0)
     assert "renew_lease" == ray.actor.calls[-1][0]
 
@@ -215,7 +215,7 @@ def test_law_all_messages_are_sent_once_and_in_order(ray: FakeRay) -> None:
 
 
 class Clock:
-    """A clock that stands still until set."""
+    """A clock that advances only when set."""
 
     def __init__(self) -> None:
         self.time = 5.0
@@ -288,7 +288,7 @@ def test_messages_that_were_answered_are_forgotten(ray: FakeRay) -> None:
 
 
 class Broken:
-    """A writer on a full disk; it records its calls anyway."""
+    """A writer on a full disk. It records the calls."""
 
     def __init__(self) -> None:
         self.may_fail = threading.Event()
@@ -306,7 +306,7 @@ class Broken:
 
 
 class Queue:
-    """A lock that counts the threads that reach it."""
+    """A lock that counts the threads that wait for it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""A source that starts again makes all its tasks again, however much of its answer had arrived."""
+"""A source that starts again makes all its tasks again, even after parts of an answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def name_child(number: int) -> bytes:
 
 
 class Streaming:
-    """A source whose first stage returns tasks in parts; the second stage is the last."""
+    """A source whose first stage returns tasks in parts. The second stage is the last."""
 
     def __init__(self, count: int) -> None:
         self.flow: Flow = make_flow(1, 1)
@@ -35,7 +35,7 @@ class Streaming:
         self.is_finished = bool(self.tally.count(events)) or self.is_finished
 
     def make_part(self, batch: list[Slot], size: int) -> list[Slot]:
-        """Take one part of an answer; return the rest of the call."""
+        """Take one part of an answer, and return the rest of the call."""
         (slot,) = batch
         end = min(self._count, slot.handed + size)
         origins = [Origin(slot.token, each, 0) for each in range(slot.handed, end)]
@@ -73,7 +73,7 @@ class Streaming:
             self.tell([Event(slot.source, (slot.token,), ()) for slot in batch])
 
     def finish(self) -> None:
-        """Finish all remaining work successfully."""
+        """Finish all remaining work without losses."""
         self.replays.release(())
         batch = self.flow.next_batch(0)
         while batch:
@@ -92,7 +92,7 @@ def test_law_a_replayed_root_makes_all_of_its_children(count: int, passes: list[
         for size in sizes:
             if batch:
                 batch = playing.make_part(batch, size)
-        if batch:  # the worker is lost in the middle, together with the received part
+        if batch:  # the worker is lost with the part that it has just sent
             playing.flow.requeue(0, batch, 0, holds=False, most_deaths=3)
         assert playing.lose_a_child()
         playing.replays.release(())

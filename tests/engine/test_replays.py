@@ -1,4 +1,4 @@
-"""Sources that start again: from the root, after workers released them, and not endlessly."""
+"""Sources start again from their root, after workers release them, a limited number of times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fan_out(slot: Slot, count: int) -> Receipt:
 
 
 def run_first(flow: Flow, count: int) -> list[Slot]:
-    """Run the first stage over `count` sources."""
+    """Run the first stage on `count` sources."""
     flow.enter(make_slots(count))
     batches = [flow.next_batch(0) for _ in range(count)]
     for batch in batches:
@@ -97,7 +97,7 @@ def test_law_a_partial_group_is_filled_only_by_the_second_try() -> None:
     (root,) = flow.next_batch(0)
     receipt = fan_out(root, 4)
     flow.complete(0, [root], receipt._replace(emitted=receipt.emitted[:3]), "lost")
-    assert len(flow.queues[1].groups) == 2  # the second lacks the filtered task
+    assert len(flow.queues[1].groups) == 2  # the second group lacks the filtered task
     replays = Replays(flow)
     replays.begin(flow.next_batch(1)[:1])
     assert not flow.queues[1].groups

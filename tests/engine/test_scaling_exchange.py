@@ -1,4 +1,4 @@
-"""Draining some workers to make room for others."""
+"""The planner drains some workers to make space for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filling the slowest stage: as good as exhaustive search, and close to the linear program."""
+"""Giving workers to the slowest stage is as good as exhaustive search, and near the optimum."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_taking_a_worker_from_another_pool_would_not_help(
 
     assert sum(counts) == units
     slowest = min(range(len(pools)), key=lambda one: pools[one].find_level(counts[one]))
-    for stage, pool in enumerate(pools):  # a donor would become the slowest
+    for stage, pool in enumerate(pools):  # a pool with one worker less would be the slowest
         if stage != slowest and counts[stage] > 1:
             assert pool.find_level(counts[stage] - 1) <= find_pace(pools, counts) * (1 + 1e-9)
 

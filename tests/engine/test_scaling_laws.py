@@ -1,4 +1,4 @@
-"""Laws of the planner: properties of all plans for any pipeline and cluster."""
+"""Laws of the planner: properties of all plans, for any pipeline and cluster."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_constant_rates_lead_to_a_plan_that_never_changes(
     assert all(map(is_idle, answers[SETTLED:]))
 
 
-# Many small workers beside a large one, which rarely needs one more step in a thousand looks.
+# Many small workers beside a large worker. One example in a thousand needs another step.
 CHEAP_AND_DEAR = tuple(
     StageLook(
         name,
@@ -208,7 +208,7 @@ CHEAP_AND_DEAR = tuple(
 )
 
 
-@settings(max_examples=scale_examples(50))  # one example has fifty looks
+@settings(max_examples=scale_examples(50))  # one example runs the planner fifty times
 @example(stages=CHEAP_AND_DEAR, nodes={"n0": NodeResources(cpu=8, memory=2**32)}, seed=901378)
 @given(stages=stage_lists(costs=known_costs), nodes=clusters(), seed=st.integers(0, 2**32))
 def test_noise_of_a_tenth_drains_no_worker_once_settled(
@@ -226,8 +226,8 @@ def test_noise_of_a_tenth_drains_no_worker_once_settled(
 
     answers = [look() for _ in range(SETTLED + 30)]
 
-    # By chance, a pool just below the minimum gain may grow once more; that worker stays, so the
-    # plan does not oscillate.
+    # A pool just below the minimum gain may grow once more by chance. The worker stays, so the plan
+    # does not oscillate.
     late = [answer for answer in answers[SETTLED:] if not is_idle(answer)]
     assert len(late) <= 1
     assert not [stage for answer in late for stage in answer.stages if stage.drain]

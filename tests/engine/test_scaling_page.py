@@ -1,4 +1,4 @@
-"""The numbers of docs/engine.md, and of the note on how many workers a stage gets."""
+"""The numbers in docs/engine.md and in the design note on the number of workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans in named situations."""
+"""Plans for typical situations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RATIO = (make_stage("a", 0.1), make_stage("b", 1.0), make_stage("c", 0.2))
 
 
 def wish(inputs: Inputs, state: ScalingState | None = None) -> ScalingState:
-    """Return the state after a long wait with the same wish."""
+    """Return the state after the same plan has been wanted for a long time."""
     return replace(state or plan(PARAMS, ScalingState.begin(), inputs).state, wished_since=-100.0)
 
 
@@ -224,7 +224,7 @@ def test_gpu_nodes_are_left_to_stages_that_need_gpus() -> None:
     answer = plan(PARAMS, ScalingState.begin(), make_inputs(stages, nodes))
 
     assert answer["g"].start == (Placement("gpu", 4),)
-    assert answer["a"].start == (Placement("cpu", 5),)  # a quarter ahead of the four
+    assert answer["a"].start == (Placement("cpu", 5),)  # a quarter more than the four GPU workers
 
 
 def test_workers_without_needs_are_limited_by_the_pace_and_the_cpus() -> None:
@@ -272,7 +272,7 @@ def test_the_bottleneck_is_the_lowest_level_with_a_queue() -> None:
 
 
 def make_end(a_waiting: int, b_waiting: int) -> Inputs:
-    """Return inputs after the listing ended: nine CPUs, seven of them at stage `a`."""
+    """Return inputs after the end of the listing: nine CPUs, of which stage `a` has seven."""
     stages = (make_stage("a", 1.0, waiting=a_waiting), make_stage("b", 1.0, waiting=b_waiting))
     nodes = {"n": NodeResources(cpu=9)}
     return make_inputs(stages, nodes, {"n": {"a": 7, "b": 2}}, sources_left=0)

@@ -1,4 +1,4 @@
-"""Speeds and demand, computed from counts."""
+"""Speeds and demand of stages, computed from counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packing workers on nodes."""
+"""The planner packs workers on nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planner in control of simulated pipelines, compared with a linear program."""
+"""The planner controls simulated pipelines, and a linear program gives the optimum."""
 
 from __future__ import annotations
 

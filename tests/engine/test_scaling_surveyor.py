@@ -1,4 +1,4 @@
-"""Inputs of the planner: available resources, work since the last look, and places of workers."""
+"""Inputs of the planner: available resources, work since the last plan, and workers by node."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def make_worker(stage: int, node: str = "a", cpu: float = 1.0, state: str = "rea
 
 
 class Driver:
-    """Queues with settable counts, and a surveyor that examines them."""
+    """Queues with counts that tests set, and a surveyor that reads them."""
 
     def __init__(self, plans: Sequence[StagePlan] = PLANS, here: str | None = None) -> None:
         self.queues = [StageQueue(one.name, 1, None) for one in plans]
@@ -121,9 +121,9 @@ def test_law_recent_workers_are_not_counted_as_others() -> None:
     driver = Driver()
     one, three = [make_worker(0)], [make_worker(0)] * 3
     assert read_cpu(driver.look([make_node()])) == [8.0]
-    assert read_cpu(driver.look([make_node(free=8.0)], three, 1.0)) == [8.0]  # not detected yet
+    assert read_cpu(driver.look([make_node(free=8.0)], three, 1.0)) == [8.0]  # not reported yet
     assert read_cpu(driver.look([make_node(free=5.0)], three, 2.0)) == [8.0]
-    assert read_cpu(driver.look([make_node(free=5.0)], one, 3.0)) == [8.0]  # still counted as ours
+    assert read_cpu(driver.look([make_node(free=5.0)], one, 3.0)) == [8.0]  # still counted as own
     later = 3.0 + SETTLE_SECONDS + 0.1
     assert read_cpu(driver.look([make_node(free=5.0)], one, later)) == [6.0]  # used by others
 

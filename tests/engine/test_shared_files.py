@@ -1,4 +1,4 @@
-"""Joint writes of a sink's call: tasks of several sources, each in one part of one file."""
+"""A sink's call writes tasks of several sources together, each source in one part of one file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TARGET = 400
 
 
 def task_of(number: int, rows: int, width: int = 10, origin: Origin | None = None) -> Task:
-    """Return a task of a separate source, whose rows name the source and the row."""
+    """Return a task of a separate source. Its rows contain the source's and the row's number."""
     source = bytes([number % 251, number // 251]) * 8
     texts = [f"{number}.{row}." + f"{number * 997 + row:x}" * width for row in range(rows)]
     lineage = Lineage(source, derive_root(source, b"v" * 8), str(number), origin)
@@ -41,7 +41,7 @@ def call(folder: Path, tasks: list[Task], **values: Any) -> Receipt:
 
 
 def outputs_of(receipt: Receipt) -> dict[bytes, Output]:
-    """Return the output of each source that has an output."""
+    """Return the outputs by source."""
     found = {}
     for event in receipt.events:
         for output in event.outputs:
@@ -101,7 +101,7 @@ def test_without_a_target_each_task_has_a_file(tmp_path: Path) -> None:
 
 
 def test_a_single_source_is_also_written_to_a_shared_file(tmp_path: Path) -> None:
-    """Otherwise its own file would remain if the call is lost and the next call has more tasks."""
+    """A source's own file would remain if this call is lost and the next call has more tasks."""
     (output,) = outputs_of(call(tmp_path, [task_of(1, 2)], target_bytes=1 << 20)).values()
     assert output.part is not None
     assert (output.part.begin, output.part.rows, output.part.size) == (0, 2, output.size)
@@ -136,7 +136,7 @@ ODD = pa.int64()
 
 
 class OddSink(JsonlSink):
-    """Cannot write numbers except zero, and fails in the middle of a file."""
+    """A sink that cannot write any number except zero, and fails in the middle of a file."""
 
     def write(self, task: Task, file: Any) -> None:
         self.write_shared([task], file)
@@ -159,7 +159,7 @@ def test_files_reach_the_target_at_any_compression(tmp_path: Path) -> None:
     sink = JsonlSink(target_bytes=4_000, compression="zstd")
     files, tasks = SharedFiles(sink, 4_000), [task_of(number, 20, 10) for number in range(200)]
     rounds: list[list[int]] = []
-    for _ in range(3):  # earlier calls show the size of written tables
+    for _ in range(3):  # later rounds know the size of written tables
         rounds.append([])
         for unit in files.assign(tasks):
             with LocalOutputs(tmp_path).grouped() as group:

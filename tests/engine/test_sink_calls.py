@@ -1,4 +1,4 @@
-"""Outputs become durable in groups; no output waits long, and no receipt leaves early."""
+"""Outputs become durable in groups: waits are limited, and no receipt leaves too early."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from strandline.storage.outputs.disk.local_outputs import LocalGroup, LocalOutpu
 
 
 class Day:
-    """A clock that advances by a given time for each task.
+    """A clock that advances by given seconds for each task.
 
     Attributes:
         ends: end times of all tasks.
@@ -43,13 +43,13 @@ class Day:
         self._left = iter(seconds)
 
     def work(self) -> None:
-        """Let a task's time pass."""
+        """Advance the clock by the time of the next task."""
         self.now += next(self._left)
         self.ends.append(self.now)
 
 
 class Work(Stage):
-    """Spends a task's time; workers have copies of the stage that share one clock."""
+    """Spends the time of a task. Copies of the stage in workers share one clock."""
 
     day: ClassVar[Day]
 
@@ -144,7 +144,7 @@ def test_calls_of_a_sink_on_ray_are_larger() -> None:
 def test_law_no_receipt_leaves_before_its_output_is_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """The first output succeeds, and a step of the second output fails."""
+    """The first output succeeds, and this step fails for the second output."""
     monkeypatch.setattr(faults, "_reached", {step: 0})
     monkeypatch.setenv("STRANDLINE_FAULT", f"{step}:eio:2")
     stage = StageCall(StagePlan("sink", "s", Write()), LocalOutputs(tmp_path), time.monotonic)

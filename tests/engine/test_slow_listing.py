@@ -1,4 +1,4 @@
-"""During a slow listing, stop requests are still handled and heartbeats still sent."""
+"""During a slow listing, the driver handles stop requests and sends heartbeats."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Steps(Heartbeat):
 
 
 class SlowDays:
-    """A listing with its own clock; all sources take equally long."""
+    """A listing with its own clock, in which each source takes the same time."""
 
     def __init__(self, count: int, seconds: float) -> None:
         self.count, self.seconds, self.now = count, seconds, 0.0

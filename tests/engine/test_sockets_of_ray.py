@@ -1,4 +1,4 @@
-"""A temporary folder that would make the names of Ray's sockets too long is refused."""
+"""A temporary folder with a long path is rejected, because Ray's sockets have limited names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from strandline.engine.ray.connection import connected
 from strandline.storage.errors import VolumeError
 
 KERNELS_MOST = 107  # maximum bytes of a socket's name
-# Ray's session folder: its name has the date, the microsecond, and the pid.
+# The name of Ray's session folder has the date, the microseconds, and the pid.
 SESSION = f"session_2026-11-23_09-30-00_123456_{os.getpid()}"
 OURS = "strandline-ray-12345678"
 
 
-class RayWasAskedError(BaseException):  # not an error of Ray, which would be converted to a message
+class RayWasAskedError(BaseException):  # no error of Ray, which would become a message
     """Raised where Ray would be started."""
 
 
@@ -33,12 +33,12 @@ def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Path]]:
-    """Return a function that makes a folder whose socket names exceed the limit by some bytes."""
+    """Return a function that makes folders whose socket names exceed the limit by some bytes."""
     made = []
 
     def make(excess: int) -> Path:
         below = f"/{OURS}/{SESSION}/sockets/plasma_store"
-        # The names of pytest's folders already exceed the limit.
+        # Paths of pytest's folders already exceed the limit.
         short = tempfile.mkdtemp(prefix="x", dir="/tmp")
         folder = Path(short.ljust(KERNELS_MOST + excess - len(below), "x"))
         Path(short).rename(folder)
@@ -48,7 +48,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Path]]:
 
     yield make
     for folder in made:
-        folder.rmdir()  # nothing was left in the folder
+        folder.rmdir()  # fails unless the folder is empty
 
 
 def test_the_longest_name_that_fits_is_taken(make: Callable[[int], Path]) -> None:

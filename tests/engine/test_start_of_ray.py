@@ -1,4 +1,4 @@
-"""A local Ray that starts slowly or not at all, and a cluster that requires authentication."""
+"""The start of a local Ray that is slow or fails, and of a cluster that requires authentication."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SLOW = "The current node timed out during startup. This could happen because som
 
 
 class AuthenticationError(Exception):
-    """Named as in versions of Ray that have this error."""
+    """A class with the name of an error of newer versions of Ray."""
 
 
 def begin(error: Exception, begun: list[subprocess.Popen[bytes]]) -> Callable[..., None]:
@@ -161,7 +161,7 @@ def test_a_local_ray_inherits_no_configuration_of_the_job(
     assert os.environ[RAY_JOB_CONFIG_JSON_ENV_VAR] == job
     with pytest.raises(RuntimeError), connected("ray://127.0.0.1:1", None):
         pass
-    assert seen == [None, job]  # needed to connect to the Ray that runs the job
+    assert seen == [None, job]  # required to connect to the Ray that runs the job
 
 
 @pytest.mark.parametrize(
@@ -272,12 +272,12 @@ WAITS = [(services, "get_node"), (node, "wait_for_persisted_port")]
 def ask_ray(
     monkeypatch: pytest.MonkeyPatch, wait: tuple[ModuleType, str], *, fails: int, seconds: float
 ) -> list[int]:
-    """Return the numbers of requests to a process of Ray that exists after so many attempts."""
+    """Return the requests to a process of Ray that answers after `fails` requests."""
     asked: list[int] = []
     module, name = wait
 
     def ask(*_: object, timeout_ms: int = 0) -> dict[str, Any]:
-        assert timeout_ms <= 1000  # signals are not handled during the wait
+        assert timeout_ms <= 1000  # signals wait until the request ends
         asked.append(1)
         if len(asked) <= fails:
             raise RuntimeError("it is not there yet")
@@ -315,7 +315,7 @@ def test_a_node_is_looked_up_once_listed(monkeypatch: pytest.MonkeyPatch) -> Non
     seen = iter([[], [b"\x01"], [b"\x01", b"\xab"], []])
     local_start._await_node(lambda: next(seen), "ab", math.inf)
     assert list(seen) == [[]]
-    local_start._await_node(list, "ab", -math.inf)  # too late
+    local_start._await_node(list, "ab", -math.inf)  # after the deadline
     monkeypatch.setattr(local_start, "find_child", lambda _: None)
     local_start._await_node(list, "ab", math.inf)  # the node has died
 
@@ -371,7 +371,7 @@ def test_a_worker_that_hangs_at_its_end_does_not_outlive_its_ray(
     worker.wait(20)
     monkeypatch.setattr(local_start, "find_child", lambda _: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)
-    local_start.stop_local()  # without a started Ray
+    local_start.stop_local()  # does nothing if no Ray was started
 
 
 @pytest.mark.parametrize("deaths", [1, 2, 3])
@@ -478,7 +478,7 @@ def test_the_newest_log_session_and_the_cause_of_death_are_used(tmp_path: Path) 
 
 @pytest.mark.parametrize("module", ["logging", "importlib._bootstrap"])
 def test_a_request_to_end_is_not_lost_in_a_callback(module: str) -> None:
-    """Python prints an exception of a callback and continues.
+    """Python prints an exception in a callback and continues, so the request would be lost.
 
     `logging` has callbacks after a fork, and the import system has some for locks of modules.
     """

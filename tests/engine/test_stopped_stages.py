@@ -1,4 +1,4 @@
-"""A stage without working resources ends the attempt, and fails no source."""
+"""If the resources of a stage fail, the attempt ends, and no source fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline_api.spec.work import OnError
 
 
 class Stops(Stage):
-    """Stops, because its resources do not work."""
+    """Raises `StageStoppedError` because its server is gone."""
 
     calls = 0
 
@@ -36,7 +36,7 @@ def test_a_stopped_stage_blames_no_row(on_error: OnError) -> None:
     with pytest.raises(StageStoppedError, match="the server has gone") as caught:
         call.run([task])
     assert caught.value.is_lasting
-    assert Stops.calls == 1  # no split to find the row
+    assert Stops.calls == 1  # the task is not split to find a failing row
 
 
 class NeverReady(Stage):

@@ -1,4 +1,4 @@
-"""A generator's answer in parts: together the parts equal the whole, wherever they are split."""
+"""The parts of a generator's answer equal the whole answer, wherever the answer is split."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make_task(data: Any, token: bytes = TOKEN) -> Task:
 
 
 class Yielding(Stage):
-    """Yields a slot for each word of its task; exceptions are raised instead."""
+    """Yields a slot for each item of its task's data, or raises if the item is an exception."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -237,7 +237,7 @@ def test_efforts_of_all_parts_add_up_to_the_counts() -> None:
 
 
 class Counting(StatefulFilter, Yielding):
-    """Gathers, so its yielded tasks are reported at once."""
+    """Gathers statistics, so its yielded tasks are reported immediately."""
 
     def flush(self) -> None:
         """Return nothing."""

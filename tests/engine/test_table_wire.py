@@ -1,4 +1,4 @@
-"""A table sent as bytes arrives unchanged; a table that would not is sent in another way."""
+"""A table that is sent as bytes arrives unchanged. Other tables are sent in another way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that a machine can never meet are found, and no others."""
+"""Requests that no machine of the cluster can meet are found, and only these."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_all_unsatisfiable_requests_are_reported_at_once() -> None:
 
 
 def test_requests_that_fit_alone_are_not_refused() -> None:
-    """Stages share the resources: if floors exceed the CPUs, all stages reserve less."""
+    """Stages share the resources: if minimums exceed the CPUs, all stages reserve less."""
     refuse_unmet(plan_of(*[{"cpu": 2.0, "gpu": 1.0, "min_workers": 9}] * 3), HAVE)
 
 
@@ -94,7 +94,7 @@ def queues_of(*lengths: int) -> list[StageQueue]:
 
 def test_a_stage_with_work_but_no_worker_is_overdue_after_the_limit() -> None:
     first = FirstWorkers(10.0)
-    looks = [(0.0, 0), (100.0, 3), (110.0, 3), (110.5, 3)]  # the time counts from the first work
+    looks = [(0.0, 0), (100.0, 3), (110.0, 3), (110.5, 3)]  # counted from the first work
     found = [
         first.find_overdue(now, queues_of(1, waiting), [READY, NONE]) for now, waiting in looks
     ]

@@ -1,4 +1,4 @@
-"""Versions of Ray that start with some of its functions replaced, and the start of others."""
+"""Which versions of Ray start with some of its functions replaced, and how others start."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_every_replaced_function_is_checked(
 def test_an_unknown_version_starts_without_replaced_functions(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Uses only public options, and Ray's own wait."""
+    """An unknown version starts with public options only, and with Ray's own wait."""
     monkeypatch.setattr("ray.__version__", "2.9999.0")
     put: list[object] = []
     monkeypatch.setattr(
@@ -118,7 +118,7 @@ def test_an_unknown_version_starts_without_replaced_functions(
     }
     assert environments == [before]
     assert (seen, put) == ([], [])
-    assert list(tmp_path.iterdir()) == []  # none of our agents runs
+    assert list(tmp_path.iterdir()) == []  # no agent of Strandline runs
 
 
 def test_a_slow_plain_start_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Data that crosses between processes arrives unchanged."""
+"""Data that is sent between processes arrives unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from strandline.plan.task import Lineage, Origin, Task
 token = st.binary(min_size=16, max_size=16)
 origin = st.none() | st.builds(Origin, token, st.integers(0, 9), st.integers(10, 20))
 number = st.integers(0, 2**40)
-# A file size is limited by the type of its length.
+# File sizes are signed 64-bit integers.
 size = st.integers(0, 2**63 - 1)
 part = st.none() | st.builds(SharedPart, token, size, size, size)
 output = st.builds(Output, token, st.just(".parquet"), size, token, st.integers(0, 10**9), part)
@@ -115,7 +115,7 @@ def test_law_received_tasks_do_not_share_a_payload(shared: Any, where: str) -> N
     content = {"data": {"data": shared}, "meta": {"meta": {"of": "many", "shared": shared}}}[where]
     packed = wire.pack_tasks([Task(**content, lineage=lineage) for _ in range(3)])
 
-    # Ray pickles an answer as a whole, so repeated objects arrive as one object.
+    # Ray pickles an answer as a whole, so repeated objects would arrive as the same object.
     first, *others = map(wire.unpack_task, pickle.loads(pickle.dumps(packed, protocol=5)))  # noqa: S301
 
     kept = [getattr(task, where) for task in (first, *others)]
@@ -136,7 +136,7 @@ def test_arrays_that_stay_in_a_process_are_shared_read_only() -> None:
         assert np.shares_memory(found, array)
         with pytest.raises(ValueError, match="read-only"):
             found[0] = 1
-    array[0] = 1  # the owner may still change it
+    array[0] = 1  # the owner may still change its array
 
 
 @given(data=st.recursive(st.integers() | st.text(), st.lists, max_leaves=5))
@@ -149,7 +149,7 @@ def test_law_data_that_stays_in_a_process_shares_no_mutable_objects(data: Any) -
 
 
 def send(block: list[Any]) -> list[Any]:
-    """Return the block as another process receives it; large parts travel separately, as in Ray."""
+    """Return a block as another process receives it. Large parts are sent separately, as in Ray."""
     parts: list[pickle.PickleBuffer] = []
     body = pickle.dumps(block, protocol=5, buffer_callback=parts.append)
     received: list[Any] = pickle.loads(body, buffers=[part.raw() for part in parts])  # noqa: S301

@@ -1,4 +1,4 @@
-"""When a worker must be replaced."""
+"""When a worker is replaced because of its age or memory use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ steps = st.lists(st.tuples(st.floats(0.01, 5), st.integers(0, 200)), max_size=20
 
 
 class Life:
-    """A worker's clock, and its memory use at that time."""
+    """A worker's clock and memory use."""
 
     def __init__(self, limits: WorkerLimits) -> None:
         self.seconds, self.memory, self.looks = 100.0, 0, 0
@@ -110,7 +110,7 @@ def test_memory_is_the_workers_own_and_its_childrens() -> None:
 
 def test_shared_memory_does_not_count_for_the_worker() -> None:
     before = read_own_memory()
-    shared = mmap.mmap(-1, 64_000_000)  # like the object store's memory: shared, and not of a file
+    shared = mmap.mmap(-1, 64_000_000)  # shared without a file, like the object store
     shared.write(b"1" * 64_000_000)
 
     assert read_own_memory() - before < 32_000_000

@@ -1,4 +1,4 @@
-"""A worker's single thread: the order of work, and the assignment of answers."""
+"""A worker's single work thread: the order of work, and which answer belongs to which call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Payload:
 
 
 def call(pool: ThreadPoolExecutor, work: Callable[[], None]) -> Future[None]:
-    """Start work on a separate thread; return after the start, before the end."""
+    """Run work in another thread, and return after its start but before its end."""
     begun = threading.Event()
 
     def begin() -> None:
@@ -80,7 +80,7 @@ def test_an_answer_is_taken_during_the_next_work() -> None:
     with ThreadPoolExecutor(1) as pool:
         second = pool.submit(loop.run, 1, lambda: is_taken.wait(PATIENCE))
         loop.run(0, lambda: None)
-        is_taken.set()  # reached only while the second runs
+        is_taken.set()  # reached only if the second call runs already
 
         assert second.result(PATIENCE)
 
@@ -187,7 +187,7 @@ def test_law_work_is_done_or_given_back_and_never_both(
         answers = {
             number: pool.submit(loop.run, number, lambda own=number: work(own)) for number in order
         }
-        for number in early:  # at once, even though the first hangs
+        for number in early:  # immediately, although the first call hangs
             with pytest.raises(GivenBack):
                 answers[number].result(PATIENCE)
         for number in late:

@@ -1,4 +1,4 @@
-"""The page that a worker shares with its driver: its content after a hang or a death."""
+"""The memory page that a worker shares with its driver, read after a hang or a death."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from strandline.engine.worker.worker_page import WorkerPage, read_own_stacks
 
 
 def hang_in_c(begun: int) -> None:
-    """Report the start, then hold the interpreter longer than any test lasts."""
+    """Report the start, then block the interpreter for longer than any test runs."""
     os.write(begun, b".")
     re.match("(a+)+$", "a" * 60 + "b")
 
 
 @contextmanager
 def hanging(page: WorkerPage) -> Iterator[int]:
-    """Provide a process that shares the page and hangs in the third stage of call 7."""
+    """Yield a process that shares the page and hangs in the third stage of call 7."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:

@@ -1,4 +1,4 @@
-"""Core of the engine conformance suite: the engines and the stored runs.
+"""The core of the engine conformance suite: the list of engines, and the stored runs.
 
 Each scenario runs once per engine in a session. The first test that reads a scenario starts the
 run; later tests read the stored result, the ledger, and the files on the volume.
@@ -33,10 +33,10 @@ REFERENCE = IN_DRIVER
 
 
 class Restriction(NamedTuple):
-    """A scenario that an engine does not complete.
+    """A scenario that an engine cannot complete.
 
     Attributes:
-        reason: why, with the test of the engine's own behavior.
+        reason: the reason, and the test that covers the engine's own behavior.
     """
 
     reason: str
@@ -56,8 +56,8 @@ def list_engines(
     """Parametrize a test over the engines of the product.
 
     Args:
-        accepts: selects engines.
-        more: mark all engines but those on one machine for the second tier.
+        accepts: returns True for the engines to use.
+        more: True to mark all engines except those on one machine for the second tier.
     """
     params = []
     for engine in filter(accepts, ENGINES):
@@ -72,7 +72,7 @@ def is_pooled(engine: str) -> bool:
 
 
 def completes(scenario: str) -> Callable[[str], bool]:
-    """Select the engines without a restriction for a scenario."""
+    """Return a filter for engines that complete a scenario without restrictions."""
     return lambda engine: (scenario, engine) not in RESTRICTIONS
 
 
@@ -92,8 +92,8 @@ class StoredRun:
     """A finished attempt and its files.
 
     Attributes:
-        volume: None if the attempt ran without a ledger.
-        reports: tasks that reached each stage, from every progress report.
+        volume: the volume, or None if the attempt ran without a ledger.
+        reports: for each progress report, the number of tasks that reached each stage.
     """
 
     plan: PipelinePlan
@@ -147,7 +147,8 @@ class Workspace:
         """Run one attempt and copy its results.
 
         Args:
-            must_stop: stops the attempt after the first progress report for which it returns True.
+            must_stop: function of a progress report. The attempt stops when the function returns
+                True.
             settings: fields of the attempt's configuration.
         """
         reports: list[list[int]] = []
@@ -208,8 +209,8 @@ class ConformanceRuns:
     """Runs each scenario once per engine and keeps the results for the session.
 
     Args:
-        folder: for inputs, volumes, and outputs.
-        ray_folder: for the shared local Ray.
+        folder: folder for inputs, volumes, and outputs.
+        ray_folder: folder for the shared local Ray.
     """
 
     def __init__(self, folder: Path, ray_folder: Path) -> None:
@@ -218,7 +219,7 @@ class ConformanceRuns:
         self._done: dict[tuple[str, str], Mapping[str, StoredRun] | Exception] = {}
 
     def get(self, scenario: Scenario, engine: str) -> Mapping[str, StoredRun]:
-        """Return the attempts of a scenario by name; run them if no test has needed them before.
+        """Return the attempts of a scenario by name. The first call per engine runs the scenario.
 
         Raises:
             Exception: the error that ended the scenario, again for each test that reads it.
@@ -235,7 +236,7 @@ class ConformanceRuns:
         return found
 
     def enter(self, name: str, engine: str) -> Workspace:
-        """Create a workspace for an engine; start the shared Ray if the engine needs it."""
+        """Create a workspace for an engine. Start the shared Ray if the engine needs Ray."""
         if engine not in ON_ONE_MACHINE:
             enter_local_ray(self._ray_folder)
         shared, folder = self._folder / "shared", self._folder / name / engine

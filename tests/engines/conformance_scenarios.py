@@ -35,7 +35,7 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline.stages import JsonlSink, ParquetSink
 from strandline_api.spec.policy import Checkpoint, Quarantine
 
-# Numbers in each file. Tasks have ten rows, so the last file becomes 60 tasks.
+# The numbers in each file. Tasks have ten rows, so the last file becomes 60 tasks.
 FILES = {
     "empty.json": [],
     "short.json": [3, 4, 13],
@@ -51,9 +51,9 @@ PIECE_SOURCES = 3
 
 
 def rows(workspace: Workspace) -> Mapping[str, StoredRun]:
-    """Tables: fan-outs, groups of groups, dead letters, artifacts, metrics, and failed sources.
+    """Run a plan over tables: fan-outs, groups, dead letters, artifacts, and failed sources.
 
-    The attempt `first` writes everything; `again` finds no work but the failed sources.
+    The attempt `first` writes everything; `again` finds no work except the failed sources.
     """
     volume = workspace.folder / "volume"
     plan = plan_rows(write_files(workspace.shared))
@@ -63,25 +63,25 @@ def rows(workspace: Workspace) -> Mapping[str, StoredRun]:
 
 
 def rows_apart(workspace: Workspace) -> Mapping[str, StoredRun]:
-    """The plan of `rows` without a ledger, each stage in workers of its own."""
+    """Run the plan of `rows` without a ledger, with separate workers for each stage."""
     inputs = write_files(workspace.shared)
     plan = plan_rows(inputs, workspace.folder / "output", isolate=True)
     return {"first": workspace.run(plan, None)}
 
 
 def payloads(workspace: Workspace) -> Mapping[str, StoredRun]:
-    """Payloads of the user's: groups of groups with `join`, arrays, `meta`. There is no ledger."""
+    """Run a plan over Python payloads without a ledger: groups with `join`, arrays, and `meta`."""
     return {"first": workspace.run(plan_payloads(workspace.folder / "output"), None)}
 
 
 def payloads_apart(workspace: Workspace) -> Mapping[str, StoredRun]:
-    """Run the plan of `payloads`, each stage in workers of its own."""
+    """Run the plan of `payloads`, with separate workers for each stage."""
     plan = plan_payloads(workspace.folder / "output", isolate=True)
     return {"first": workspace.run(plan, None)}
 
 
 def odd(workspace: Workspace) -> Mapping[str, StoredRun]:
-    """Sources that fail in unusual ways, with a healthy source after each."""
+    """Run sources that fail in unusual ways, with a healthy source after each."""
     stages = [
         StagePlan("odd", "odd", odd_stages.Odd(), cpu=0.1),
         StagePlan("printing", "odd", odd_stages.Printing(), cpu=0.1, batch_size=4),
@@ -94,7 +94,7 @@ def odd(workspace: Workspace) -> Mapping[str, StoredRun]:
 
 
 def pieces(workspace: Workspace) -> Mapping[str, StoredRun]:
-    """A generator of large payloads whose pieces travel on early; one source fails midway."""
+    """Run a generator whose large payloads are passed on early. One source fails midway."""
     log = str(workspace.folder / "log")
     asked: dict[str, Any] = {"cpu": 0.25, "max_workers": 1}
     generator = streaming_stages.Pieces(log=log, count=PIECES, raises_at=7, raises_in=1)
@@ -107,7 +107,7 @@ def pieces(workspace: Workspace) -> Mapping[str, StoredRun]:
 
 
 def stopped(workspace: Workspace) -> Mapping[str, StoredRun]:
-    """Sources that share files; the run stops while 20 tasks wait for the file to fill."""
+    """Run sources that share files, and stop while 20 tasks wait for a file to fill."""
     volume = workspace.folder / "volume"
     stages = [
         StagePlan("rows", "rows", MakeRow(), cpu=0.1),
@@ -119,7 +119,7 @@ def stopped(workspace: Workspace) -> Mapping[str, StoredRun]:
 
 
 def casualties(workspace: Workspace) -> Mapping[str, StoredRun]:
-    """Workers that cannot be set up, tasks that hang, end their workers, or fail."""
+    """Run a stage that fails in setup, hangs, ends its worker, or raises."""
     volume = workspace.folder / "volume"
     stage = Casualties(folder=str(workspace.folder))
     stages = [
@@ -135,14 +135,14 @@ def casualties(workspace: Workspace) -> Mapping[str, StoredRun]:
 
 
 def documents(workspace: Workspace) -> Mapping[str, StoredRun]:
-    """Stages of the product: text documents from raw files to compressed rows."""
+    """Run stages of the product: text documents, from raw files to compressed rows."""
     sources = f"source.with.paths=[{EXAMPLES}/documents/*]"
     plan = read_manifest(EXAMPLES / "text-documents.yaml", (sources,)).plan
     return {"first": workspace.run(plan, workspace.folder / "volume")}
 
 
 def fields(workspace: Workspace) -> Mapping[str, StoredRun]:
-    """A sink whose chunks hold several sources: fields as Zarr. The second attempt has no work."""
+    """Write Zarr fields, whose chunks hold several sources. The second attempt has no work."""
     plan = read_manifest(EXAMPLES / "fields.yaml").plan
     volume = workspace.folder / "volume"
     return {"first": workspace.run(plan, volume), "again": workspace.run(plan, volume)}
@@ -161,12 +161,12 @@ def plan_rows(inputs: Path, output: Path | None = None, *, isolate: bool = False
 
     Args:
         inputs: folder of the files.
-        output: of the sink; None for the volume.
-        isolate: give each stage its own workers.
+        output: output folder of the sink, or None for the volume.
+        isolate: True to give each stage its own workers.
     """
     asked: dict[str, Any] = {"cpu": 0.1, "isolate": isolate}
     stages = [
-        # Two workers: the tasks of one source come from several processes.
+        # With two workers, the tasks of a source come from several processes.
         work(CutNumbers(), workers=(2, None), **asked),
         work(RejectThrees(), on_error="deadLetter", **asked),
         work(LineMoments(), **asked),
@@ -206,7 +206,7 @@ def plan_text_sink() -> StagePlan:
     return StagePlan("text", "text", engine_stages.TextSink(), cpu=0.1)
 
 
-# All scenarios that must give the same results, in the order of their documentation.
+# All scenarios that must give the same results on all engines, in the order of the documentation.
 SCENARIOS: tuple[Scenario, ...] = (
     rows,
     rows_apart,

@@ -22,7 +22,7 @@ DIES_ONCE, HANGS, DIES, RAISES, FAILS = 0, 3, 5, 7, 8
 
 
 class ListedFiles(SourceStage):
-    """Lists files by name, also missing ones."""
+    """Lists files by name, including missing files."""
 
     class Params(SourceStage.Params):
         """The files."""
@@ -61,7 +61,7 @@ class RejectThrees(Stage):
 
 
 class RejectSeventy(Stage):
-    """Raises for the number 70, in a group of tasks."""
+    """Raises for the number 70 if tasks are in a group."""
 
     def process(self, task: Task) -> Task:
         if 70 in task.table["n"].to_pylist():
@@ -112,21 +112,21 @@ class Times(Stage):
 
 
 class MakeRow(Stage):
-    """Makes one row of a number."""
+    """Makes a table of one row from a number."""
 
     def process(self, task: Task) -> Task:
         return task.replace(pa.table({"number": [task.data]}))
 
 
 class Thrice(Stage):
-    """Fans a number n out into three slots, of which the first n are filled."""
+    """Fans a number n out into three slots. The first n slots are filled."""
 
     def process(self, task: Task) -> list[Slot]:
         return [Task([slot]) if slot < task.data else None for slot in range(3)]
 
 
 class Widen(Stage):
-    """Joins a group and fans it out into four tasks that contain the members."""
+    """Joins a group, and fans out into four tasks that contain the group's members."""
 
     def join(self, tasks: list[Task]) -> Task:
         return Task([number for task in tasks for number in task.data])
@@ -136,7 +136,7 @@ class Widen(Stage):
 
 
 class Pair(Stage):
-    """Joins a group without a change."""
+    """Joins a group, and returns the members unchanged."""
 
     def join(self, tasks: list[Task]) -> Task:
         return Task([member for task in tasks for member in task.data])
@@ -146,7 +146,7 @@ class Pair(Stage):
 
 
 class FillArray(Stage):
-    """Replaces the payload by an array, small or large, and moves the payload to `meta`."""
+    """Replaces the payload with a small or large array, and moves the payload to `meta`."""
 
     def process(self, task: Task) -> Task:
         last = task.data[-1][-1]
@@ -154,7 +154,7 @@ class FillArray(Stage):
 
 
 class ChangeArray(Stage):
-    """Reports the members, the first element, and whether the array accepts changes."""
+    """Reports the members, the first element, and whether the array can be changed."""
 
     def process(self, task: Task) -> Task:
         members = (task.meta or {})["members"]
@@ -166,9 +166,9 @@ class ChangeArray(Stage):
 
 
 class Casualties(Stage):
-    """Hangs, ends its process, or fails, depending on the number.
+    """Hangs, ends its process, or raises, depending on the number.
 
-    The first worker cannot be set up, and the second worker ends at the number 0.
+    The first worker fails in setup, and the second worker ends at the number 0.
     """
 
     class Params(Stage.Params):
@@ -182,7 +182,7 @@ class Casualties(Stage):
         """Record that a worker was set up.
 
         Raises:
-            RuntimeError: no worker was set up before.
+            RuntimeError: if this is the first worker.
         """
         if _mark(self.params.folder, "set-up"):
             msg = "not yet"
@@ -192,7 +192,7 @@ class Casualties(Stage):
         """Return the tasks.
 
         Raises:
-            ValueError: one of the numbers is 7.
+            ValueError: if a number is 7.
         """
         numbers = {task.data for task in tasks}
         if DIES_ONCE in numbers and _mark(self.params.folder, "ended"):
@@ -208,7 +208,7 @@ class Casualties(Stage):
 
 
 def _mark(folder: str, name: str) -> bool:
-    """Create a file and return True, or return False if it exists."""
+    """Create a file. Return False if the file exists already."""
     try:
         Path(folder, name).touch(exist_ok=False)
     except FileExistsError:

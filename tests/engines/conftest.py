@@ -1,4 +1,4 @@
-"""Fixtures of this folder, imported from modules that mypy can check."""
+"""Imports the fixtures of this folder from modules that mypy can check."""
 
 from conformance import runs
 from runtime_fixtures import local_ray, pytest_runtest_teardown, ray_folder

@@ -1,4 +1,4 @@
-"""Workers that hang, crash, or cannot be set up cost the sources to blame and nothing else."""
+"""Workers that hang, crash, or fail in setup fail the sources to blame, and no others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ replacing = list_engines(completes("casualties"), more=True)
 
 @pytest.fixture
 def run(runs: ConformanceRuns, engine: str) -> StoredRun:
-    """The attempt on the engine of the test."""
+    """Return the attempt of the test's engine."""
     return runs.get(casualties, engine)["first"]
 
 
@@ -66,7 +66,7 @@ def test_each_parked_source_has_its_stage_cause_and_message(run: StoredRun) -> N
         r"process_batch \(\S+/conformance_stages.py:\d+\)", parked[f"number-{HANGS}"].message
     )
     assert parked[f"number-{DIES}"].message.startswith("lost 3 workers; the last: ")
-    # The worker calls os._exit, after which Ray has no exit code.
+    # The worker calls `os._exit`. Ray then reports no exit code.
     is_unknown = "was killed (SIGKILL), or left" in parked[f"number-{DIES}"].message
     expected = Cause.KILLED if is_unknown else Cause.APPLICATION_ERROR
     assert parked[f"number-{DIES}"].cause == expected
@@ -83,8 +83,8 @@ def test_each_lost_worker_is_reported_once(run: StoredRun) -> None:
     assert setup[0].endswith("; another worker is tried")
     hung = [each for each in incidents if " was replaced while processing " in each]
     died = [each for each in incidents if " was lost while processing " in each]
-    # Each of the two sources costs three workers alone, and more together with its neighbors.
-    # Another worker ends once.
+    # Each of the two sources takes three workers down alone, and more together with its neighbors.
+    # One other worker ends once.
     assert len(hung) >= 3
     assert len(died) >= 4
     assert len(incidents) == len(setup) + len(hung) + len(died)

@@ -17,13 +17,13 @@ from conformance_scenarios import SCENARIOS, casualties, pieces, stopped
 from strandline.run.attempt.engines import ENGINES
 
 HERE = Path(__file__).parent
-# The only module that may name engines; all others take them from the product.
+# Only this module may name engines. Other modules take the engines from the product.
 LIST = "conformance.py"
 NAMES = {scenario.__name__ for scenario in SCENARIOS}
 
 
 def read_params(mark: pytest.MarkDecorator) -> list[tuple[Any, ...]]:
-    """Return the values of each parameter set of a parametrization."""
+    """Return the values of each parameter set of a parametrized test."""
     return [param.values for param in mark.args[1]]
 
 

@@ -1,4 +1,4 @@
-"""Errors that end an attempt reach the caller unchanged, with the stage's name, on all engines."""
+"""On all engines, errors that end an attempt reach the caller unchanged, with the stage's name."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Case(NamedTuple):
     """A plan that ends its attempt.
 
     Attributes:
-        make_plan: gets an empty folder.
+        make_plan: function that makes the plan in an empty folder.
         error: class of the error.
         message: pattern of its message.
-        is_lasting: another attempt would end in the same way.
+        is_lasting: True if another attempt would end in the same way.
     """
 
     make_plan: Callable[[Path], PipelinePlan]
@@ -46,13 +46,13 @@ class Case(NamedTuple):
 
 
 def plan_stage(stage: Stage, count: int = 10, batch_size: int = 1) -> PipelinePlan:
-    """Plan numbers through one stage."""
+    """Return a plan for numbers that pass one stage."""
     plan = StagePlan("bad", "bad", stage, cpu=0.1, batch_size=batch_size)
     return check_plan("default", "endings", plan_numbers(count), [plan, plan_text_sink()])
 
 
 def plan_twice_listed(_: Path) -> PipelinePlan:
-    """Plan a source that lists each key twice."""
+    """Return a plan whose source lists each key twice."""
     numbers = engine_stages.Numbers(count=3, repeat=2)
     source = StagePlan("numbers", "numbers", numbers)
     return check_plan("default", "endings", source, [plan_text_sink()])
@@ -84,8 +84,8 @@ CASES = {
     ),
     "keys": Case(plan_twice_listed, DuplicateKeyError, "'number-0' is listed twice: as item 4 and"),
 }
-# Errors of a worker's setup and of its calls take different ways to the driver on Ray. One case of
-# each way runs there in the first tier.
+# On Ray, errors of a worker's setup and of its calls reach the driver in different ways. The first
+# tier runs one case of each.
 FIRST_TIER = {"setup", "shape"}
 
 
@@ -117,7 +117,7 @@ def check_ending(case: Case, workspace: Workspace, folder: Path) -> None:
         assert code_of(caught.value) is ExitCode.BAD_SPEC
 
 
-# tests/runtime/test_chains_on_ray.py shows the same for a stage in the middle of a chain on Ray.
+# tests/runtime/test_chains_on_ray.py tests the same for a stage in the middle of a chain on Ray.
 @list_engines(is_pooled, more=True)
 def test_a_stage_that_ends_every_worker_ends_the_attempt(
     engine: str, runs: ConformanceRuns, tmp_path: Path
@@ -127,12 +127,12 @@ def test_a_stage_that_ends_every_worker_ends_the_attempt(
         enter(runs, engine).run(plan, tmp_path)
 
 
-# The driver counts failures in core/flow.py for all engines, so Ray belongs to the second tier.
+# For all engines, core/flow.py in the driver counts failures, so Ray is in the second tier.
 @list_engines(more=True)
 def test_failures_of_all_first_tasks_end_the_attempt_and_the_next_resumes(
     engine: str, runs: ConformanceRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_size, "CALL_TASKS", 1)  # a larger call would reach the good sources
+    monkeypatch.setattr(call_size, "CALL_TASKS", 1)  # a larger call would include the good sources
     workspace, plan = enter(runs, engine), plan_stage(odd_stages.Bad(), count=80)
     with pytest.raises(StageBrokenError, match="'bad' failed each of its first"):
         workspace.run(plan, tmp_path)

@@ -1,4 +1,4 @@
-"""Changes of a pipeline: each engine continues from the results that another engine kept.
+"""After a change of the pipeline, each engine continues from results of another engine.
 
 A relay runs the steps on different engines over one volume. The first step finishes a table; the
 next steps change a filter, a column, and the table. Sources share a file.
@@ -38,8 +38,8 @@ class Step(NamedTuple):
 
     Attributes:
         limit, by: parameters of the filter and of the column.
-        is_changed: the table has a new version: without 11, with 40.
-        read: files that the reader works on.
+        is_changed: True for a new version of the table, without 11 and with 40.
+        read: number of files that the reader processes.
     """
 
     limit: int
@@ -57,10 +57,9 @@ STEPS = {
 
 
 def list_relays() -> list[object]:
-    """Return the relays: one from each engine on. The first tier has one of them.
+    """Return a relay for each engine to start with. Only the first is in the first tier.
 
-    That relay hands over from each engine to the next, in a circle. Together, the relays have each
-    engine run each step.
+    A relay uses the engines in turn. Together, the relays run each step on each engine.
     """
     return [
         pytest.param(
@@ -73,7 +72,7 @@ def list_relays() -> list[object]:
 
 
 def rotate(engines: Sequence[str], first: str) -> tuple[str, ...]:
-    """Return the engine of each step, in the order of the product, from `first` on."""
+    """Return the engine of each step: all engines in the product's order, from `first` on."""
     at = engines.index(first)
     order = [*engines[at:], *engines[:at]]
     return tuple(order[step % len(order)] for step in range(len(STEPS)))
@@ -139,14 +138,14 @@ def test_each_engine_continues_the_work_of_the_previous_one(
     assert len([name for name in run.outputs if name.endswith(".parquet")]) < len(FILES)
 
 
-# The trial of `keep: auto` is the driver's work; tests/run/test_auto_cuts.py shows it in one
-# process. The engines contribute the measured seconds.
+# The driver tries the cuts of `keep: auto`, which tests/run/test_auto_cuts.py tests in one process.
+# The engines only measure the seconds.
 @pytest.mark.more
 @pytest.mark.parametrize("first", ENGINES)
 def test_each_engine_measures_stages_for_the_choice_of_cuts(
     first: str, runs: ConformanceRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The stages work for microseconds, which no cut can save.
+    # Set the cost of writing to zero. The stages are so fast that a cut would never pay off.
     monkeypatch.setattr(choice, "WRITING", 1e15)
     monkeypatch.setattr(auto_cuts, "TRIAL_SOURCES", 2)
     write_table(tmp_path)

@@ -1,4 +1,4 @@
-"""Streams and stops on all engines: each piece once, and nothing lost between two attempts."""
+"""Streams and stops on all engines: each piece arrives once, and no work is lost after a stop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 pytestmark = pytest.mark.first(reason="runs streams and stops on each engine")
 
 stopping = list_engines(completes("stopped"), more=True)
-TORN = 1  # the source that raises in the middle
+TORN = 1  # the source that raises midway
 
 
 def name_pieces() -> list[str]:
@@ -58,7 +58,7 @@ def test_a_generator_that_raises_midway_fails_its_source_alone(
 
 @pytest.fixture
 def halted(runs: ConformanceRuns, engine: str) -> tuple[StoredRun, StoredRun]:
-    """The stopped attempt on an engine, and the attempt that finishes its work."""
+    """Return the stopped attempt of an engine, and the attempt that finishes the work."""
     attempts = runs.get(stopped, engine)
     return attempts["first"], attempts["rest"]
 

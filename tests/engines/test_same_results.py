@@ -28,13 +28,13 @@ from strandline.run.attempt.engines import ENGINES, ON_ONE_MACHINE
 
 pytestmark = pytest.mark.first(reason="runs each scenario once on each engine")
 
-# Their results differ between engines for a documented reason; other tests read them.
+# Scenarios whose results differ between engines, each with the reason and the test that reads them.
 OWN_TESTS: dict[Scenario, str] = {
     pieces: "the failed source leaves as many pieces as were under way: test_same_flow.py",
     stopped: "the moment of a stop differs: test_same_flow.py",
     casualties: "the reference engine cannot run it: test_casualties.py",
 }
-# Scenarios whose runs on Ray belong to the second tier: the fact has a cheaper proof.
+# Scenarios that run on Ray only in the second tier, each with the cheaper tests.
 SECOND_TIER: dict[Scenario, str] = {
     rows_apart: "`rows` on Ray and `rows_apart` on processes are in the first tier",
     payloads_apart: "`payloads` on Ray and `payloads_apart` on processes are in the first tier",
@@ -91,14 +91,14 @@ def test_artifacts_have_the_same_bytes(
 def list_possible_counts(
     scenario: Scenario, expected: dict[str, tuple[int, ...]]
 ) -> list[dict[str, tuple[int, ...]]]:
-    """Return the counts that a run may have, given those of the reference engine.
+    """Return the counts that a run may have, given the counts of the reference engine.
 
-    In `odd`, a source fails after its first child. If its call takes long, which a busy machine
-    can cause, the child travels on before the failure and is counted in two stages.
+    In `odd`, a source fails after its first child. If its call takes long, as on a busy machine,
+    the child is passed on before the failure and counts in two stages.
     """
     if scenario is not odd:
         return [expected]
-    # Tasks in, out, filtered, and failed; rows in and out; dead letters.
+    # Additional tasks in, out, filtered, and failed; rows in and out; dead letters.
     more = {"odd": (0, 1, 0, 0, 0, 1, 0), "printing": (1, 1, 0, 0, 1, 1, 0)}
     early = {
         name: tuple(map(add, counts, more[name]))
@@ -130,7 +130,7 @@ def test_failed_sources_and_source_metrics_are_the_same(
 
 
 def list_failed(run: StoredRun) -> set[tuple[str, str, int]]:
-    """Return key, stage, and number of attempts of each failed source."""
+    """Return the key, the stage, and the number of attempts of each failed source."""
     return {(each.key, each.stage, each.times) for each in run.failures.values()}
 
 

@@ -1,7 +1,7 @@
-"""Results of the scenarios `rows` and `payloads`, compared with values computed by hand.
+"""Compares results of the scenarios `rows` and `payloads` with independently computed values.
 
-All engines give the results of the reference engine, see test_same_results.py. The tests here read
-the reference engine for everything that is compared there.
+Other engines give the same results as the reference engine, as test_same_results.py tests. These
+tests therefore read only the reference engine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strandline.storage.outputs.names import DEAD_LETTERS
 from strandline_api.outcome.exit_codes import ExitCode
 
 GROUP, PAIR = 4, 2
-# Key of each odd source, with the stage and the beginning of the message that it must fail with.
+# By key of each odd source: the stage and the beginning of the expected message.
 ODD_FAILURES = {
     "mute": ("odd", "MuteError (odd_stages.py:"),
     "surrogate": ("odd", "ValueError: half \\ud800 (odd_stages.py:"),
@@ -44,12 +44,12 @@ ODD_FAILURES = {
 
 @pytest.fixture
 def first(runs: ConformanceRuns) -> StoredRun:
-    """The first attempt of `rows` on the reference engine."""
+    """Return the first attempt of `rows` on the reference engine."""
     return runs.get(rows, REFERENCE)["first"]
 
 
 def list_tasks() -> Iterator[tuple[str, int, list[int]]]:
-    """Yield file, slot, and numbers of each task that is not filtered."""
+    """Yield the file, slot, and numbers of each task that is not filtered."""
     for name, numbers in FILES.items():
         for slot, start in enumerate(range(0, len(numbers), ROWS_PER_TASK)):
             if slot % 7 != 5:
@@ -65,7 +65,7 @@ def list_tables() -> Iterator[list[int]]:
 
 
 def read_tables(run: StoredRun, *, dead: bool) -> list[list[int]]:
-    """Return the numbers of each file, of dead letters or of other rows."""
+    """Return the numbers in each file, either of dead letters or of other rows."""
     return sorted(
         pq.read_table(io.BytesIO(content))["n"].to_pylist()
         for name, content in run.outputs.items()
@@ -96,7 +96,7 @@ def test_artifacts_hold_each_task_once_in_order(first: StoredRun) -> None:
     assert sorted(lines) == sorted(f"{name}\t{count}" for name, count in expected)
     moments = json.loads(first.artifacts["line-moments.json"])
     assert moments["count"] == sum(count for _, count in expected)
-    # The stage `large` merges its pieces in other steps, so that its sums are rounded differently.
+    # The stage `large` merges its pieces in a different order, so its sums are rounded differently.
     assert json.loads(first.artifacts["large.json"]) == pytest.approx(moments)
 
 

@@ -1,4 +1,4 @@
-"""Runs that query a faulty model while a driver, worker, server, or engine is killed.
+"""Plays runs that query a faulty model while a driver, worker, server, or engine is killed.
 
 A seed determines a round. Invariants: each row is answered, dropped, or dead exactly once; no
 logged answer is requested again; budgets are exceeded only by requests in flight.
@@ -51,7 +51,7 @@ PROMPTS = tuple(f"{file}-{row}" for file in range(FILES) for row in range(ROWS))
 KILLED = -9
 OUTAGE_SECONDS = 1.0
 COMMAND = (sys.executable, str(faulty_server.__file__))
-# Python path of the server and of the stages' modules.
+# Python path for the server and for the modules of the stages.
 PATH = os.pathsep.join(str(Path(str(module.__file__)).parent) for module in (fake_model, jobs))
 TARGETS = {
     ("inline", False): ("driver", "driver", "server", "vanish"),
@@ -61,7 +61,7 @@ TARGETS = {
     ("ray", False): ("driver", "worker", "worker", "ledger", "server", "vanish"),
     ("ray", True): ("driver", "worker", "engine", "engine"),
 }
-# Allowed exit codes of a run, by the target of the kill.
+# Allowed exit codes of a run, by the target of the kill. The driver's own kill gives KILLED.
 ENDS: dict[str, set[int]] = {
     "driver": {KILLED, ExitCode.COMPLETE},
     "vanish": {ExitCode.APPLICATION_ERROR},
@@ -71,7 +71,7 @@ ENDS: dict[str, set[int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """A disturbance of a run after this many more requests."""
+    """A disturbance of a run after a number of further requests."""
 
     target: str
     after: int
@@ -79,11 +79,11 @@ class Strike:
 
 @dataclass(frozen=True, slots=True)
 class AskingRound:
-    """Everything that a seed determines.
+    """A round, determined by a seed.
 
     Attributes:
-        is_served: whether each worker has its own server.
-        budget: of all runs but the last; may be empty.
+        is_served: True if each worker has its own server.
+        budget: budget of all runs except the last. May be empty.
     """
 
     seed: int
@@ -131,7 +131,7 @@ class AskingPlay:
         self._kills, self._is_bounded = 0, True
 
     def find_problems(self) -> Iterator[str]:
-        """Play the round and yield problems as they are found."""
+        """Play the round, and yield problems when they are found."""
         try:
             self._serve()
             for strike in self._drawn.strikes:
@@ -215,7 +215,7 @@ class AskingPlay:
             code = process.wait(PATIENCE)
         (self._folder / VANISHED).unlink(missing_ok=True)
         if code == KILLED:
-            end_strays(self.volume)  # otherwise its workers would finish calls in progress
+            end_strays(self.volume)  # remaining workers would finish their calls
         return code
 
     def _strike(self, process: subprocess.Popen[bytes], target: str) -> None:
@@ -250,13 +250,13 @@ class AskingPlay:
         return len(read_lines(self._folder / ASKED))
 
     def _find_breaches(self) -> Iterator[str]:
-        """Yield requests that must not have been sent."""
+        """Yield problems about requests that should not have been sent."""
         for prompt in read_lines(self._folder / TWICE):
             yield f"{prompt!r} was asked for, and the log had it"
         budget, asked = self._drawn.budget, self._count_asked()
         if self._is_bounded and asked > budget.get("requests", asked):
             yield f"{asked} requests of {budget}"
-        # At each kill, the cost of requests in flight is lost.
+        # Each kill may lose the cost of all requests in flight.
         at_once = CONCURRENCY * WORKERS * TOKENS * (1 + self._kills)
         spent = TOKENS * len(read_lines(self._folder / GIVEN))
         if self._is_bounded and spent > budget.get("tokens", spent) + at_once:

@@ -12,7 +12,7 @@ from typing import Any
 from fuzz_stages import LARGE, RAISED
 from strandline.storage.faults import STEPS
 
-# Plausible keys of users, and hostile ones.
+# Keys as users might choose, and hostile keys.
 ODD_KEYS = (
     "../up",
     "/absolute",
@@ -26,7 +26,7 @@ ODD_KEYS = (
     "\U0001f9f5",
     "'; --",
     "None",
-    "half \udc80",  # not valid UTF-8, so its source fails
+    "half \udc80",  # invalid UTF-8, so its source fails
     "k" * 5000,
 )
 GATHERING = frozenset({"piece", "shard", "merged", "pack", "gather", "artifacts"})
@@ -35,7 +35,7 @@ KINDS = {
     "inline": (*["kill"] * 5, "enospc", "eio", "rival", "gap", *_ALL),
     "processes": (*["kill"] * 3, "enospc", "eio", "moment", *_ALL),
     "ray": (*["kill"] * 3, "enospc", "eio", "moment", *_ALL),
-    "nodes": (*["lost"] * 4, "moment", *_ALL),  # no kills at steps: faults are off there
+    "nodes": (*["lost"] * 4, "moment", *_ALL),  # faults are off, so kills at steps are impossible
 }
 TARGETS = ("driver", "worker", "worker", "ledger", "raylet")
 FORKED_TARGETS = ("driver", "worker", "worker", "worker", "forker")
@@ -50,8 +50,8 @@ class Disturbance:
         kind: `kill`, `enospc`, `eio` (at a step), `moment` (a kill at any time), `stop` (SIGTERM),
             `trouble` (the stage `Trouble` fails), `rival` (a second driver), `gap` (an incomplete
             listing), `lost` (a node).
-        step, nth: of disturbances at a step.
-        target: the killed process, if there are several.
+        step, nth: the step, and the pass through it, for disturbances at a step.
+        target: the kind of process to kill, if there are several.
         moment: progress of the run, from 0 to 1.
         trouble: instruction for the stage.
         gap: number of listed sources.
@@ -74,7 +74,7 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """The sources of a run, and its disturbance, or None for an undisturbed run."""
+    """The sources of a run, and its disturbance. The disturbance is None for an undisturbed run."""
 
     sources: Sources
     disturbance: Disturbance | None
@@ -82,12 +82,12 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The events in order. The last chapter is undisturbed and equals the reference run.
+    """The chapters of a round, in order. The last is undisturbed and equals the reference run.
 
     Attributes:
         source, stages, sink: of the spec, where `FOLDER` stands for a folder that each volume has
             separately.
-        is_shared: whether some of the sources share storage.
+        is_shared: True if some of the sources share storage.
     """
 
     seed: int
@@ -98,13 +98,13 @@ class Round:
     is_shared: bool
 
     def spell(self, folder: str, output: str | None) -> dict[str, Any]:
-        """Return the pipeline's `spec`, with flags and logs in a folder."""
+        """Return the pipeline's `spec`, with the given folder for flags and logs."""
         spec: dict[str, Any] = {
             "source": _place(self.source, folder),
             "stages": [_place(stage, folder) for stage in self.stages],
             "sink": self.sink,
             "checkpoint": {"interval": "1s", "keepLast": 1},
-            # Prevent the quarantine of sources that are killed this often.
+            # Do not quarantine sources because of the many kills.
             "quarantine": {"after": 10_000},
         }
         return spec | ({"storage": {"output": {"url": output}}} if output else {})
@@ -145,14 +145,14 @@ def _draw_stages(rng: random.Random) -> tuple[list[dict[str, Any]], dict[str, An
 
 
 def _draw_cuts(rng: random.Random, items: list[dict[str, Any]]) -> None:
-    """Chain all stages, isolate all stages, or isolate some."""
+    """Isolate no stage, all stages, or some stages."""
     share = rng.choice([0.0, 1.0, 0.4])
     for item in items:
         item["isolate"] = rng.random() < share
 
 
 def _draw_errors(rng: random.Random, stages: list[dict[str, Any]]) -> None:
-    """In some rounds, give failing stages an error policy, and add a stage that fails rows.
+    """In some rounds, set an error policy for failing stages, and add a stage that fails rows.
 
     `Trouble` fails in some runs only, so its failures must remain failures of sources.
     """
@@ -165,7 +165,7 @@ def _draw_errors(rng: random.Random, stages: list[dict[str, Any]]) -> None:
 
 
 def _dress(rng: random.Random, kind: str) -> dict[str, Any]:
-    """Return random settings for a stage of this kind."""
+    """Return random settings for a stage of the given kind."""
     salt = rng.randrange(1000)
     own: dict[str, Any] = {"resources": {"cpu": 0.05}}
     if kind in {"Open", "Trouble"}:
@@ -194,7 +194,7 @@ def _draw_chapters(rng: random.Random, player: str, *, deletes: bool) -> list[Ch
         version += 1
         sources[name] = version
     chapters = []
-    # Each run on Ray takes seconds.
+    # A run on Ray takes seconds.
     for _ in range(rng.randint(1, 6 if player == "inline" else 3)):
         chapters.append(Chapter(dict(sources), _draw_disturbance(rng, player, len(sources))))
         for _ in range(rng.choice([0, 0, 1, 3])):

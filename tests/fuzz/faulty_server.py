@@ -1,4 +1,4 @@
-"""A model server in its own process, with faults on the wire. It may be killed.
+"""A model server in its own process that injects faults into its responses. Tests may kill it.
 
 `python faulty_server.py PORT FOLDER SEED LOGS`. The server writes its process ID and each request
 into the folder before it responds. If the folder has a file `vanished`, the model is gone. The
@@ -45,29 +45,30 @@ def choose_fault(seed: int, prompt: str, time: int) -> Fault:
     """Return the fault for the nth request of a prompt."""
     fault = draw_faults(seed, 0.3, most=2, passing=ALL_PASSING)(prompt, time)
     drawn = random.Random(f"{seed} {prompt} answer").random()
-    # A wrong answer is repaired by one more request; a row with only wrong answers has no answer.
+    # A wrong answer is repaired by another request. If all answers are wrong, the row has no
+    # answer.
     is_wrong = drawn < 0.05 or (drawn < 0.15 and time == 1)
     return WRONG if fault is None and is_wrong and prompt != PROBE else fault
 
 
 def is_hopeless(seed: int, prompt: str) -> bool:
-    """Return whether a prompt never gets a good answer."""
+    """Return whether a prompt never gets a correct answer."""
     return choose_fault(seed, prompt, 1000) is not None
 
 
 def write_line(path: Path, line: str) -> None:
-    """Append a line; safe with concurrent writers."""
+    """Append a line. Concurrent writers are safe."""
     with path.open("a") as file:
         file.write(f"{line}\n")
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a file, or none if the file is missing."""
+    """Return the lines of a file, or an empty list if the file is missing."""
     return path.read_text().splitlines() if path.exists() else []
 
 
 def is_waited_for(connection: socket.socket) -> bool:
-    """Return whether the client is still connected; a killed client is not."""
+    """Return whether the client is still connected. A killed client is not connected."""
     try:
         return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
     except BlockingIOError:
@@ -77,7 +78,7 @@ def is_waited_for(connection: socket.socket) -> bool:
 
 
 class LoggedPrompts:
-    """The prompts with an answer in the logs below a folder."""
+    """Prompts that have an answer in the logs below a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -85,7 +86,7 @@ class LoggedPrompts:
         self._prompts: set[str] = set()
 
     def read(self) -> set[str]:
-        """Return all prompts logged until now."""
+        """Return all prompts that have been logged so far."""
         for path in self._folder.glob(f"*/*{SUFFIX}"):
             for entry in self._logs.setdefault(path, FileLog(path)).read():
                 self._prompts.add(json.loads(entry.answer.text)["echo"])
@@ -104,7 +105,7 @@ class FaultyModel:
     def reply(self, path: str, body: bytes, connection: socket.socket) -> Reply | UnansweredRequest:
         """Return the response."""
         request = json.loads(body)
-        del request["messages"][1:]  # the messages of a repair
+        del request["messages"][1:]  # messages that request a repair
         prompt = request["messages"][0]["content"]
         with self._lock:
             write_line(self._folder / ASKED, prompt)
@@ -158,7 +159,7 @@ class Handler(AnsweringHandler):
             self.send_half()
 
     def handle(self) -> None:
-        with suppress(OSError, ValueError):  # killed client, or dropped connection
+        with suppress(OSError, ValueError):  # the client was killed, or the connection was dropped
             super().handle()
 
 

@@ -1,4 +1,4 @@
-"""Stages for random pipelines, whose results depend only on parameters and tasks.
+"""Stages for random pipelines. Their results depend only on parameters and tasks.
 
 The exception is `Trouble`, which follows an instruction in a file until the file is removed.
 """
@@ -25,13 +25,13 @@ LARGE = 70_000
 
 
 def roll(*parts: Any) -> int:
-    """Return a random-looking number below 2**32 that depends only on the parts."""
+    """Return a pseudorandom number below 2**32 that depends only on the arguments."""
     digest = blake2b(json.dumps(parts).encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big")
 
 
 class Listed(SourceStage):
-    """Lists pairs of key and seed from a file; the seed is the version."""
+    """Lists the keys and seeds in a file. The seed is the version of a source."""
 
     class Params(SourceStage.Params):
         """Location of the list."""
@@ -51,10 +51,10 @@ class Listed(SourceStage):
 
 
 class Shared(Listed):
-    """Lists the same, with several sources sharing storage."""
+    """Lists the same sources as `Listed`, but several sources share storage."""
 
     class Params(Listed.Params):
-        """Location of the list, and the number of shares."""
+        """Location of the list, and the number of groups that share storage."""
 
         shares: int = 3
 
@@ -65,7 +65,7 @@ class Shared(Listed):
 
 
 class Open(Stage):
-    """Makes words from a source, or from all that share its storage, and logs opened sources."""
+    """Makes words from a source, or from all that share its storage, and logs the sources."""
 
     class Params(Stage.Params):
         """Location of the log, and the number of words."""
@@ -92,10 +92,10 @@ class Open(Stage):
 
 
 class Salted(Stage):
-    """A stage whose results depend on a salt and its task."""
+    """A stage whose results depend on its salt and the task."""
 
     class Params(Stage.Params):
-        """Salt that distinguishes stages of the same kind."""
+        """A salt, which distinguishes stages of the same kind."""
 
         salt: int = 0
 
@@ -106,7 +106,7 @@ class Salted(Stage):
         return roll(self.params.salt, task.data, task.meta, *more)
 
     def step(self, task: Task) -> list[Any]:
-        """Return the task's words, changed in place as stages may do."""
+        """Reverse the task's words in place, as stages may do, and return the words."""
         task.meta["steps"].append(self.params.salt)  # type: ignore[index]
         words: list[Any] = task.data
         words.reverse()
@@ -114,7 +114,7 @@ class Salted(Stage):
 
 
 class Split(Salted):
-    """Returns nothing, one task, the same task, or several with gaps in their slots."""
+    """Returns no task, the same task, or several tasks with gaps in their slots."""
 
     def process(self, task: Task) -> Task | list[Slot] | None:
         drawn = self.roll(task)
@@ -133,7 +133,7 @@ class Split(Salted):
 
 
 class Batched(Salted):
-    """Filters some tasks of a batch; may raise after changing some tasks of a larger batch."""
+    """Filters some tasks of a batch. In a larger batch, may raise after changing some tasks."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
         drawn = [self.roll(task) for task in tasks]
@@ -167,7 +167,7 @@ class Joined(Salted):
 
 
 class Kept(StatefulFilter):
-    """Stores a line for every task; filters some tasks, and splits some."""
+    """Stores a line for each task. Filters some tasks, and splits some tasks."""
 
     class Params(Salted.Params):
         """Salt, and the size of pieces."""
@@ -238,10 +238,10 @@ RAISED = (
 
 
 class Failing(Salted):
-    """Always fails some sources: by raising, or with a mark in a slot."""
+    """Always fails on some sources: raises, or marks a slot as failed."""
 
     class Params(Salted.Params):
-        """Kind of failure, and one in how many tasks fails."""
+        """The kind of failure, and the share of failing tasks (one in this number)."""
 
         kind: str = "ValueError"
         share: int = 10
@@ -256,7 +256,7 @@ class Failing(Salted):
 
 
 class Trouble(Stage):
-    """Fails or dies over some tasks while a file in the folder instructs it to."""
+    """Fails or dies at some tasks while a file in the folder instructs the stage to do so."""
 
     class Params(Stage.Params):
         """Location of the instruction."""
@@ -289,7 +289,7 @@ class Tabulate(Stage):
 
 
 class Picky(Salted):
-    """Rejects some rows, independent of the other rows."""
+    """Rejects some rows, independently of the other rows."""
 
     def process(self, task: Task) -> Task:
         for word in task.table["word"].to_pylist():

@@ -33,7 +33,7 @@ FINE = frozenset(
         128 + signal.SIGKILL,
     }
 )
-# Before its handlers are installed and after its work, a driver dies from SIGTERM by default.
+# A driver has the default action of SIGTERM until it installs its handlers, and after its work.
 STOPPED = frozenset({-signal.SIGTERM, 128 + signal.SIGTERM})
 
 
@@ -42,8 +42,8 @@ class Fuzz:
     """Plays rounds one after another.
 
     Args:
-        folder: for all rounds.
-        reference: runs the undisturbed pipelines.
+        folder: folder for all rounds.
+        reference: player that runs the undisturbed pipelines.
 
     Attributes:
         rounds: number of played rounds, by player.
@@ -61,7 +61,7 @@ class Fuzz:
         The folder of a round with problems is kept.
 
         Args:
-            store: URL for outputs, or None to write them to the volume.
+            store: URL for outputs, or None to write outputs to the volume.
         """
         name = f"{player.name}{'-store' * bool(store)}"
         folder = self.folder / f"{name}-{seed}"
@@ -103,7 +103,7 @@ class Play:
         self._seen: dict[tuple[str, int], int] = {}
 
     def find_problems(self) -> Iterator[str]:
-        """Play all chapters, and yield problems as they are found."""
+        """Play all chapters, and yield problems when they are found."""
         *disturbed, last = self._round.chapters
         for chapter in disturbed:
             problems = list(self._disturb(chapter))
@@ -123,7 +123,7 @@ class Play:
 
     def _disturb(self, chapter: Chapter) -> Iterator[str]:
         disturbance, stand = chapter.disturbance, self.killed
-        assert disturbance is not None  # only the last chapter has none
+        assert disturbance is not None  # only the last chapter has no disturbance
         stand.list_sources(chapter)
         code, fired = self._player.disturb(stand, disturbance)
         stand.disarm()
@@ -139,7 +139,7 @@ class Play:
     def _look(self, chapter: Chapter) -> Iterator[str]:
         """Record finished sources, and yield finished sources that were opened again."""
         if self._round.is_shared:
-            return  # sources that share storage with a changed source are opened again
+            return  # a changed source makes others with the same storage open again
         opened = self.killed.read_opened()
         places = {source: place for place, source in enumerate(opened)}
         for source, place in self._seen.items():
@@ -173,7 +173,7 @@ class Play:
 def find_differences(
     what: str, ours: Mapping[str, object], theirs: Mapping[str, object]
 ) -> Iterator[str]:
-    """Yield a sentence each for missing, additional, and changed entries."""
+    """Yield a sentence for each missing, additional, or changed entry."""
     missing, more = sorted(theirs.keys() - ours.keys()), sorted(ours.keys() - theirs.keys())
     other = sorted(name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name])
     for word, found in (("missing", missing), ("too many", more), ("not the same", other)):

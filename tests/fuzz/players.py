@@ -1,4 +1,4 @@
-"""Run and disturb a random pipeline: in one process, on a new Ray, or on a Ray of two nodes.
+"""Players that run and disturb a random pipeline: in one process, in several, or on Ray.
 
 This module must not depend on the result of the runs.
 """
@@ -36,7 +36,7 @@ class Player(Protocol):
     """Runs pipelines.
 
     Attributes:
-        name: of the engine and its variant.
+        name: name of the engine and its variant.
     """
 
     name: str
@@ -52,7 +52,7 @@ class InlinePlayer:
     """The engine `inline` in forked processes.
 
     Args:
-        environment: of all processes, such as a store's keys.
+        environment: variables of all processes, such as a store's keys.
 
     Attributes:
         length: seconds of the last undisturbed run.
@@ -79,7 +79,7 @@ class InlinePlayer:
         if kind == "rival":
             rival = self._start(stand, {}, 1).wait()
             code = driver.wait()
-            # Either driver may be refused; the other runs as if it were alone.
+            # Either driver may be refused. The other driver runs as if it were alone.
             is_refused = ExitCode.LEDGER_IN_USE in {rival, code}
             return Played(rival if code == ExitCode.LEDGER_IN_USE else code, "rival" * is_refused)
         if kind == "moment":
@@ -99,7 +99,8 @@ class InlinePlayer:
             self._drivers.append(WarmDriver(self._environment, ["fuzz_stages"]))
         words = ["drive", str(stand.manifest), "--volume", str(stand.volume)]
         words += ["--engine", "inline", "--json"]
-        # Ray players cannot use this TMPDIR: Ray puts sockets there, whose paths must be short.
+        # Players with Ray cannot set TMPDIR to this folder, because paths of Ray's sockets must be
+        # short.
         own = {**stand.variables, **extra, "TMPDIR": str(stand.temporary)}
         self._drivers[number].start(words, own, stand.volume / "run.log")
         return self._drivers[number]
@@ -109,8 +110,8 @@ class WorkersPlayer:
     """An engine of several processes: forked workers, a new Ray per run, or a shared two-node Ray.
 
     Args:
-        environment: of all processes.
-        nodes: the shared Ray.
+        environment: variables of all processes.
+        nodes: the shared Ray, or None.
         engine: `processes` or `ray`.
     """
 
@@ -146,7 +147,7 @@ class WorkersPlayer:
         return stand.job.started(stand.volume, environment, engine=self._engine, options=options)
 
     def _strike(self, process: subprocess.Popen[bytes], disturbance: Disturbance) -> str | None:
-        """Perform the disturbance, and return a name for it, or None."""
+        """Disturb the run. Return the name of the disturbance, or None if it failed."""
         if disturbance.kind == "stop":
             process.terminate()
             return None
@@ -197,7 +198,7 @@ def _has_fired(stand: Stand, disturbance: Disturbance, code: int) -> bool:
 
 
 def _await_moment(process: subprocess.Popen[bytes], stand: Stand, disturbance: Disturbance) -> None:
-    """Wait until the run has made this much progress, or has ended."""
+    """Wait until the run has made this much progress or has ended."""
     wanted = len(stand.read_opened()) + int(disturbance.moment * 20)
     end = time.monotonic() + PATIENCE
     while process.poll() is None and time.monotonic() < end:

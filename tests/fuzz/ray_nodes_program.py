@@ -1,4 +1,4 @@
-"""A program: a Ray of two nodes on this machine. Each line of input kills a node.
+"""A program that starts a Ray of two nodes on this machine. Each line of input kills a node.
 
 A process can connect to only one Ray, so this Ray needs a separate process.
 """

@@ -1,4 +1,4 @@
-"""`make fuzz`: draw pipelines and kills for SECONDS_TO_RUN seconds (default 60).
+"""`make fuzz`: play random pipelines with kills for SECONDS_TO_RUN seconds (60 by default).
 
 A player and a number identify a round: SEED=inline:17 repeats one round, and SEED=17 starts from
 that number. WITH=inline,store,ray,nodes selects the players. By default all play, but `store` only
@@ -24,9 +24,9 @@ from store_server import NoServerError, find_server, serve
 from two_node_ray import NoRayError, TwoNodeRay
 
 PLAYERS = ("inline", "store", "processes", "ray", "nodes", "asking", "asking-forked", "asking-ray")
-# Engines of rounds that query a model, by player.
+# The engines of rounds that query a model, by player.
 ASKING = {"asking": "inline", "asking-forked": "processes", "asking-ray": "ray"}
-# A Ray round takes as long as many other rounds.
+# A round on Ray takes as long as many other rounds.
 TURNS = (*["inline"] * 9, "store", "processes", *["inline"] * 9, "store", "ray")
 TURNS += (*["inline"] * 9, "processes", "nodes", "asking", "asking-forked", "asking", "asking-ray")
 BUCKET = "fuzz"
@@ -89,7 +89,7 @@ class Table:
 
 
 def main() -> int:
-    """Fuzz; return exit code 1 if there was a problem."""
+    """Play rounds. Return exit code 1 if a problem was found."""
     seconds = float(os.environ.get("SECONDS_TO_RUN", "60"))
     name, _, given = os.environ.get("SEED", "").rpartition(":")
     seed = int(given) if given else random.SystemRandom().randrange(1_000_000)
@@ -111,7 +111,7 @@ def main() -> int:
 
 
 def choose_turns() -> tuple[str, ...]:
-    """Return the players in turn."""
+    """Return the players in the order of their turns."""
     wanted = os.environ.get("WITH", "").replace(",", " ").split()
     if not wanted:
         wanted = list(PLAYERS)
@@ -130,7 +130,7 @@ def _ended(folder: Path) -> Iterator[Table]:
 
 
 def _show(player: str, seed: int, problems: list[str]) -> int:
-    """Print the problems; return 1 if there were any."""
+    """Print the problems. Return 1 if there are problems."""
     if problems:
         print(f"SEED={player}:{seed}", *problems, sep="\n    ", flush=True)
     return 1 if problems else 0

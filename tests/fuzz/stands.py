@@ -1,4 +1,4 @@
-"""A random pipeline on its own volume, and access to its results.
+"""A stand: a random pipeline on its own volume, with access to the results.
 
 This module must not depend on the player or on the disturbances.
 """
@@ -25,7 +25,7 @@ FIRED, TEMPORARY = "fault.log", "tmp"
 
 
 class Kept(NamedTuple):
-    """A finished source in a ledger, without values that may differ between two runs."""
+    """A finished source in a ledger, without values that may differ between runs."""
 
     version: bytes
     outputs: tuple[Any, ...]
@@ -81,7 +81,7 @@ class Stand:
 
     @property
     def temporary(self) -> Path:
-        """A temporary folder, which must be empty after a run."""
+        """Temporary folder, which must be empty after a run."""
         return self.folder / TEMPORARY
 
     def list_sources(self, chapter: Chapter) -> None:
@@ -91,7 +91,7 @@ class Stand:
         (self.folder / LISTING).write_text(json.dumps(told))
 
     def arm(self, disturbance: Disturbance) -> dict[str, str]:
-        """Set up a disturbance that triggers by itself, and return its environment variables."""
+        """Set up a disturbance that triggers by itself. Return its environment variables."""
         if disturbance.kind == "trouble":
             told = {"salt": disturbance.nth, "share": disturbance.share}
             told_all = told | {"kind": disturbance.trouble}
@@ -119,7 +119,7 @@ class Stand:
         """Return the contents of the ledger."""
         try:
             store = Store(self.job.find_folder(self.volume).ledger, readonly=True)
-        except LedgerError:  # no run got far enough to create a ledger
+        except LedgerError:  # no run has created a ledger
             return Books({}, frozenset())
         try:
             finished = {}

@@ -9,7 +9,7 @@ import pytest
 from asking_rounds import play_asking
 
 
-# The first tier tests the same without random moments: tests/run/test_asked_runs.py.
+# In the first tier, tests/run/test_asked_runs.py tests this without random moments.
 @pytest.mark.more
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A few rounds of the fuzzer, and planted differences that the fuzzer must report."""
+"""A few rounds of the fuzzer, and planted differences that it must report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline.storage.faults import STEPS
 pytestmark = pytest.mark.first(reason="drawn runs of two engines")
 
 PLAYERS = sorted(KINDS)
-# A round with outputs and artifacts.
+# Seed of a round with outputs and artifacts.
 TELLING = 106
 
 
@@ -76,7 +76,7 @@ def test_a_disturbed_run_to_a_store_equals_an_undisturbed_run(
 
 
 class Tampering:
-    """Runs like another player, and then corrupts the results."""
+    """Runs pipelines like another player, and then corrupts the results."""
 
     name = "inline"
 

@@ -15,19 +15,19 @@ PROGRAM = Path(__file__).with_name("ray_nodes_program.py")
 
 
 class NoRayError(Exception):
-    """Ray did not start or respond; the machine may be too busy for two nodes."""
+    """Ray did not start or respond, perhaps because the machine is too busy for two nodes."""
 
 
 class TwoNodeRay:
     """A Ray cluster in its own process.
 
     Args:
-        environment: of its workers.
-        log: receives the output of its processes.
+        environment: variables of its workers.
+        log: file for the output of its processes.
 
     Attributes:
-        address: for drivers.
-        pid: of the parent of all its processes.
+        address: address for drivers.
+        pid: process id of the parent of all its processes.
 
     Raises:
         NoRayError: if the cluster does not start.
@@ -47,7 +47,7 @@ class TwoNodeRay:
         self.address = str(self._read())
 
     def lose_one(self) -> None:
-        """Kill the second node, start another, and wait for it."""
+        """Kill the second node, start a new node, and wait until it is ready."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"lose\n")
         self._process.stdin.flush()

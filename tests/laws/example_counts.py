@@ -1,4 +1,4 @@
-"""Example counts of costly tests, as a share of the count of the loaded Hypothesis profile.
+"""Example counts of costly tests, as percentages of the loaded Hypothesis profile's count.
 
 The option `--hypothesis-profile` and the Makefile choose the profile, never a test.
 """
@@ -12,7 +12,7 @@ from hypothesis import settings
 
 T = TypeVar("T")
 
-FEWEST = 4  # with fewer, Hypothesis would try only the simplest examples
+FEWEST = 4  # with fewer examples, Hypothesis would try only the simplest
 
 
 def scale_examples(of_hundred: int) -> int:
@@ -21,8 +21,8 @@ def scale_examples(of_hundred: int) -> int:
 
 
 def spread(values: Sequence[T], most: int) -> list[T]:
-    """Return at most `count` values at equal distances, with the first and the last."""
+    """Return at most `most` of the values at equal distances, including the first and the last."""
     count = min(most, len(values))
-    if count < 2:  # a single value has no distance
+    if count < 2:  # a distance needs two values
         return list(values[:count])
     return [values[place * (len(values) - 1) // (count - 1)] for place in range(count)]

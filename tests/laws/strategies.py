@@ -1,4 +1,4 @@
-"""Random task trees that stages could have produced, their events, and orders of arrival."""
+"""Draws task trees that stages could have produced, the events of the trees, and arrival orders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_DEPTH = 3
 
 
 class Tree(NamedTuple):
-    """All events of a source's work, once each, in the order of a single worker."""
+    """All events of a source's work, each once, in the order of a single worker."""
 
     source: bytes
     events: tuple[Event, ...]
@@ -36,7 +36,7 @@ class Model:
     failed: set[bytes] = field(default_factory=set)
 
     def see(self, events: Iterable[Event]) -> set[bytes]:
-        """Add events, and return the sources that these finish."""
+        """Add events, and return the sources that these events finish."""
         before = self.finished
         self.seen.update(event for event in events if event.source not in self.failed)
         return self.finished - before
@@ -51,7 +51,7 @@ class Model:
 
     @property
     def unannounced(self) -> set[bytes]:
-        """Open sources with a token that was settled but not announced."""
+        """Open sources that have a settled token which was not announced."""
         live = [event for event in self.seen if event.source in self.open]
         announced = {token for event in live for token in event.children}
         return {event.source for event in live if not announced.issuperset(event.settled)}
@@ -126,13 +126,13 @@ def trees(draw: Draw, number: int = 0) -> Tree:
 
 @st.composite
 def forests(draw: Draw) -> list[Tree]:
-    """Draw the trees of some sources."""
+    """Draw the trees of several sources."""
     return [draw(trees(number)) for number in range(draw(st.integers(1, 3)))]
 
 
 @st.composite
 def arrivals(draw: Draw, events: Sequence[Event]) -> list[list[Event]]:
-    """Draw an order of all events with some duplicates, cut into messages."""
+    """Draw an order of all events, with some duplicates, split into messages."""
     again = draw(st.lists(st.sampled_from(events), max_size=8)) if events else []
     order = draw(st.permutations([*events, *again]))
     cuts = sorted(draw(st.sets(st.integers(0, len(order)), max_size=8)) | {0, len(order)})
@@ -145,5 +145,5 @@ def events_of(forest: Iterable[Tree]) -> list[Event]:
 
 
 def failure_of(tree: Tree) -> Failure:
-    """Return the failure of a task of the tree."""
+    """Return the failure of a task in the tree."""
     return Failure(tree.source, "key", tree.events[0].children[0], "stage-0", "no such file")

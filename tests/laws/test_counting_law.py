@@ -1,4 +1,4 @@
-"""The counting law, compared with a model that keeps every event and compares sets."""
+"""The counting law is compared with a model that keeps all events and compares sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARRIVALS = forests().flatmap(lambda forest: st.tuples(st.just(forest), arrivals(
 
 
 class Counting:
-    """A tally with an external memory of finished sources, like the ledger's."""
+    """A tally with a separate memory of finished sources, as in the ledger."""
 
     def __init__(self) -> None:
         self.outputs: dict[bytes, list[Left]] = {}

@@ -1,4 +1,4 @@
-"""Law of damaged Parquet in whole runs: every row is written intact, or its source failed.
+"""Law of damaged Parquet files in whole runs: each row is intact, or its source has failed.
 
 The exception is damage that a file cannot reveal: the footer has no checksum, so a column may
 appear with another type than the written type.
@@ -56,7 +56,7 @@ def files(draw: st.DrawFn) -> tuple[pa.Table, bytes]:
 
 @st.composite
 def damages(draw: st.DrawFn, whole: bytes, other: bytes) -> tuple[str, bytes]:
-    """Return a file's suffix and its bytes after a flip, cut, join, hole, gap, or rename."""
+    """Return a file's suffix and its damaged bytes: flipped, cut, joined, zeroed, or removed."""
     at = draw(st.integers(0, len(whole) - 1))
     end = min(at + draw(st.sampled_from([1, 30, 500])), len(whole))
     flipped = bytes([whole[at] ^ 1 << draw(st.integers(0, 7))])
@@ -79,7 +79,7 @@ def damages(draw: st.DrawFn, whole: bytes, other: bytes) -> tuple[str, bytes]:
 
 
 def has_other_kinds(content: bytes, whole: bytes) -> bool:
-    """Return whether the footer is readable but has other column types."""
+    """Return whether the footer can be read but has other column types."""
     try:
         return bool(pq.read_schema(io.BytesIO(content)) != pq.read_schema(io.BytesIO(whole)))
     except (OSError, ValueError, pa.ArrowException):
@@ -87,7 +87,7 @@ def has_other_kinds(content: bytes, whole: bytes) -> bool:
 
 
 def read_output(passes: Passes, name: str) -> Rows:
-    """Return the output rows, with the file in each key."""
+    """Return the output rows. Each key contains the file."""
     lines = (
         line
         for path in passes.find_output(name).rglob("*.jsonl")
@@ -132,7 +132,7 @@ def test_law_every_row_is_written_intact_or_its_source_failed(
     for failure in result.failures:
         assert f"a{suffix}" in failure.message
     failed = {failure.key.rpartition("#rg=")[2] for failure in result.failures}
-    assert failed or content == whole or not content.startswith(whole)  # appended data
+    assert failed or content == whole or not content.startswith(whole)  # bytes were appended
     if has_other_kinds(content, whole):
         return
     truth = table.to_pylist()
@@ -140,8 +140,8 @@ def test_law_every_row_is_written_intact_or_its_source_failed(
     assert [row for row in rows["a"] if row != truth[row["id"]]] == []
     listed = result.standing.finished + result.standing.failed - len(list_groups(other))
     for at, group in enumerate(list_groups(whole)):
-        # A file with an unreadable footer is listed as its first group, which fails for all of its
-        # groups.
+        # If the footer is unreadable, only the first row group is listed, and its source fails for
+        # all groups.
         is_told = str(at) in failed or (failed and at >= listed)
         assert is_told or all(numbers[number] == 1 for number in group)
     assert len(numbers) == numbers.total()

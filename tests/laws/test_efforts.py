@@ -1,4 +1,4 @@
-"""Efforts are counted with their event: once, in any order."""
+"""Efforts are counted together with their event: once, and in any order of events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_law_efforts_add_up_in_any_order_and_duplicates_count_once(
     ]
     wanted: dict[bytes, int] = {}
     for event in events:
-        if event.settled:  # the writer itself announces roots, exactly once
+        if event.settled:  # the writer itself announces roots, once
             wanted[event.source] = wanted.get(event.source, 0) + event.efforts[0].rows_in
     doubled = data.draw(st.permutations(events + data.draw(st.lists(st.sampled_from(events)))))
     tally, over = Tally(lambda source: source in over), set[bytes]()

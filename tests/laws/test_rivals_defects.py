@@ -1,4 +1,4 @@
-"""Known defects of delta counters, each as a case that must not occur here.
+"""Known defects of delta counters, which must not occur in the tally.
 
 The first cases also run against a delta counter, to prove that the counter fails them.
 """
@@ -38,11 +38,11 @@ CHILDREN = tuple(derive_child([ROOT], "split", slot) for slot in range(3))
 ANNOUNCED = Event(SOURCE, (), (ROOT,))
 FANNED_OUT = Event(SOURCE, (ROOT,), CHILDREN)
 WRITTEN = [Event(SOURCE, (child,), ()) for child in CHILDREN]
-OVERTAKEN = [ANNOUNCED, WRITTEN[0], FANNED_OUT, *WRITTEN[1:]]  # the sink's event comes first
+OVERTAKEN = [ANNOUNCED, WRITTEN[0], FANNED_OUT, *WRITTEN[1:]]  # the sink is early
 
 
 class DeltaCounter:
-    """A delta counter: one number per source, which is complete at zero."""
+    """A delta counter: a number per source. At zero the source counts as complete."""
 
     def __init__(self, id_bytes: int = 16) -> None:
         self._id_bytes = id_bytes
@@ -59,7 +59,7 @@ class DeltaCounter:
             name = event.source[: self._id_bytes]
             delta = len(event.children) - len(event.settled)
             if name in self._complete and delta > 0:
-                self._complete.remove(name)  # completion is revoked, but the delta is lost
+                self._complete.remove(name)  # revokes the completion but loses the delta
                 continue
             self._pending[name] = self._pending.get(name, 0) + delta
             if self._pending[name] == 0:
@@ -121,7 +121,7 @@ def claimant(uid: str) -> Claimant:
 
 
 def test_premature_completion() -> None:
-    assert 1 == finishes(DeltaCounter(), OVERTAKEN)[0]  # with two of three children open
+    assert 1 == finishes(DeltaCounter(), OVERTAKEN)[0]  # two of three children are open
     assert [len(OVERTAKEN) - 1] == finishes(new_tally(), OVERTAKEN)
 
 
@@ -129,7 +129,7 @@ def test_stuck_source() -> None:
     rival, ours = DeltaCounter(), new_tally()
     finishes(rival, OVERTAKEN)
     finishes(ours, OVERTAKEN)
-    assert not rival.is_complete(SOURCE)  # all work is done, and the counter stays at -2
+    assert not rival.is_complete(SOURCE)  # although all work is done: the counter is -2
     assert [] == list(ours.list_open())
 
 
@@ -151,7 +151,7 @@ def test_id_collision() -> None:
     rival, ours = DeltaCounter(id_bytes=6), new_tally()
     rival.count(both[:1])
     rival.count(drained)
-    assert rival.is_complete(twin)  # without any work on the twin
+    assert rival.is_complete(twin)  # although no work on the twin was done
     ours.count(both)
     assert [SOURCE] == [source for source, _ in ours.count(drained)]
     assert [twin] == list(ours.list_open())
@@ -170,7 +170,7 @@ def test_id_collision_in_the_ledger(tmp_path: Path) -> None:
 
 
 def test_keys_are_digested_as_a_whole() -> None:
-    keys = ["a_b_c", "x_b_c", "b_c", "c", "a_b", "a"]  # no key is cut at its last separator
+    keys = ["a_b_c", "x_b_c", "b_c", "c", "a_b", "a"]  # keys are not split at a separator
     assert len(keys) == len({digest_key(key) for key in keys})
     assert {16} == {len(digest_key(key)) for key in keys}
 
@@ -230,7 +230,7 @@ def test_changed_config(tmp_path: Path) -> None:
 
 
 def test_content_identity(tmp_path: Path) -> None:
-    """A file with changed content under an unchanged name is processed again, and no other."""
+    """Only a file whose content changed is processed again, although its name is unchanged."""
     with opened(tmp_path) as store:
         first = keeper_of(store, tmp_path)
         sources = [listed("a.txt", 0), listed("b.txt", 1)]

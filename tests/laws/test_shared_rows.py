@@ -1,7 +1,7 @@
 """Each row of a finished source is in exactly one file, despite shared files and crashes.
 
-Between attempts, sources change, vanish, fail, and return. Calls of the sink contain any sources in
-any number. Receipts are lost with their workers, and processes crash at any step.
+Between attempts, sources change, vanish, fail, and return. A sink's call may contain any number of
+any sources. Receipts are lost with their workers, and processes crash at any step.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from strandline.run.revise.rewriting import tidy_shared
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_output
 
-Listing = Mapping[str, int]  # version number of each key
+Listing = Mapping[str, int]  # the version of each key
 
 KEYS = "abcdefgh"
 LISTINGS = st.lists(
@@ -42,7 +42,7 @@ LISTINGS = st.lists(
 
 
 class Crash(BaseException):
-    """Simulated end of the process, which no error handler catches."""
+    """Simulates the end of the process. No error handler catches this exception."""
 
 
 def crash_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> None:
@@ -59,13 +59,13 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> None:
 
 
 def rows_of(source: ListedSource) -> list[str]:
-    """Return a source's rows: different numbers, and sometimes none."""
+    """Return a source's rows. Sources have different numbers of rows, and sometimes no rows."""
     count = source.source[0] % 6
     return [f"{source.key} {source.version.hex()} {row}" for row in range(count)]
 
 
 def tokens_of(source: ListedSource) -> list[bytes]:
-    """Return the tokens of a source's tasks at the sink, some of them after a fan-out."""
+    """Return the tokens of a source's tasks at the sink. Some tokens come from a fan-out."""
     slots = source.source[1] % 4
     children = [derive_child([root_of(source)], "split", slot) for slot in range(slots)]
     return children or [root_of(source)]
@@ -81,7 +81,7 @@ def tasks_of(source: ListedSource) -> list[Task]:
 
 
 def fan_out(sources: Iterable[ListedSource]) -> list[Event]:
-    """Return the events of the fan-outs."""
+    """Return the fan-out events."""
     roots = ((source.source, root_of(source), tokens_of(source)) for source in sources)
     return [
         Event(source, (root,), tuple(tokens)) for source, root, tokens in roots if tokens != [root]
@@ -94,9 +94,9 @@ def sources_of(listing: Listing) -> dict[bytes, ListedSource]:
 
 
 def attempt(path: Path, plan: StagePlan, listing: Listing, random: Random, uid: str) -> None:
-    """Run an attempt as a driver does, with workers that sometimes die after writing.
+    """Run an attempt as a driver does. Workers sometimes die after writing.
 
-    Some sources fail while the sink has them, so their receipts must not count.
+    Some sources fail while the sink has their tasks, so their receipts must not count.
     """
     outputs = LocalOutputs(path / "output", f"ours-{uid}")
     sources = sources_of(listing)
@@ -141,7 +141,7 @@ def read(path: Path) -> list[str]:
 
 
 def read_source(store: Store, outputs: LocalOutputs, source: bytes) -> list[str]:
-    """Return the rows of a finished source at the location in the ledger."""
+    """Return the rows of a finished source from the location in the ledger."""
     rows = []
     for output in store.find_records([source])[source].outputs:
         found = read(outputs.root / name_output(source, output))
@@ -151,7 +151,7 @@ def read_source(store: Store, outputs: LocalOutputs, source: bytes) -> list[str]
 
 
 def check(path: Path, versions: Mapping[bytes, set[ListedSource]]) -> None:
-    """Check the invariant: a finished source's rows exist, in one version."""
+    """Check the invariant that the rows of each finished source exist in exactly one version."""
     outputs = LocalOutputs(path / "output")
     with opened(path / "ledger") as store:
         for source, entry, _ in store.list_records():
@@ -162,7 +162,7 @@ def check(path: Path, versions: Mapping[bytes, set[ListedSource]]) -> None:
 
 
 def has_leftovers(store: Store, outputs: LocalOutputs) -> bool:
-    """Return whether the next attempt repairs all problems."""
+    """Return whether the next attempt can repair all problems."""
     problems = verify(store, outputs).problems
     return all(
         each.startswith("left over: ") or "belong to no source: " in each for each in problems
@@ -206,7 +206,7 @@ def test_law_each_row_of_a_finished_source_is_in_one_file_once(
         for source, known in sources_of(listing).items():
             versions.setdefault(source, set()).add(known)
     with pytest.MonkeyPatch.context() as monkeypatch:
-        # From this number of records on, a ledger is converted to the second format.
+        # Number of records from which a ledger uses the second format.
         monkeypatch.setattr(layout, "LARGE", large)
         for number, crash in enumerate([None, *crashes]):
             crash_at(monkeypatch, crash)

@@ -1,4 +1,4 @@
-"""Contradictions between the conditions of a pipeline's status, as a reader would notice.
+"""Finds conditions of a pipeline's status that contradict each other.
 
 The module compares the written status and must not depend on how the operator decides.
 """
@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 Body = dict[str, Any]
-# Reasons that blame nodes, and the words of an unschedulable pod's message that blame a claim.
+# Condition reasons that blame nodes. The pattern below matches scheduler messages that blame a
+# claim.
 _OF_NODES = frozenset({"Unschedulable", "NoRoom", "NodeOnItsWay"})
 _OF_CLAIMS = re.compile("persistentvolume|persistent volume|storageclass", re.IGNORECASE)
 # Defects of a claim that do not prevent pods from using the claim.
 _USABLE = frozenset({"ClaimNotGrown", "ClaimFull", "ClaimNotShared"})
-# The run is paused, but not over.
+# Reasons of a run that is paused but has not ended.
 _HELD = frozenset({"Held", "ComesAfterItself", "InvalidSpec"})
 _SHOWN_ALONE = ("Stalled", "Reconciling", "Suspended")
 _PHASES = {"True": {"Succeeded"}, "False": {"Failed"}}
@@ -41,7 +42,7 @@ def _compare_shown(conditions: dict[str, Body], summary: Body) -> Iterator[str]:
     for name in shown:
         other = conditions[name]
         says = (other["reason"], other["message"])
-        # A suspension explains itself while an attempt still ends.
+        # Skip Suspended: while an attempt still ends, this condition has a message of its own.
         if name != "Suspended" and says != (summary["reason"], summary["message"]):
             yield f"{name} says {says}, Succeeded {summary['reason']}: {summary['message']}"
     if "Stalled" in conditions and summary["status"] != "False" and summary["reason"] not in _HELD:
@@ -68,8 +69,7 @@ def _compare_words(status: Body, summary: Body) -> Iterator[str]:
         yield f"phase {phase}, and Succeeded is {summary['status']}"
     if allowed is None and phase in {"Succeeded", "Failed"} and summary["reason"] not in _HELD:
         yield f"phase {phase}, and Succeeded is Unknown"
-    # The state repeats the message or the message's beginning, or adds the detail that the message
-    # explains.
+    # The state contains the message or the beginning of the message, or adds a detail to it.
     words = state.partition(": ")[2] if state.startswith("attempt ") else state
     if words and words.rstrip(".") not in message and message not in state:
         yield f"state {state!r}, and Succeeded says {message!r}"

@@ -1,4 +1,4 @@
-"""Watches that show a store to an operator, as late and as incompletely as a test requires.
+"""Delivers a store's changes to an operator's caches, as late and as partially as a test requires.
 
 feed = CacheFeed(store, PodMemory())
 feed.follow()                    # all kinds, up to now
@@ -21,7 +21,7 @@ from strandline_operator.reconcile.caches.pods import PodMemory
 
 
 class CacheFeed:
-    """State of an operator's watches; `shown` counts delivered changes of the store by kind."""
+    """The state of an operator's watches. `shown` counts the delivered changes by kind."""
 
     def __init__(self, store: FakeStore, pods: PodMemory) -> None:
         self.cache = ClusterCache.from_scopes([None])
@@ -35,7 +35,7 @@ class CacheFeed:
         return tuple(self._kinds)
 
     def follow(self, silent: Resource | None = None) -> None:
-        """Deliver all changes except those of a silent kind; list kinds that were never listed."""
+        """Deliver all changes, except those of a silent kind. List any kind not listed before."""
         for resource, kind in self._kinds.items():
             if not kind.version:
                 self.list(resource)
@@ -50,7 +50,7 @@ class CacheFeed:
         self.shown[resource] = len(self._store.history)
 
     def stream(self, resource: Resource, most: int | None = None) -> None:
-        """Deliver all remaining events of a kind, or at most `most`."""
+        """Deliver the pending events of a kind, at most `most` if given."""
         kind = self._kinds[resource]
         if not kind.version:
             return

@@ -1,6 +1,6 @@
-"""A table of disruptions: the fields written for a pod that is removed, and the expected diagnosis.
+"""A table of disruptions: the fields of a removed pod and the expected diagnosis.
 
-The module must not depend on how the diagnosis is made.
+The module must not depend on how the operator makes the diagnosis.
 """
 
 from __future__ import annotations

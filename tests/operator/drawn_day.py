@@ -1,7 +1,7 @@
-"""A random day of one run: absorbed losses, flapping pools, bugs, and operator restarts.
+"""Simulates a random day of one run, with lost pods, flapping node pools, and operator restarts.
 
-Each attempt ends in a randomly drawn way, so the test has the true cause. The story and the
-restarts have separate seeds, so the same story can be played without restarts. The module must not
+Each attempt ends in a randomly drawn way, so the test knows the true cause. The events and the
+restarts have separate seeds, so the same events can be played without restarts. The module must not
 depend on how the operator finds a cause.
 """
 
@@ -90,7 +90,7 @@ class DrawnRun:
         self._pass()
         self._start()
         self.finished = 0
-        self._work(60.0)  # the operator does not treat a driver without any report as silent
+        self._work(60.0)  # a driver that never reported does not count as silent
         for _ in range(self.story.randrange(8)):
             self._work(self.story.uniform(30.0, HOUR))
             if self.story.random() < 0.7:
@@ -110,7 +110,7 @@ class DrawnRun:
         self.cluster.marks = {"node-1": SPOT_NODE}
 
     def _pass(self, seconds: float = 0.0) -> None:
-        """Advance the time and run a pass; the operator may restart afterwards."""
+        """Advance the time and run a pass. The operator may restart afterwards."""
         self.cluster.advance(seconds)
         if self.restarts is not None and self.restarts.random() < 0.3:
             self.outages += 1
@@ -123,7 +123,7 @@ class DrawnRun:
             self.cluster.settle()
 
     def _start(self) -> None:
-        """Make the pods as KubeRay does; a flapping pool first removes some nodes."""
+        """Make the pods as KubeRay does. In a flapping pool, some nodes disappear first."""
         cluster = self.cluster
         cluster.start_rayjob()
         cluster.end_rayjob("Initializing", "")
@@ -140,7 +140,7 @@ class DrawnRun:
         self._pass(5.0)
 
     def _flap(self) -> None:
-        """Add a node for a moment, then remove the node with the head."""
+        """Add a node, then remove the node and the head pod on the node shortly afterwards."""
         self.flaps += 1
         unplace(self.cluster, "", FULL)
         self._pass(self.story.uniform(60.0, HOUR))
@@ -184,7 +184,7 @@ class DrawnRun:
         return head
 
     def _date(self, status: Json) -> Json:
-        """Add a time to a pod's end, or omit the time as older kubelets do."""
+        """Add the current time to a pod's end, or omit the time as older kubelets do."""
         if self.story.random() < 0.5:
             return status
         now = format_time(self.cluster.time)
@@ -214,7 +214,7 @@ class DrawnRun:
         self._lose(name, end_by_shutdown())
 
     def _kill(self, name: str, *, may_wait: bool = False) -> None:
-        """Kill a worker for memory; its pod may stay for a while."""
+        """Kill a worker for memory. If `may_wait` is set, the failed pod sometimes stays."""
         killed = {"phase": "Failed", "containerStatuses": [oom("ray-worker")]}
         is_kept = may_wait and self.story.random() < 0.3
         self._lose(name, killed, is_kept=is_kept)

@@ -1,7 +1,7 @@
 """An API server in memory that fails on demand.
 
     api = FakeApi()
-    api.store.create(Resource.PIPELINE, "team", body)     # by hand, not counted
+    api.store.create(Resource.PIPELINE, "team", body)     # made by the test, not counted
     await api.get(Resource.PIPELINE, "team", "corpus")    # as the operator calls it, counted
     api.before.append(hook)                               # called before each call, may raise
 
@@ -32,7 +32,7 @@ class KilledError(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as hooks receive it; `number` counts from 1."""
+    """A call as hooks receive it. `number` counts from 1."""
 
     number: int
     verb: str

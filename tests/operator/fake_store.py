@@ -1,4 +1,4 @@
-"""Objects of an API server in memory: versions, uids, finalizers, owners, and a change history.
+"""An API server's objects in memory, with versions, uids, finalizers, owners, and a history.
 
 This module implements the API server's own rules. `fake_api` adds calls and their failures.
 """
@@ -35,7 +35,7 @@ class Change:
 
 @dataclass
 class FakeStore:
-    """Objects by kind, namespace, and name.
+    """Stores objects by kind, namespace, and name.
 
     Attributes:
         time: the clock for timestamps, in seconds since the epoch.
@@ -146,7 +146,7 @@ class FakeStore:
                 self.delete(kind, space, owned)
 
     def skip_version(self) -> int:
-        """Use up a version without a change, and return the version."""
+        """Consume a resource version without changing an object, and return the version."""
         self.version = next(self._versions)
         return self.version
 

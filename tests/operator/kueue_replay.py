@@ -1,4 +1,4 @@
-"""Replay of Kueue's writes on a real API server, as input for the operator's decisions.
+"""Replays Kueue's writes on a real API server, as input for the operator's decisions.
 
 `make kueue` makes the recordings. Each file has every version of RayJobs and Workloads, and Kueue's
 events. A `Replay` plays one pipeline of a story: each recorded version of a RayJob replaces the
@@ -22,7 +22,7 @@ from strandline_operator.model.view import View
 
 Json = dict[str, Any]
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "kueue"
-# Seconds within which the operator makes a due RayJob in these tests.
+# Longest time in seconds until the operator makes a due RayJob in these tests.
 LATEST = 60
 
 
@@ -62,7 +62,7 @@ class QueuedCluster(SimulatedCluster):
     queue: QueueState | None = None
 
     def view(self) -> View:
-        """Return the view of a pass, with the scheduler's report about a suspended RayJob."""
+        """Return the view of a pass. The queue's report is included while a RayJob is suspended."""
         view = super().view()
         is_waiting = any(rayjob.is_suspended for rayjob in view.rayjobs)
         return replace(view, queue=self.queue if is_waiting else None)
@@ -112,7 +112,7 @@ class Replay:
             self._look()
         elif kind == "RayJob" and recorded and self._is_mine(recorded["metadata"]["name"]):
             body = self._wait_for_rayjob(recorded["metadata"]["name"])
-            # The recording of an immediately admitted RayJob starts at its admission. Run a pass
+            # If a RayJob is admitted immediately, its recording starts at the admission. Run a pass
             # while the RayJob is still suspended, as all RayJobs are at first.
             if body is not None and "status" not in body:
                 self._look()

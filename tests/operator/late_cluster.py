@@ -1,4 +1,4 @@
-"""An operator whose watches deliver everything late, and a slow KubeRay.
+"""Simulates an operator with delayed watches and a slow KubeRay.
 
 Each step is drawn at random: a pass, some events of one kind, a step of KubeRay or of garbage
 collection, an end, an edit, or a restart. After every step the test checks that two attempts never
@@ -24,8 +24,8 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 
 RETRY = {"jitter": "none", "backoff": "fixed", "delay": "1s", "maxRetries": 5}
-# Probability that a garbage collection step removes a pod, small enough for another attempt to
-# start first.
+# Probability that a garbage collection step removes a pod. The value is small, so that the next
+# attempt often becomes due while old pods remain.
 SLOW = 0.03
 
 
@@ -33,7 +33,8 @@ class LateCluster:
     """A pipeline, its operator, and KubeRay.
 
     Args:
-        lateness: share of steps in which a watch delivers almost none of the pending events.
+        lateness: share of steps in which a watch delivers almost none of the pending events, from 0
+            to 1.
     """
 
     def __init__(self, seed: int, lateness: float) -> None:

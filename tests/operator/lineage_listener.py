@@ -13,7 +13,7 @@ Event = dict[str, Any]
 
 
 class Listener:
-    """The received events, and how the listener answers.
+    """The received events, and the settings of the listener.
 
     Attributes:
         status: HTTP status of every answer.

@@ -1,4 +1,4 @@
-"""A made-up scheduler: everything a new product needs, in one module."""
+"""A scheduler for tests, with everything that a new scheduler needs, in one module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluate Kubernetes NetworkPolicies: may one pod connect to another?
+"""Evaluates Kubernetes NetworkPolicies: whether one pod may connect to another.
 
 The functions are pure and follow the API description: a pod that no policy selects is open. A
 selected pod accepts only connections that at least one policy allows. The module must not depend on
@@ -14,7 +14,7 @@ from typing import Any
 
 Json = dict[str, Any]
 Labels = Mapping[str, str]
-# The API server sets this label on each namespace and rejects other values.
+# The API server sets this label on each namespace and rejects any other value.
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 

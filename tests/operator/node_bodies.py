@@ -72,7 +72,7 @@ def spell_status(
     target: Body | None = None,
     state: Body | None = None,
 ) -> Body:
-    """Return a pod's status; by default its container runs."""
+    """Return a pod's status. By default, its container is running."""
     container = {"name": "ray-worker", "state": state or {"running": {}}}
     status: Body = {"phase": phase, "containerStatuses": [container]}
     status |= {"conditions": [target]} if target else {}

@@ -19,7 +19,7 @@ class ParsedBodies:
         self._results: dict[tuple[Callable[..., Any], str], Any] = {}
 
     def parse(self, body: Any, parse: Callable[[Any], T]) -> T:
-        """Return the parsed body; the parser runs only for a new body."""
+        """Return the parsed body. The parser runs only for a new body."""
         try:
             key = (parse, repr(body))  # `repr` distinguishes 1, 1.0, and True
         except RecursionError:  # nested too deeply for `repr`

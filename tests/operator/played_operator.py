@@ -1,4 +1,4 @@
-"""The operator in memory and a recording of KubeRay, both on the recording's clock.
+"""Plays a recording of KubeRay to the operator in memory, both on the recording's clock.
 
     scenario = Scenario("s-k-exit-64")
     scenario.run()                    # until the attempt is final and the next step is decided
@@ -46,7 +46,8 @@ Body = dict[str, Any]
 # The recording starts at midnight, so each time in a status reads as the time since the start.
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 MOST_PASSES = 20
-# Seconds: longer than any recorded teardown, shorter than the operator's teardown limit.
+# Seconds to wait for a teardown: longer than any recorded teardown, and shorter than the operator's
+# teardown limit.
 PATIENCE = 300.0
 SPEC: Body = {
     "retry": {"jitter": "none"},
@@ -55,7 +56,7 @@ SPEC: Body = {
 
 
 class Operator:
-    """One process of the operator, with its memory; `feed` delivers the events of its watches.
+    """One process of the operator, with its memory. `feed` delivers the events of its watches.
 
     Before the first event, passes read everything from the server.
     """
@@ -155,7 +156,7 @@ class Scenario:
             await self.settle()
 
     async def wait_until(self, due: float) -> None:
-        """Advance the time, and run every pass that is due on the way."""
+        """Advance the time, and run every pass that becomes due until then."""
         while self._wake_at is not None and self._wake_at <= due and not self.is_final():
             self.store.time = max(self.store.time, self._wake_at)
             self._after = "time"
@@ -201,7 +202,7 @@ class Scenario:
         )
 
     def _hear(self, player: Player) -> None:
-        """Set the logs that running pods have printed so far."""
+        """Set the logs of running pods to the recorded output so far."""
         self.api.logs.clear()
         for pod in self.store.list(Resource.POD):
             name = pod["metadata"]["name"]
@@ -248,7 +249,7 @@ class Scenario:
 
 
 class AwayScenario(Scenario):
-    """A scenario in which the operator is away for a while and returns without its memory."""
+    """A scenario in which the operator stops for a while and restarts without its memory."""
 
     def __init__(self, recording: str, away: tuple[float, float]) -> None:
         super().__init__(recording)
@@ -256,7 +257,7 @@ class AwayScenario(Scenario):
         self._is_back = False
 
     async def settle(self) -> None:
-        """Run passes until nothing changes, unless the operator is away."""
+        """Run passes until nothing changes, unless the operator is stopped."""
         begin, end = (MIDNIGHT + seconds for seconds in self._away)
         if begin <= self.store.time < end:
             self._wake_at = end
@@ -286,7 +287,7 @@ class _Clock:
 
 
 def describe_step(step: Step) -> str:
-    """Describe a step in the words of its marks."""
+    """Describe a step by its marks, or by the changed object if the step has no marks."""
     if step.marks:
         return ", ".join(sorted(step.marks))
     return f"{step.subject or step.kind} changed" if step.kind else "log"

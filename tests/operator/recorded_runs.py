@@ -1,4 +1,4 @@
-"""Recordings of a real KubeRay, each played to the operator once per process, and the results."""
+"""Plays recordings of a real KubeRay to the operator, once per process, and caches the results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from played_operator import Body, Scenario
 from strandline_operator.model.limits import Limits
 
-# The driver never runs, and the recorder stopped before the operator's default deadline.
+# Specs with a shorter start deadline. In these recordings the driver never runs, and the recorder
+# stopped before the operator's default deadline.
 SPECS: dict[str, dict[str, Any]] = {
     "i-unschedulable": {"deadlines": {"preRunning": "60s"}},
     "v-no-ray-version": {"deadlines": {"preRunning": "90s"}},

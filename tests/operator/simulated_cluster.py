@@ -1,4 +1,4 @@
-"""A cluster as plain data that carries out plans; tests drive KubeRay and the pods.
+"""A cluster as plain data that executes the operator's plans. Tests act as KubeRay and the pods.
 
 Actions of real controllers happen only when a test calls a method, so the test decides the order.
 `pass_once` runs one pass of the operator over the cluster.
@@ -116,7 +116,7 @@ class SimulatedCluster:
         return cluster
 
     def launch(self, deployment: str = "") -> None:
-        """Start the first attempt's pods; KubeRay reports the deployment state, if given."""
+        """Start the first attempt's pods. KubeRay reports the deployment state, if given."""
         self.settle()
         self.bind_claim()
         self.start_rayjob()
@@ -185,7 +185,7 @@ class SimulatedCluster:
         return {pod.meta.uid: self.marks[pod.node] for pod in pods if pod.node in self.marks}
 
     def _read_preflight(self) -> PreflightJob | None:
-        """Return the preflight Job that a pass reads, or None if the pass needs no Job."""
+        """Return the preflight Job that a pass reads, or None if the Job is missing or unneeded."""
         views, name = self._view_attempts(), name_preflight(self.pipeline["metadata"]["name"])
         job = self.objects.get((Resource.JOB, name))
         newest, by_default = views[-1] if views else None, self.limits.preflight
@@ -225,7 +225,7 @@ class SimulatedCluster:
         return None if body is None else VolumeClaim.read(body)
 
     def pass_once(self) -> PassPlan:
-        """Run one pass; the operator is killed before the call number `cut_at`."""
+        """Run one pass. If `cut_at` is set, kill the operator before the call with this number."""
         plan = self._decide()
         self.plans.append(plan)
         self.refusals = ()
@@ -240,7 +240,7 @@ class SimulatedCluster:
         return plan
 
     def _decide(self) -> PassPlan:
-        """Return the next plan; up to the cut, reuse the plans of the uncut story."""
+        """Return the next plan. Before the first kill, reuse the plans of the run without kills."""
         number = len(self.plans)
         if not self.cuts and number < len(self.known):
             return self.known[number]
@@ -274,7 +274,7 @@ class SimulatedCluster:
             self.advance(pause)
 
     def restart(self, outage: float) -> None:
-        """Restart the operator after an outage; only the server's state remains."""
+        """Restart the operator after an outage. Only the server's state remains."""
         self.time += outage
         self.progress, self.outcome, self.silence = None, None, Silence()
         self.lineage.states = {}
@@ -307,7 +307,7 @@ class SimulatedCluster:
         return str(rayjob["metadata"]["labels"]["strandline.dev/attempt"])
 
     def add_cluster(self, rayjob: Body, name: str, prefix: str) -> None:
-        """Make a RayCluster, and pods whose names begin with the prefix, as KubeRay does."""
+        """Make a RayCluster and its pods, whose names begin with `prefix`, as KubeRay does."""
         self._put(Resource.RAYCLUSTER, name, rayjob["metadata"]["labels"], {})
         for ending, template in list_templates(rayjob):
             self.add_pod(f"{prefix}-{ending}", template["metadata"]["labels"])
@@ -457,7 +457,7 @@ class SimulatedCluster:
         manifest = copy.deepcopy(action.manifest)
         name = manifest["metadata"]["name"]
         if self.refusals:
-            return  # as in the real enactment, because later objects depend on this one
+            return  # stop like the real enactment, because later objects depend on this object
         if action.resource in self.refused:
             self.refusals = (*self.refusals, self.refused[action.resource])
             return

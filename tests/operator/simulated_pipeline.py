@@ -25,11 +25,12 @@ PIPELINE: Body = {
 
 @dataclass
 class LineageListener:
-    """Ends that a lineage system received, and the operator process's memory of reports.
+    """A lineage system: the received ends, and the operator's memory of its reports.
 
     Attributes:
-        answers: without answers, ends stay pending.
-        states: states of reports by attempt number; a restart clears them.
+        answers: True if the system answers; otherwise, ends stay pending.
+        ends: the received ends of attempts.
+        states: states of reports by attempt number; an operator restart clears the states.
     """
 
     answers: bool = True
@@ -50,7 +51,7 @@ class KilledError(Exception):
 
 
 def list_templates(rayjob: Body) -> Iterator[tuple[str, Body]]:
-    """Yield the name ending and the template of each pod in a RayJob's cluster."""
+    """Yield the name suffix and the template of each pod in a RayJob's cluster."""
     cluster = rayjob["spec"]["rayClusterSpec"]
     yield "head", cluster["headGroupSpec"]["template"]
     for group in cluster["workerGroupSpecs"]:

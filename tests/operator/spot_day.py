@@ -1,4 +1,4 @@
-"""A simulated day on spot nodes: runs, their nodes, and droughts.
+"""Simulates a day on spot nodes: runs, their nodes, and times without new nodes (droughts).
 
 Each run has a head and a worker group on nodes of one pool. Node lifetimes are drawn with a
 half-life of an hour, and nodes end in the ways clouds use. In a drought the pool has no new nodes.
@@ -33,7 +33,7 @@ HOUR, DAY = 3600.0, 86_400.0
 HALF_LIFE = HOUR
 RUNS, NODES = 20, 50  # a thousand nodes
 SOURCE_SECONDS = 240.0  # seconds per source and worker
-SOURCES = 11_000  # about the number of sources that a run's workers finish in a day
+SOURCES = 11_000  # about as many sources as the workers of a run finish in a day
 DROUGHTS, LONGEST_DROUGHT = 5, 3 * HOUR
 SPEAKS_EVERY = 300.0  # seconds between the autoscaler's events about a pod without a node
 REPLACED_AFTER = 120.0
@@ -43,7 +43,7 @@ WAYS = ("shutdown", "vanished", "evicted", "crashed")
 
 @dataclass(frozen=True)
 class Weather:
-    """Intervals in which the pool has no nodes, in order."""
+    """Droughts: intervals in which the pool has no nodes, in order."""
 
     droughts: tuple[tuple[float, float], ...]
 
@@ -135,7 +135,7 @@ class SpotRun:
         cluster.advance(20.0)
 
     def _measure_pace(self, begun: float, life: float) -> float:
-        """Return sources per second: lost workers are replaced, except in a drought."""
+        """Return sources per second. Lost workers are replaced with a delay, or after a drought."""
         lost = (NODES - 1) * math.log(2) / HALF_LIFE * life
         self.workers += round(lost)
         share_dry = self.weather.measure_dry(begun, begun + life) / life if life else 0.0
@@ -144,7 +144,7 @@ class SpotRun:
         return (NODES - 1) * (1 - away) / SOURCE_SECONDS
 
     def _lose_workers(self, number: int) -> None:
-        """Show the operator the last lost workers, as many as its memory keeps."""
+        """Add the latest lost workers to the operator's memory, as many as the memory keeps."""
         (rayjob,) = self.cluster.list_of(Resource.RAYJOB)
         (group,) = rayjob["spec"]["rayClusterSpec"]["workerGroupSpecs"]
         labels = group["template"]["metadata"]["labels"]
@@ -164,7 +164,7 @@ class SpotRun:
         self.cluster.advance(seconds)
 
     def _take_head(self, way: str) -> None:
-        """Reclaim the head's node; KubeRay only reports the lost driver."""
+        """Reclaim the head's node. KubeRay only reports the lost driver."""
         self.heads += 1
         cluster = self.cluster
         cluster.progress = None

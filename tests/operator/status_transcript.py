@@ -1,4 +1,4 @@
-"""Transcripts of statuses: the changed fields of each written status. Pure."""
+"""Renders transcripts of statuses: the fields that each written status changes. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def render_transcript(statuses: Sequence[Body]) -> str:
 
 
 def list_fields(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the leaf fields of a value with their paths; a condition counts as one field."""
+    """Yield the leaf fields of a value with their paths. A condition counts as one field."""
     if isinstance(value, Mapping) and "lastTransitionTime" in value:
         yield path, f"{value['status']}, {value['reason']}: {value.get('message', '')}"
     elif isinstance(value, Mapping) and value:

@@ -1,4 +1,4 @@
-"""Adding a scheduler takes one module and one line in a list."""
+"""A new scheduler needs only one module and one line in the list of schedulers."""
 
 from __future__ import annotations
 

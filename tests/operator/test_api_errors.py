@@ -1,4 +1,4 @@
-"""Errors from the API server become exceptions whose class names the kind of error."""
+"""Errors of the API server become exceptions, with a class for each kind of error."""
 
 from __future__ import annotations
 

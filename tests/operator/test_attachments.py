@@ -1,6 +1,6 @@
 """An attempt waits for a volume that is still attached to a lost node.
 
-The wait is free, and its message names the condition that ends it.
+The wait costs no retry, and its message names the condition that ends the wait.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def start(**deadlines: str) -> SimulatedCluster:
 
 
 def remember_former_head(cluster: SimulatedCluster) -> None:
-    """Record that the head of the previous attempt was lost with its node."""
+    """Record a deleted head pod of the previous attempt on `node-1`."""
     labels = {"strandline.dev/role": "head", "strandline.dev/attempt": "0"}
     cluster.gone_pods.append(
         {
@@ -82,7 +82,7 @@ def read_condition(cluster: SimulatedCluster) -> tuple[str, str]:
 
 
 def wait(cluster: SimulatedCluster, seconds: float, warning: tuple[str, str]) -> None:
-    """Advance the time; the controller warns every two minutes."""
+    """Advance the time. The controller warns every two minutes."""
     end = cluster.time + seconds
     while cluster.time < end:
         cluster.notices.clear()
@@ -164,7 +164,7 @@ ONCE = [each for each in HELD if "Multi-Attach" in each[1]]
 def test_a_warning_reported_once_counts_until_the_pod_starts(
     warning: tuple[str, str], *, is_forgotten: bool
 ) -> None:
-    """Kubernetes sets a flag after the first event, and deletes the event after an hour."""
+    """The wait counts even after the event has expired, which Kubernetes deletes after an hour."""
     cluster = start()
     remember_former_head(cluster)
     cluster.warn("Pod", HEAD, *warning)

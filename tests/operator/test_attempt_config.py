@@ -1,4 +1,4 @@
-"""The ConfigMap of an attempt, read by the attempt's driver and by commands that copy its pod."""
+"""The ConfigMap of an attempt, which its driver and commands with a copy of its pod read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strandline_operator.model.view import Refusal
 
 
 def test_after_an_edit_the_driver_reads_the_current_spec() -> None:
-    """A ConfigMap made for a rejected RayJob is immutable and outdated, so it needs a successor."""
+    """A ConfigMap is immutable, so after a rejected RayJob and an edit a new ConfigMap is made."""
     cluster = SimulatedCluster()
     words = "spec.rayClusterSpec: Invalid value"
     cluster.refused[Resource.RAYJOB] = Refusal(Resource.RAYJOB, "corpus-1", 422, words)

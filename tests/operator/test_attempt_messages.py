@@ -1,4 +1,4 @@
-"""An attempt's message names its obstacle during the start, and its cause after the end."""
+"""An attempt's message names the obstacle while the attempt starts, and the cause after its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that a pipeline provides: how pods get the code, and the reports if the code is missing."""
+"""Code that a pipeline provides: how pods get the code, and what is reported if code is missing."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ def test_the_fetch_container_has_the_settings_of_rays_container() -> None:
     (ray,) = pod["containers"]
     assert fetch["securityContext"] == ray["securityContext"]
     assert {"name": "code-fetched", "mountPath": place, "readOnly": True} in ray["volumeMounts"]
-    # The pod keeps the size of Ray's container, and the GPU is requested only once.
+    # The fetch container may use as much as Ray's container, except the GPU, which is requested
+    # once.
     assert fetch["resources"]["limits"] == {"cpu": "2", "memory": str(8 << 30)}
     assert ray["resources"]["limits"]["nvidia.com/gpu"] == "1"
 
@@ -204,7 +205,7 @@ def test_a_finished_run_does_not_report_missing_files() -> None:
 
 @pytest.mark.parametrize("code", [1, 64, 75])
 def test_the_end_of_an_attempt_does_not_report_missing_files(code: int) -> None:
-    """Check that no pass reads the files while the attempt has a copy, or when the attempt ends."""
+    """No pass reads the files while the attempt has a copy, or when the attempt ends."""
     cluster = begin({"configMap": "mystages"}, FILES)
     cluster.start_rayjob()
     cluster.settle()

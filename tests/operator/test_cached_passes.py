@@ -1,4 +1,4 @@
-"""Passes that read a cache: few requests, and no permanent decision from a stale view."""
+"""Passes that read a cache send few requests and decide nothing permanent from a stale view."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from strandline_operator.reconcile.passes import Recheck, choose_recheck, is_unc
 
 @settings(max_examples=scale_examples(60))
 @given(st.integers(min_value=0), st.sampled_from([0.0, 0.5]))
-# With these examples, a pass that trusted only its watches failed.
+# Examples with which an implementation failed that trusted only its watches.
 @example(7, 0.0)
 @example(31, 0.0)
 def test_law_a_stale_cache_never_makes_a_second_attempt(seed: int, lateness: float) -> None:
@@ -198,7 +198,7 @@ def test_an_attempt_is_launched_without_watch_events_for_its_objects() -> None:
     assert scene.count("create", Resource.ATTEMPT) == 1
     assert scene.count("create", Resource.RAYJOB) == 1
     lists = [call.resource for call in scene.api.calls if call.verb == "list"]
-    rules = [Resource.QUOTA, Resource.LIMIT_RANGE]  # read occasionally for the whole namespace
+    rules = [Resource.QUOTA, Resource.LIMIT_RANGE]  # rules of the namespace, read at intervals
     assert lists == [*rules, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD]
     assert scene.count("get", Resource.PIPELINE) <= 1
 

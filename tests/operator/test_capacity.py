@@ -1,4 +1,4 @@
-"""The largest pod that a cluster can hold: the nodes that count, and how rarely they are read."""
+"""The largest pod that a cluster can hold: which nodes count, and how often nodes are read."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_temporary_taints_are_ignored(key: str) -> None:
 
 
 def test_pods_with_gpus_tolerate_the_taint_of_nodes_with_gpus() -> None:
-    """Check GPU taints: an admission controller adds the toleration, so no template has it."""
+    """An admission controller adds the toleration for the GPU taint, so no template has it."""
     taints = (Taint("nvidia.com/gpu", "present", "NoSchedule"),)
     nodes = [NodeSize("gpu", 30 * GI, 8, gpu=2, taints=taints)]
     resources = {"cpu": 1, "memory": "1Gi"}
@@ -214,7 +214,7 @@ def test_nodes_are_read_every_ten_minutes_for_all_pipelines() -> None:
         assert count_lists(api) == 1
         await memory.read(api, NOW + 600)
         assert count_lists(api) == 2
-        await memory.read(api, NOW - 1)  # a clock that was set back
+        await memory.read(api, NOW - 1)  # the clock was set back
         assert count_lists(api) == 3
 
     asyncio.run(read())
@@ -245,7 +245,7 @@ def test_after_a_refused_list_nodes_are_not_read_for_a_while(
     asyncio.run(read())
 
 
-# --- When
+# --- When nodes are read
 
 
 def look(api: FakeApi) -> tuple[NodeSize, ...] | None:

@@ -20,15 +20,15 @@ from strandline_operator.cluster.errors import ApiError, Conflict, TooMany, Unav
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 
-# Seeds, and the minimum number of kinds of trouble that each story meets with these seeds.
+# Seeds, and the minimum number of failure kinds that each story meets with these seeds.
 SEEDS = [
     pytest.param(range(2), 4, id="two"),
     pytest.param(range(4), 5, id="four", marks=pytest.mark.full),
 ]
 KINDS = {"killed", "timeout", "429", "500", "409"}
-SOONER = 0.5  # share of the trouble that comes after a completed write, whose response is lost
+SOONER = 0.5  # share of failures after a completed write, whose response is then lost
 LATE = 0.5  # share of reads during which watches are behind
-# Stories that cover every way to an end: driver report, pod, KubeRay, deletion, kill, and success.
+# Stories that cover every kind of end: driver report, pod, KubeRay, deletion, kill, and success.
 STORIES: dict[str, set[str | None]] = {
     "s-k-success": {None},
     "s-k-exit-64": {"InvalidSpec"},

@@ -1,4 +1,4 @@
-"""A ledger's claim grows with the spec if the cluster allows it; a refusal is reported once."""
+"""A ledger's claim grows with the spec if the cluster allows growth. A refusal is reported once."""
 
 from __future__ import annotations
 

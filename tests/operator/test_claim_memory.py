@@ -1,4 +1,4 @@
-"""The memory of the last read claims, across many pipelines."""
+"""The memory of recently read claims, across many pipelines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def render_claim(name: str) -> dict[str, Any]:
 
 
 def read(memory: ClaimMemory, pipeline: str, name: str) -> VolumeClaim | None:
-    """Return the remembered claim; the server has no claim."""
+    """Read a claim from the memory. The server has no claim."""
     access = Access(FakeApi(), NAMESPACE)
     return asyncio.run(memory.read(access, pipeline, name, 1.0, may_be_old=True))
 

@@ -40,7 +40,7 @@ def demand(*names: str) -> Body:
         ([demand("limits.memory", "requests.cpu", "pods")], [], None),
         ([demand("limits.cpu")], [], "1000m"),
         ([demand("limits.cpu")], [bound("Container", max="500m")], "500m"),
-        # The server fills in the required limit.
+        # The server sets the limit that the quota requires from the default of the limit range.
         ([demand("limits.cpu")], [bound("Container", default="500m")], None),
         ([], [bound("Container", max="2", default="2")], None),
         ([], [bound("Container", max="2")], "1000m"),
@@ -48,7 +48,8 @@ def demand(*names: str) -> Body:
         ([], [bound("Container", maxLimitRequestRatio="4")], "200m"),
         ([], [bound("Container", maxLimitRequestRatio="4", default="2")], "200m"),
         ([], [bound("Pod", maxLimitRequestRatio="2")], "100m"),
-        # A default below the request would make a pod that the server rejects.
+        # The default limit is below the request, so the server would reject a pod without an
+        # explicit limit.
         ([], [bound("Container", default="20m")], "1000m"),
         ([], [bound("PersistentVolumeClaim", max="2")], None),
         ([{}, {"spec": 7}, {"spec": {"hard": []}}], [{}, {"spec": {"limits": [7]}}], None),

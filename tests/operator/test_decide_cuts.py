@@ -19,7 +19,7 @@ Story = Callable[[SimulatedCluster], None]
 
 
 def run(cluster: SimulatedCluster, code: int = 0, **more: Any) -> None:
-    """Run the due attempt to the given end."""
+    """Run the due attempt until it ends in the given way."""
     due = cluster.status.next_attempt_time
     cluster.time = max(cluster.time, due or 0.0)
     cluster.settle()

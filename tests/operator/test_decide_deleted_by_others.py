@@ -61,7 +61,7 @@ def test_a_rayjob_deleted_by_others_interrupts_a_silent_driver(
 
 
 def lose_submission(cluster: SimulatedCluster) -> None:
-    """Lose the driver in the submitter; KubeRay fails the RayJob."""
+    """Fail the RayJob as KubeRay does after the submitter lost the driver."""
     cluster.end_rayjob("Failed", "", reason="SubmissionFailed", message="the submitter failed")
     cluster.settle()
 
@@ -112,7 +112,7 @@ def test_an_attempt_deleted_by_others_is_followed_by_another(
     ]
     cluster.advance(61)
     assert list(cluster.attempts) == ["corpus-2"]
-    # The objects of the first attempt go before the second attempt's RayJob is made.
+    # The first attempt's objects are deleted before the second attempt's RayJob is created.
     assert [rayjob["metadata"]["name"] for rayjob in cluster.list_of(Resource.RAYJOB)] == [
         "corpus-1"
     ]

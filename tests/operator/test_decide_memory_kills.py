@@ -1,4 +1,4 @@
-"""Memory kills: the blamed group, the memory increase, and kills without consequences."""
+"""Memory kills: which group is blamed, how its memory grows, and which kills have no effect."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_later_driver_evidence_is_recorded_without_duplicates(
         cluster.outcome = DriverOutcome(exit_code=1, evidence=tuple(said))
         cluster.settle()
     cluster.advance(30)
-    cluster.sweep()  # the message does not change after the pods are gone
+    cluster.sweep()  # the message stays the same after the pods are gone
     cluster.gone_pods.clear()
     cluster.settle()
     (status,) = [status for _, status in cluster.attempts.values()]
@@ -153,7 +153,8 @@ def test_a_kill_of_a_foreign_container_ends_nothing_and_raises_no_memory(
     cluster.finish_teardown()
     assert causes(cluster)[0] is Cause.APPLICATION_ERROR
     assert cluster.status.memory == {}
-    # The evidence reports the kill beside the cause, because both may be related.
+    # The evidence lists the kill in addition to the cause, because the kill may have led to the
+    # cause.
     (status,) = [status for _, status in cluster.attempts.values()]
     told = [record.message for record in status.evidence if record.cause is Cause.UNKNOWN]
     assert told == [f"container {name} of pod corpus-1-{pod} was killed for memory"]

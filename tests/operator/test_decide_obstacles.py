@@ -1,4 +1,4 @@
-"""Each obstacle sets a condition with advice; the run resumes when the obstacle is gone."""
+"""Each obstacle sets a condition with advice. The run resumes when the obstacle is gone."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_unusable_claim_is_reported_with_advice(
     assert found is not None
     assert found.reason == reason
     assert words in found.message
-    # A claim may wait for its first pod. A lost or read-only claim gets no pod.
+    # A pending claim may bind only when its first pod exists. Lost and read-only claims get no pod.
     assert bool(cluster.attempts) == (reason == "ClaimPending")
 
 
@@ -312,7 +312,7 @@ def test_time_in_a_queue_is_free(cluster: SimulatedCluster) -> None:
 
 
 def graces(cluster: SimulatedCluster) -> set[int | None]:
-    """Return the grace periods of the operator's deletions; 0 means by force."""
+    """Return the grace periods of the operator's deletions. 0 is a forced deletion."""
     actions = (action for plan in cluster.plans for action in plan.actions)
     return {action.grace for action in actions if isinstance(action, Delete)}
 
@@ -405,7 +405,8 @@ def test_a_deletion_waits_only_for_the_pods(cluster: SimulatedCluster) -> None:
     cluster.settle(3)
     assert cluster.status.phase is PipelinePhase.DELETING
     assert cluster.pipeline["metadata"]["finalizers"]
-    # KubeRay is gone too: RayJob and RayCluster keep their finalizers, but the pods still end.
+    # KubeRay is uninstalled too, so nothing removes the finalizers of RayJob and RayCluster, but
+    # the pods still end.
     for key in [key for key in cluster.objects if key[0] == Resource.POD]:
         del cluster.objects[key]
     cluster.pass_once()
@@ -435,7 +436,7 @@ def test_a_missing_kuberay_does_not_prove_a_deleted_rayjob(cluster: SimulatedClu
 def test_a_submitter_that_ends_unobserved_ends_the_attempt_in_time(
     cluster: SimulatedCluster, ending: str
 ) -> None:
-    """Check a submitter in the head pod or a separate pod, while KubeRay reports Initializing."""
+    """Cover a submitter in the head pod and in its own pod, while KubeRay reports Initializing."""
     cluster.settle()
     number = cluster.start_rayjob()
     cluster.end_rayjob("Initializing", "")

@@ -151,7 +151,7 @@ def test_the_name_in_a_request_is_in_events_statuses_and_evidence(
 def test_a_cancel_whose_handling_was_lost_does_not_reach_the_next_run(
     cluster: SimulatedCluster,
 ) -> None:
-    """Kill the operator between the two statuses; meanwhile the user requests another run."""
+    """The user requests another run, and the operator is killed between two status writes."""
     cluster.annotate("cancel", "enough")
     cluster.settle()
     cluster.status = cluster.status.model_copy(update={"handled": HandledTokens()})

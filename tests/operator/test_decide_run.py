@@ -122,7 +122,7 @@ def test_a_ledger_in_use_by_another_driver_is_retried(cluster: SimulatedCluster)
     assert cluster.status.state.startswith("disruption 1 of 100, retry at ")
     cluster.run_next()
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
-    assert "--after" not in rayjob["spec"]["entrypoint"]  # the other driver may still run
+    assert "--after" not in rayjob["spec"]["entrypoint"]  # the previous driver may still run
     cluster.finish(1)
     assert cluster.status.retries is not None
     assert (cluster.status.retries.retries, cluster.status.retries.disruptions) == (0, 1)
@@ -147,7 +147,7 @@ def test_a_driver_after_a_worker_oom_is_deleted_after_the_settle_time(
     cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
     cluster.settle()
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
-    assert "deletionTimestamp" not in rayjob["metadata"]  # the evidence may not be complete
+    assert "deletionTimestamp" not in rayjob["metadata"]  # more evidence may arrive
     cluster.advance(cluster.limits.settle)
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     assert "deletionTimestamp" in rayjob["metadata"]
@@ -231,7 +231,7 @@ def test_an_ordinary_teardown_adds_no_evidence(cluster: SimulatedCluster) -> Non
 
 
 def test_an_ended_driver_is_not_awaited(cluster: SimulatedCluster) -> None:
-    """Check a RayJob that may stay Running forever; the driver's report counts."""
+    """The driver's report ends the attempt, because KubeRay may report Running forever."""
     cluster.outcome = DriverOutcome(exit_code=0)
     cluster.settle()
     cluster.advance(4)

@@ -1,4 +1,4 @@
-"""JSON from a server is read at any nesting depth of the values in its objects."""
+"""JSON from a server is read even if its values are deeply nested."""
 
 from __future__ import annotations
 

@@ -91,7 +91,8 @@ TOKENS: Body = {"ray": {"version": "2.60.0", "authOptions": {"mode": "token"}}}
     ("own", "name", "chosen"),
     [
         ({}, "authOptions", {"mode": "token"}),
-        # The fields of KubeRay's own options are unknown here, so the options are not merged.
+        # The operator does not know the fields of KubeRay's options, so they are replaced, not
+        # merged.
         ({"authOptions": {"secretName": "mine"}}, "authOptions", {"secretName": "mine"}),
         ({"authOptions": {"mode": "disabled"}}, "authOptions", {"mode": "disabled"}),
         ({}, "tlsOptions", {"enabled": True}),

@@ -122,7 +122,7 @@ def test_init_containers_count(cluster: SimulatedCluster) -> None:
 
 
 def test_a_repeatedly_failing_init_container_stays_reported(cluster: SimulatedCluster) -> None:
-    """Check a container that waits, runs, and ends in turn; the condition stays the same."""
+    """The container waits, runs, and ends in turn, but the condition stays the same."""
     end = {"terminated": {"exitCode": 3, "reason": "Error", "message": "no such bucket"}}
     for state in (RUNNING, end, {"waiting": {"reason": "PodInitializing"}}):
         containers = [{"name": "fetch", "state": state, "lastState": end}]
@@ -148,7 +148,7 @@ def test_a_container_that_can_not_run_is_reported_after_its_pod_is_gone(
 
 
 def end_ray(cluster: SimulatedCluster, pod: str, line: str) -> None:
-    """End Ray in a starting pod; KubeRay replaces the pod."""
+    """End Ray in a starting pod. KubeRay replaces the pod."""
     said = f'Traceback (most recent call last):\n  File "ray", line 6\n{line}\n'
     end = {"terminated": {"exitCode": 1, "reason": "Error", "message": said}}
     name = "ray-head" if pod == HEAD else "ray-worker"
@@ -227,7 +227,7 @@ def test_an_unmounted_volume_is_reported(
     told, message = read_told(cluster)
     assert told == Reason.VOLUME_NOT_MOUNTED
     assert f"head pod {HEAD}: {words}" in message
-    # The volume was mounted at last, and the image takes long.
+    # The volume is mounted now, and the image pull takes long.
     cluster.advance(200)
     assert read_told(cluster)[0] == Reason.STARTING
 
@@ -331,7 +331,7 @@ def test_rejected_objects_other_than_pods_are_reported(
 
 @pytest.mark.parametrize("has_pods", [True, False])
 def test_an_outdated_quota_event_ends_nothing(cluster: SimulatedCluster, has_pods: bool) -> None:
-    """Check an event that outlives its cause: the objects have been made meanwhile."""
+    """The event outlives its cause: KubeRay has created the objects in the meantime."""
     cluster.warn("RayJob", "corpus-1", "FailedToCreateRayCluster", QUOTA)
     cluster.time += 5
     for resource in (Resource.RAYCLUSTER, Resource.POD):
@@ -347,7 +347,7 @@ def test_an_outdated_quota_event_ends_nothing(cluster: SimulatedCluster, has_pod
 
 
 def test_the_quota_timeout_starts_when_the_quota_is_exhausted(cluster: SimulatedCluster) -> None:
-    """The submitter is made when the cluster is ready, long after the RayJob."""
+    """The submitter is created when the cluster is ready, long after the RayJob."""
     cluster.set_pod("", phase="Running", conditions=[{"type": "Ready", "status": "True"}])
     for seconds in (40, 4, 4):
         cluster.advance(seconds)
@@ -376,13 +376,13 @@ def test_a_pod_that_runs_and_is_not_ready_is_named_after_a_minute(
     since = format_time(begun)[11:19]
     unready = "containers with unready status: [ray]"
     assert f"head pod {HEAD} runs but is not Ready since {since}: {unready}; {probe}" in message
-    # The message has a time, not a duration, so an unchanged state needs no write.
+    # The message contains a time instead of a duration, so an unchanged state needs no write.
     cluster.time += 100
     assert cluster.pass_once().pipeline is None
 
 
 def make_late(cluster: SimulatedCluster) -> str:
-    """Exceed the time to start, and return the attempt's message."""
+    """Exceed the start deadline, and return the attempt's message."""
     cluster.advance(1801)
     cluster.finish_teardown()
     status = cluster.attempts["corpus-1"][1]
@@ -432,7 +432,7 @@ def test_the_timeout_names_the_slowest_pod_if_nothing_is_wrong(
 
 
 def test_a_start_is_checked_soon_and_then_less_often(cluster: SimulatedCluster) -> None:
-    """Check the polling pauses: no event reports missing progress, such as a failed mount."""
+    """Passes repeat at growing intervals, because a start without progress causes no event."""
     pauses = []
     for _ in range(12):
         plan = cluster.pass_once()

@@ -1,4 +1,4 @@
-"""The limit on retry storms: a maximum number of attempts per minute across the cluster."""
+"""The rate limit against retry storms: a maximum number of attempts per minute per cluster."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_law_no_minute_has_more_than_twice_its_share(
         if gate.look(now, A).is_open:
             gate.count(now, A)
             passed.append(now)
-    # A full bucket, and the refill of a minute.
+    # A minute allows the tokens of a full bucket plus a minute's refill.
     for start in passed:
         assert sum(start <= time <= start + 60 for time in passed) <= 2 * per_minute + 1
 
@@ -92,7 +92,7 @@ def test_a_permanently_closed_gate_names_no_time() -> None:
 
 
 def use_up(gate: DispatchGate, key: Key, now: float) -> int:
-    """Make as many attempts as a namespace may at once, while other namespaces have pipelines."""
+    """Make attempts until the gate closes for this namespace. Other namespaces have pipelines."""
     made = 0
     while gate.look(now, key, is_alone=False).is_open:
         gate.count(now, key)
@@ -104,7 +104,7 @@ def test_one_namespace_can_not_exhaust_the_shared_budget() -> None:
     gate = DispatchGate(per_minute=120)
     assert use_up(gate, A, 0.0) == 60
     assert use_up(gate, B, 0.0) == 40
-    assert use_up(gate, C, 0.0) == 20  # the rest of 30
+    assert use_up(gate, C, 0.0) == 20  # the rest of the burst of 30
 
 
 def test_a_single_namespace_gets_the_whole_budget() -> None:

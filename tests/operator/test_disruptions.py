@@ -1,4 +1,4 @@
-"""Disruptions of pods: one test for each row of the table, with objects as stored."""
+"""Disruptions of pods: one test for each row of the table, with objects as on a server."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_every_kind_and_every_mark_has_a_row() -> None:
 
 
 def test_the_page_lists_every_mark_with_its_disruption() -> None:
-    """Compare the page, generated from the contract, with the marks that the operator looks for."""
+    """The generated documentation lists all marks that the operator looks for."""
     page = (Path(__file__).parents[2] / "docs" / "failures.md").read_text(encoding="utf-8")
     rows = {kind: next(row for row in page.splitlines() if row.startswith(f"| `{kind}` |"))
             for kind in Disruption}  # fmt: skip
@@ -170,7 +170,7 @@ def test_a_restarted_pod_on_a_marked_node_was_not_disrupted() -> None:
 
 
 def test_lost_containers_of_a_deleted_pod_are_no_evidence() -> None:
-    """Check a deleted pod: a kubelet that has not looked yet writes the same status."""
+    """A kubelet also writes this status for a deleted pod whose containers it has not read yet."""
     body = spell_pod(spell_status("Running", state=spell_end(137, "ContainerStatusUnknown")))
     body["metadata"]["deletionTimestamp"] = "2026-11-26T04:00:00Z"
     assert list(find_pod_evidence(Pod.read(body), read_marks(spell_node()))) == []
@@ -193,7 +193,7 @@ def test_a_memory_kill_is_reported_beside_a_shutdown() -> None:
     ],
 )
 def test_a_memory_kill_is_not_explained_by_a_later_node_loss(marks: NodeMarks) -> None:
-    """An autoscaler removes a node that has become empty."""
+    """An autoscaler removes the node after the kill, because the node is empty then."""
     pod = Pod.read(spell_pod(spell_status("Failed", state=spell_end(137, "OOMKilled"))))
     assert [seen.cause for seen in find_pod_evidence(pod, marks)] == [Cause.OOM_KILLED]
     killed = Pod.read(spell_pod(spell_status("Failed", state=spell_end(137, "Error"))))

@@ -1,4 +1,4 @@
-"""Random days: each cause is the drawn cause, and operator restarts change no verdict."""
+"""On random days, the operator finds each drawn cause, with and without operator restarts."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_silence_is_reported_first_and_ends_the_attempt_after_the_stall(
     assert words in message
     assert status_of(cluster).find_condition("Succeeded").message == message
     plan = cluster.pass_once()
-    assert (plan.pipeline, plan.attempts) == (None, {})  # reported once and written once
+    assert (plan.pipeline, plan.attempts) == (None, {})  # one event and one status write
     told = [event for event in cluster.events if event.reason == EventReason.BLOCKED]
     assert [event.message for event in told] == [message]
 
@@ -155,7 +155,7 @@ def test_law_silence_spans_only_the_requests_and_their_pauses(
 
 
 class Watched:
-    """A running attempt under a replaceable operator process, with passes started by hand."""
+    """A running attempt and a replaceable operator process. The test starts the passes."""
 
     def __init__(self, *, heard: bool = True) -> None:
         self.api = FakeApi()
@@ -236,7 +236,7 @@ def test_setting_the_clock_ends_nothing(watched: Watched) -> None:
         watched.look(step)
         assert "endTime" not in watched.status, step
     watched.answer()
-    watched.look(-HOURS)  # drivers polled by the old clock are polled by the new clock
+    watched.look(-HOURS)  # the poller adapts to the changed clock
     assert watched.reason == "Running"
 
 
@@ -258,7 +258,7 @@ def test_rare_passes_end_a_silence_too(watched: Watched) -> None:
 
 
 def test_an_operator_without_network_ends_no_attempt(watched: Watched) -> None:
-    """Check an operator without a network: for hours no pass completes and no driver answers."""
+    """Without a network, no pass completes and no driver answers for hours."""
     watched.api.drivers.clear()
     for _ in range(100):
         watched.poll(60.0)
@@ -270,7 +270,7 @@ def test_an_operator_without_network_ends_no_attempt(watched: Watched) -> None:
     watched.api.drivers.clear()
     for _ in range(100):
         watched.poll(60.0)
-    watched.look(5.0)  # the driver's way comes back a little later than the server's
+    watched.look(5.0)  # the driver becomes reachable a little later than the server
     watched.look(5.0)
     assert "endTime" not in watched.status
 
@@ -298,7 +298,7 @@ def count_blocks(watched: Watched) -> int:
 
 @pytest.mark.parametrize("pause", [5.0, 20.0, 60.0])
 def test_a_slow_start_is_no_silence(starting: Watched, pause: float) -> None:
-    """Check a start like a recorded start of 66 s, from the head's address to RUNNING."""
+    """The steps follow a recorded start of 66 s, from the head's address to RUNNING."""
     for state in (("Initializing", ""), ("Running", ""), ("Running", "PENDING")):
         starting.say(*state)
         for _ in range(4):

@@ -144,7 +144,7 @@ def test_a_driver_with_an_ipv6_address_is_polled() -> None:
 
 
 def test_a_driver_is_polled_at_its_pods_port() -> None:
-    """Use the pod's port, because the setting may have changed since the attempt began."""
+    """The attempt keeps its port, because the operator's setting may have changed since."""
     scene = Scene()
     named = {"dashboard": 8265, "strandline": 8790}
     ports = [{"name": name, "containerPort": port} for name, port in named.items()]
@@ -157,7 +157,7 @@ def test_a_driver_is_polled_at_its_pods_port() -> None:
 
 
 def test_a_held_driver_is_polled_no_more_often_than_a_running_one() -> None:
-    """Check a held attempt, which may last half an hour: an ended driver reports nothing new."""
+    """A held attempt may last half an hour, and its ended driver reports nothing new."""
     scene = Scene()
     scene.end(jobStatus="FAILED")
     assert scene.listen(100.0)[1] == 100.0 + END_INTERVAL

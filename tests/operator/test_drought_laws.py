@@ -1,4 +1,4 @@
-"""No drought ends a run or costs a retry, however dry the pool and however long the drought."""
+"""No lack of nodes ends a run or costs a retry, however long and complete the shortage is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEWS = {
         'Failed to schedule pod, all available instance types exceed limits for nodepool "spot"',
     ),
 }
-# Events and their durations in seconds; the autoscaler emits an event every few minutes.
+# Events and their durations in seconds. The autoscaler emits an event every few minutes.
 STEPS = st.lists(
     st.tuples(st.sampled_from([*NEWS, "away", "taken"]), st.integers(1, 24).map(lambda n: n * 150)),
     min_size=1,
@@ -34,7 +34,7 @@ STEPS = st.lists(
 
 
 def start_pods(cluster: SimulatedCluster, words: str) -> None:
-    """Make the pods of a new attempt as KubeRay does; the autoscaler tries and fails."""
+    """Make the pods of a new attempt as KubeRay does. The autoscaler fails to add a node."""
     if any("status" not in rayjob for rayjob in cluster.list_of(Resource.RAYJOB)):
         cluster.start_rayjob()
         cluster.end_rayjob("Initializing", "")

@@ -1,4 +1,4 @@
-"""Hours without capacity are a free, reported wait; a pod that can never fit ends the attempt."""
+"""Waits for capacity are reported and cost no retry. A pod that fits no node ends the attempt."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def unplace(cluster: SimulatedCluster, ending: str, words: str = FULL) -> None:
 
 
 def place(cluster: SimulatedCluster, ending: str) -> None:
-    """Place the pods on a node; their containers are starting."""
+    """Place the pods on a node. Their containers are starting."""
     for pod in cluster.list_of(Resource.POD):
         if pod["metadata"]["name"].endswith(ending):
             pod["spec"] |= {"nodeName": "node-1"}
@@ -52,7 +52,7 @@ def wait(cluster: SimulatedCluster, seconds: float, step: float = 300.0) -> None
 
 
 def start_dry(words: str = FULL, ending: str = "", **spec: Any) -> SimulatedCluster:
-    """Return an attempt whose pods exist but find no node."""
+    """Return an attempt whose pods find no node."""
     cluster = SimulatedCluster()
     cluster.edit(**spec)
     cluster.launch("Initializing")
@@ -72,7 +72,7 @@ def newest(cluster: SimulatedCluster) -> Any:
 
 
 def play_dry(cluster: SimulatedCluster, seconds: float) -> None:
-    """Make the pods of each new attempt as KubeRay does, without nodes for them."""
+    """Make the pods of each new attempt as KubeRay does, without nodes for the pods."""
     end = cluster.time + seconds
     while cluster.time < end:
         cluster.advance(60.0)
@@ -218,7 +218,7 @@ DAY = 24 * HOUR
 
 @pytest.mark.parametrize("sizes", [None, ()])
 def test_a_wait_explained_only_by_the_scheduler_is_limited(sizes: Any) -> None:
-    """Check that a wait has a limit if the capacity of nodes is unknown."""
+    """If the capacity of nodes is unknown, the wait is limited."""
     cluster = start_dry()
     cluster.sizes = sizes
     wait(cluster, DAY - 600)
@@ -260,7 +260,7 @@ def test_a_pod_with_raised_memory_waits_an_hour_for_an_unknown_node() -> None:
 
 
 def test_an_unlimited_wait_needs_a_reason() -> None:
-    """Check waits for a full but large enough node, and for an autoscaler that tries."""
+    """Two waits are unlimited: for a full but large enough node, and for a trying autoscaler."""
     full = start_dry()
     full.sizes = (NodeSize("large", 64 * GIB, 64.0),)
     wait(full, 3 * DAY, step=HOUR)
@@ -313,7 +313,7 @@ def test_a_pod_for_an_empty_pool_waits_while_its_autoscaler_tries() -> None:
 
 
 def test_the_events_of_one_pod_apply_to_its_whole_group() -> None:
-    """Check a group whose pods are alike: the operator reads the events of only one pod."""
+    """Pods of a group are alike, so the operator reads the events of only one pod."""
     cluster = start_dry(NO_SUCH_NODE)
     labels = cluster.objects[Resource.POD, "corpus-1-cpu"]["metadata"]["labels"]
     for number in range(2, 5):

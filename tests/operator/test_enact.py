@@ -1,4 +1,4 @@
-"""Enacting a plan: requests in order, based on the read versions, and safe to repeat."""
+"""Enacting a plan sends requests in order, based on the versions read, and is safe to repeat."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TEXT = {"apiVersion": "v1", "kind": "ConfigMap"}
 
 
 def look(api: FakeApi) -> View:
-    """Return the part of a view that enacting needs."""
+    """Return the fields of a view that enacting a plan needs."""
     body = api.store.get(Resource.PIPELINE, NAMESPACE, "corpus")
     assert body is not None
     attempts = map(read_attempt, api.store.list(Resource.ATTEMPT))
@@ -181,13 +181,14 @@ def test_an_object_of_another_owner_is_reported_as_refused(api: FakeApi, pipelin
     (refusal,) = done.refusals
     assert (refusal.what, refusal.name, refusal.status) == ("configmaps", "corpus-1", 409)
     assert refusal.message == "corpus-1 exists and belongs to another owner"
-    # No further object is made, because it may depend on the refused object.
+    # The operator creates no further object, because later objects may depend on the refused
+    # object.
     assert len(api.store.list(Resource.CONFIG_MAP)) == 1
     assert api.store.list(Resource.PIPELINE)[0]["metadata"]["finalizers"] == [FINALIZER]
 
 
 def test_an_object_with_other_content_does_not_count_as_made(api: FakeApi, pipeline: Body) -> None:
-    """Check that the driver never runs with the content of another owner."""
+    """Otherwise the driver could run with another owner's content."""
 
     def exact(manifest: Body) -> Create:
         return Create(Resource.CONFIG_MAP, manifest, is_exact=True)
@@ -378,7 +379,7 @@ def test_a_repeated_event_is_created_once(api: FakeApi, pipeline: Body) -> None:
     assert len(told[1]["message"]) == 1024
     assert told[0]["metadata"]["name"].startswith("corpus-1.")
 
-    # The same text after an edit of the spec is another transition.
+    # After an edit of the spec, the same message counts as a new transition.
     api.store.patch(Resource.PIPELINE, NAMESPACE, "corpus", {"spec": {"suspend": True}})
     carry_out(api, plan)
     assert len(api.store.list(Resource.EVENT)) == 4

@@ -1,4 +1,4 @@
-"""A quota that blocks an attempt's pods: the run waits for free quota."""
+"""If a quota blocks an attempt's pods, the run waits for free quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spot nodes that come and go before the driver runs: the wait for nodes still has an end."""
+"""Spot nodes that appear and disappear before the driver runs: the wait for nodes still ends."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_node_that_stays_until_the_driver_runs_ends_the_wait() -> None:
 
 
 def test_an_attempt_without_a_running_driver_does_not_restart_the_wait() -> None:
-    """Check a user's start deadline that is shorter than the wait before the fallback."""
+    """The user's start deadline (15 min) is shorter than the wait before the fallback (20 min)."""
     cluster = start_flapping(afterNoRoom="20m")
     cluster.edit(deadlines={"preRunning": "15m"})
     for _ in range(25):
@@ -132,7 +132,7 @@ def test_an_attempt_without_a_running_driver_does_not_restart_the_wait() -> None
 
 
 def test_an_attempt_whose_heads_lose_their_nodes_ends_as_a_disruption() -> None:
-    """Check that five minutes on each of six nodes use up the half hour of a start."""
+    """Five minutes on each of six nodes use up the start deadline of half an hour."""
     cluster = start_flapping()
     while cluster.attempts["corpus-1"][1].end_time is None:
         flap(cluster, 1.0)
@@ -154,7 +154,7 @@ def test_an_attempt_whose_heads_lose_their_nodes_ends_as_a_disruption() -> None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_heads_that_are_lost_before_the_driver_runs_count_for_the_fallback(restarts: bool) -> None:
-    """Check that the fallback applies to the current attempt, because its driver has not begun."""
+    """The losses count toward the fallback although no driver has run in this attempt."""
     cluster = start_flapping(afterDisruptions=3)
     for lost in (1, 2):
         flap(cluster, 1.0, restarts=restarts)

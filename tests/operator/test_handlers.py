@@ -1,4 +1,4 @@
-"""The operator's use of kopf: two event streams, and settings that disable everything else."""
+"""How the operator uses kopf: for two event streams, with all other features disabled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that are held for inspection: only after the last attempt, and never beside another.
+"""Pods held for inspection: only after the last attempt, and never beside another attempt's pods.
 
 A hold must not delay anything else.
 """
@@ -21,7 +21,7 @@ from strandline_operator.decide.run.hold import BEFORE_START
 from strandline_operator.model.plan import Create, Delete, Resource
 
 HOLD, SETTLE = 1800.0, 4.0
-BAD_SPEC = 64  # exit code without a retry
+BAD_SPEC = 64  # exit code of failures that are not retried
 
 
 def run(hold: str | None = "30m", **fields: Any) -> SimulatedCluster:
@@ -34,7 +34,7 @@ def run(hold: str | None = "30m", **fields: Any) -> SimulatedCluster:
 
 
 def fail(cluster: SimulatedCluster, code: int = BAD_SPEC) -> None:
-    """Fail the driver, and wait until all evidence is in."""
+    """Fail the driver, and wait until the operator has all evidence."""
     cluster.outcome = DriverOutcome(exit_code=code, message="no such column")
     cluster.end_rayjob("Failed", "FAILED")
     cluster.settle()
@@ -87,7 +87,7 @@ def test_a_hold_is_reported_at_once_and_only_once(cluster: SimulatedCluster) -> 
     assert succeeded is not None
     assert (succeeded.status, succeeded.reason) == ("Unknown", Reason.HELD)
     assert succeeded.message == "no such column; its pods are kept until 1970-01-12T14:16:40Z"
-    # Tools read Stalled as a failure, and an Unknown Succeeded as a state that may change.
+    # Tools read a true Stalled as a failure, and an unknown Succeeded as a state that may change.
     assert read(cluster, ConditionType.STALLED) == ("True", Reason.HELD)
     assert read(cluster, ConditionType.SUCCEEDED) == ("Unknown", Reason.HELD)
     assert (cluster.status.phase, cluster.status.state) == (
@@ -157,7 +157,7 @@ def test_a_lost_head_ends_the_hold(cluster: SimulatedCluster) -> None:
 
 
 def test_nothing_is_held_before_the_cause_is_known() -> None:
-    """Check that late evidence counts, because it may cause a retry."""
+    """Late evidence counts, because it may cause a retry."""
     cluster = run(retry={"maxRetries": 0, "jitter": "none"})
     cluster.end_rayjob("Failed", "FAILED", reason="AppFailed")
     cluster.settle()
@@ -180,7 +180,7 @@ def test_an_edit_of_the_spec_can_shorten_a_hold(cluster: SimulatedCluster) -> No
 
 
 def test_the_teardown_deadline_starts_after_a_hold() -> None:
-    """Check that no pod is force-deleted or reported overdue because of the hold's duration."""
+    """Otherwise the duration of the hold would make the teardown overdue and force the deletion."""
     cluster = run()
     fail(cluster)
     cluster.advance(HOLD)
@@ -279,7 +279,7 @@ def check_no_two(cluster: SimulatedCluster) -> None:
     assert len({labels["strandline.dev/attempt"] for labels in found}) <= 1
     held = [name for name, (_, status) in cluster.attempts.items() if status.phase == "Held"]
     assert held in ([], list(cluster.attempts)[-1:])
-    # No attempt is due while pods are held.
+    # No attempt is scheduled while pods are held.
     if held:
         assert cluster.status.next_attempt_time is None
 
@@ -287,7 +287,7 @@ def check_no_two(cluster: SimulatedCluster) -> None:
 @settings(deadline=None)
 @given(st.lists(st.sampled_from([1, 75, 137, 3]), min_size=1, max_size=4))
 def test_law_a_hold_delays_no_retry(codes: list[int]) -> None:
-    """Check that a hold changes nothing as long as attempts follow each other."""
+    """A hold changes nothing while the run still retries."""
     made, often = [], {"maxRetries": 9, "jitter": "none"}
     for cluster in (run(retry=often), run(None, retry=often)):
         for code in codes:

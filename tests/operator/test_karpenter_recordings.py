@@ -107,7 +107,7 @@ def test_karpenter_reports_large_pods_and_nearly_full_pools_alike(
     finding = find_recorded_room(story)
     assert finding is not None
     assert "no instance type has enough resources" in finding.words
-    # A pool that is full at the moment must not end a run at once.
+    # The pool may be full only at the moment, so this finding must not end the run.
     assert not finding.is_certain
 
 

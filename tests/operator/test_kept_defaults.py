@@ -1,4 +1,4 @@
-"""Namespace defaults that vanish, return, or change: the status keeps the needed values.
+"""If namespace defaults vanish, return, or change, the status keeps the values that a run needs.
 
 Each simulated pass starts from the stored status, like a restarted operator.
 """
@@ -149,7 +149,7 @@ def test_deleted_defaults_that_were_never_readable_are_awaited_too() -> None:
     cluster.defaults_digest, cluster.defaults_problem = "", ""
     cluster.settle()
     assert (read_reason(cluster), cluster.attempts) == ("DefaultsUnusable", {})
-    # A lost permission proves nothing: the ConfigMap may exist.
+    # The ConfigMap may still exist if the operator cannot read it.
     cluster.defaults_problem = "the operator may not read ConfigMap strandline-defaults"
     cluster.advance(2 * DEFAULTS_WAIT_SECONDS)
     assert not cluster.attempts
@@ -172,14 +172,14 @@ def test_setting_the_clock_does_not_distort_the_wait_by_hours(
     cluster.settle()
     cluster.edit(suspend=False)
     cluster.advance(step)
-    # A clock set forward looks like elapsed time; a clock set back restarts the wait.
+    # Setting the clock forward looks like elapsed time. Setting it back restarts the wait.
     assert bool(cluster.attempts) is (step > 0)
     cluster.advance(DEFAULTS_WAIT_SECONDS)
     assert len(cluster.attempts) == 1
 
 
 def test_an_invalid_pipeline_drops_its_record_of_deleted_defaults() -> None:
-    """Check a record that would otherwise delay each new pipeline of the namespace."""
+    """A kept record would delay each new pipeline of the namespace."""
     cluster = make_cluster(IMAGE)
     cluster.edit(suspend=True)
     cluster.settle()
@@ -195,7 +195,7 @@ def test_an_invalid_pipeline_drops_its_record_of_deleted_defaults() -> None:
 def test_an_attempt_ending_with_unknown_defaults_is_judged_later(
     *, is_missing: bool, is_deleted: bool
 ) -> None:
-    """Check an end while the namespace's retry defaults are unknown too."""
+    """The attempt ends while the namespace's retry defaults are unknown, too."""
     cluster = make_cluster(IMAGE)
     cluster.launch()
     cluster.settle()
@@ -267,7 +267,7 @@ def test_a_pass_reads_from_other_pipelines_that_defaults_are_missing() -> None:
         api.store.put_status(Resource.PIPELINE, NAMESPACE, name, status)
     before = look(api).defaults_before
     assert before is not None
-    # The earliest wait counts, and the output location of another pipeline does not.
+    # The earliest wait counts. The output location is another pipeline's, so it is not taken.
     assert (before.digest, before.output) == ("two", None)
     plan = decide(look(api), NOW, Limits(), 0.0)
     assert plan.pipeline is not None

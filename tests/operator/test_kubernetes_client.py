@@ -1,4 +1,4 @@
-"""The Kubernetes client against a local server: sent requests and handled responses."""
+"""The requests that the Kubernetes client sends to a local server, and how it handles responses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FAILURE = {"kind": "Status", "status": "Failure"}
 
 
 def tell(story: Story, notes: list[tuple[str, str, int]] | None = None) -> None:
-    """Run a story with a server and a client of this server."""
+    """Run a story with a stub server and a client connected to it."""
 
     async def run() -> None:
         async with serve() as stub:
@@ -234,7 +234,7 @@ def test_a_silent_stream_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_streams_of_many_namespaces_leave_room_for_requests() -> None:
-    """Check that five streams in each of twenty namespaces exceed no pool limit."""
+    """Five streams in each of twenty namespaces do not exhaust the connection pool."""
 
     async def hold(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

@@ -1,4 +1,4 @@
-"""Kueue 0.17's actions on RayJobs on a real API server, and the operator's reactions."""
+"""How the operator reacts to the actions of Kueue 0.17 on RayJobs, recorded on a real server."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_evicted_run_reports_the_reason_and_waits_again(
         ("borrowed", "other", BEGUN),
         ("no-queue", "early", BEGUN),
         ("no-queue", "late", BEGUN),
-        # The same attempt waits as often as Kueue requires, until its driver has run.
+        # The attempt may wait in the queue several times before its driver has run.
         ("preempted-early", "low", ["Queued", "Starting", *BEGUN]),
         ("pods-ready", "slow", ["Queued", "Starting", "Queued", "Starting", "Queued"]),
         ("all-managed", "plain", ["Queued"]),
@@ -122,7 +122,7 @@ def test_an_unfit_queue_is_recorded_without_an_admission(story: str, pipeline: s
 
 
 def test_a_flavor_is_in_all_templates_only_while_admitted() -> None:
-    """Check that Kueue writes placements only into the RayJob, and that the operator keeps them."""
+    """Kueue writes placements only into the RayJob, and the operator keeps them there."""
     versions = read_rayjobs("flavor", "placed-1")
     running = [each for each in versions if each["status"].get("jobStatus") == "RUNNING"]
     for template in running[0]["spec"]["templates"].values():

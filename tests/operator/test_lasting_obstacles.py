@@ -1,4 +1,4 @@
-"""Obstacles that usually pass cause an event only after some time."""
+"""Temporary obstacles cause an event only if they last for some time."""
 
 from __future__ import annotations
 

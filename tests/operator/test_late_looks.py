@@ -1,4 +1,4 @@
-"""A completed run stays complete, however late the operator looks and whatever its decision."""
+"""A completed run stays complete, however late the operator notices the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def complete_by_rayjob(cluster: SimulatedCluster) -> None:
 
 
 def complete_by_pod(cluster: SimulatedCluster) -> None:
-    """Let the driver answer with success, and end its container with a time."""
+    """Report success from the driver, and end its container at a recorded time."""
     cluster.outcome = DriverOutcome(exit_code=0)
     end = {"exitCode": 0, "reason": "Completed", "finishedAt": format_time(cluster.time)}
     container = {"name": "ray-head", "state": {"terminated": end}}
@@ -48,7 +48,7 @@ def complete_by_pod(cluster: SimulatedCluster) -> None:
 
 
 def complete_undated(cluster: SimulatedCluster) -> None:
-    """Complete the driver without a recorded time."""
+    """Report success from the driver, without the time of the end."""
     cluster.outcome = DriverOutcome(exit_code=0)
 
 
@@ -57,7 +57,7 @@ COMPLETE: list[Complete] = [*DATED, complete_undated]
 
 
 def look(cluster: SimulatedCluster, seconds: float) -> None:
-    """Advance the time as if the operator was away until now."""
+    """Advance the time as if the operator had been stopped, and finish the teardown."""
     cluster.progress = None
     cluster.advance(seconds)
     cluster.finish_teardown()

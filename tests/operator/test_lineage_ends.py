@@ -81,7 +81,7 @@ def test_an_end_of_a_driver_without_reports_is_sent_by_the_operator(
 def test_a_driver_killed_for_memory_has_one_end_despite_its_parent(
     cluster: SimulatedCluster,
 ) -> None:
-    """Check a driver whose parent survives and leaves an outcome, but reported to no listener."""
+    """The driver's parent survives and records the outcome, but sends no lineage event."""
     cluster.progress = Progress(total=9, finished=4, time=cluster.time)
     cluster.settle()
     cluster.finish(137, evidence=(OOM,))

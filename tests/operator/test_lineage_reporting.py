@@ -1,4 +1,4 @@
-"""The reports of ends that a listener receives, and that no pass waits for."""
+"""The reports of attempts' ends that a listener receives. No pass waits for a report."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_an_end_reaches_the_listener(
             "unfinished": 4,
         },
     }
-    assert dict(os.environ) == before  # the client writes settings it has read into the environment
+    assert dict(os.environ) == before  # the client writes its settings into the environment
 
 
 def test_driver_and_operator_report_the_same_run(
@@ -147,14 +147,14 @@ def test_driver_and_operator_report_the_same_run(
         assert len({event["job"][part] for event in listener.events}) == 1
     parents = [event["run"]["facets"]["parent"] for event in listener.events]
     assert parents[0] == parents[1] == parents[2]
-    # A facet replaces a facet with the same name, so the driver's facets stay. The client adds
-    # tags.
+    # A facet replaces an earlier facet of the same name, so the operator must not repeat the
+    # driver's facets. The client adds tags.
     facets = [set(event["run"]["facets"]) - {"tags"} for event in listener.events]
     assert facets[2] & facets[0] == {"parent"}
 
 
 def test_events_are_complete_client_events() -> None:
-    """Build client events, whose classes reject missing time zones and ids."""
+    """The client's event classes reject missing time zones and ids."""
     for status in (KILLED, AttemptStatus()):
         event = make_end(make(status=status), 2000.0)
         assert isinstance(event, RunEvent)
@@ -202,7 +202,7 @@ def test_an_attempt_lost_to_memory_ends_once(
 def test_an_end_unsent_by_a_killed_operator_is_sent_by_the_next(
     reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
-    """Kill the first operator after it wrote the end, before its reporter gets the end."""
+    """The first operator is killed after it wrote the end and before its reporter gets the end."""
     scenario = Scenario("s-driver-oom", Limits(reports_lineage=True))
     scenario.run()
     (past,) = scenario.pipeline["status"]["attempts"]
@@ -309,7 +309,7 @@ def test_an_end_is_sent_again_until_a_listener_is_back(
     assert [notes.get(timeout=60) for _ in range(2)] == [reporting.SENT] * 2
     reporter.close()
     numbers = [event["run"]["facets"][FACET]["number"] for event in listener.events]
-    assert numbers == sorted(numbers)  # in order, with the first end repeated
+    assert numbers == sorted(numbers)  # in order; the first end is sent twice
 
 
 def test_ends_beyond_the_queue_limit_are_dropped_and_counted(
@@ -318,12 +318,12 @@ def test_ends_beyond_the_queue_limit_are_dropped_and_counted(
     listener.answers.clear()
     reporter = EndReporter(notes.put, lambda: 0.0, most=2)
     reporter.report(make(1))
-    assert listener.received.wait(60)  # the listener holds this end, so two more may wait
+    assert listener.received.wait(60)  # being sent, so the queue has space for two more
     for number in (2, 3, 4):
         reporter.report(make(number))
     assert notes.get_nowait() == reporting.DROPPED
     assert "attempt's end was dropped" in caplog.text
-    reporter.close(0.0)  # a full queue is not awaited
+    reporter.close(0.0)  # does not wait for the queued ends
     assert "lineage: 2 ends were not sent" in caplog.text
     listener.answers.set()
     assert [notes.get(timeout=60) for _ in range(3)] == [reporting.SENT] * 3
@@ -360,7 +360,7 @@ def play(
 def test_an_unresponsive_listener_delays_no_pass(
     reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
-    """Check that passes continue while the first end is with a silent listener."""
+    """Passes continue while the listener does not answer the first end."""
     listener.answers.clear()
     passes: list[str] = []
 

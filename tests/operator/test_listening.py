@@ -155,7 +155,7 @@ def count_answering() -> int:
 def test_idle_connections_use_few_threads_and_delay_no_request(
     listen: Callable[[Any], int],
 ) -> None:
-    port, before = listen(Numbers().page), count_answering()  # threads of other tests
+    port, before = listen(Numbers().page), count_answering()  # threads of earlier tests
     with ExitStack() as opened:
         idle = [
             opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
@@ -164,7 +164,7 @@ def test_idle_connections_use_few_threads_and_delay_no_request(
         assert ask("127.0.0.1", port, "/metrics")[0] == 200
         assert idle[0].recv(1) == b""  # the server closed the oldest connections
         end = time.monotonic() + 20
-        while count_answering() > before + MOST_CONNECTIONS:  # a thread outlives its connection
+        while count_answering() > before + MOST_CONNECTIONS:  # threads outlive connections
             assert time.monotonic() < end
             time.sleep(0.01)
 

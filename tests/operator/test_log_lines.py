@@ -1,4 +1,4 @@
-"""Log lines: one JSON object each, with separate fields for the subject."""
+"""Each log line is a JSON object with separate fields for the object that the line is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Garbage collection: objects examined by a long search are excluded from later searches."""
+"""Garbage collection: later searches skip the objects that a long search has examined."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _thawed() -> Iterator[None]:
 
 
 class Searches:
-    """A fake of Python's collector that counts the freezes."""
+    """A fake of Python's garbage collector that counts calls of `gc.freeze` and `gc.unfreeze`."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -65,7 +65,7 @@ def test_a_search_examines_all_objects_at_times() -> None:
     searches.search(2, LONG * 2)
     assert searches.thawed == 0
     searches.now += WHOLE_AFTER
-    searches.search(0, LONG / 2)  # of young objects only
+    searches.search(0, LONG / 2)  # a search of young objects only
     assert searches.thawed == 0
     searches.search(2, LONG * 2)
     searches.search(2, LONG * 2)
@@ -95,12 +95,12 @@ def test_python_frees_excluded_objects_without_references() -> None:
 def test_excluded_cycles_are_freed_by_a_later_search() -> None:
     knot = Knot()
     ends = weakref.ref(knot)
-    clock = count(0.0, WHOLE_AFTER / 4)  # each search is long, after a long pause
+    clock = count(0.0, WHOLE_AFTER / 4)  # each search is long and follows a long pause
     gc.callbacks.append(GarbageWatch(partial(next, clock), gc.freeze, gc.unfreeze))
     gc.collect()
     del knot
     gc.collect()
-    assert ends() is not None  # the object is among the excluded objects
+    assert ends() is not None  # searches skip the object
     for _ in range(4):
         gc.collect()
     assert ends() is None

@@ -1,4 +1,4 @@
-"""Pods of a lost node: when they count as gone, and the reports while they remain."""
+"""Pods of a lost node: when they count as gone, and what is reported while they remain."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def status_of(cluster: SimulatedCluster, name: str = "corpus-1") -> Any:
 
 
 def remove_all_but(cluster: SimulatedCluster, ending: str) -> None:
-    """Tear everything down except a pod whose node does not carry out the deletion."""
+    """Tear everything down except one pod, whose node does not execute the deletion."""
     for (kind, name), body in list(cluster.objects.items()):
         if kind == Resource.POD and name.endswith(ending):
             body["metadata"]["deletionTimestamp"] = format_time(cluster.time)
@@ -142,7 +142,7 @@ def test_a_stall_is_explained_by_an_earlier_silent_node(
     remove_all_but(cluster, "head")
     cluster.nodes = {"node-h": NodeView(NodeState.SILENT, since=ended + 1)}
     cluster.advance(60)
-    assert status_of(cluster).cause is Cause.STALLED  # the operator's teardown may be the reason
+    assert status_of(cluster).cause is Cause.STALLED  # the node became silent after the end
     cluster.nodes = {"node-h": NodeView(NodeState.SILENT, since=ended - 300)}
     cluster.settle()
     assert status_of(cluster).cause is Cause.NODE_LOST
@@ -249,7 +249,7 @@ def test_a_pass_reads_again_only_the_node_of_an_overdue_pod() -> None:
         asyncio.run(operator.passes.run(KEY))
         return [call.name for call in api.calls if call.resource is Resource.NODE]
 
-    # Nodes are read once, before a node can vanish.
+    # A node is read early, because its object may vanish later.
     assert look() == ["node-9", "node-1"]
     api.store.time += 60
     assert look() == ["node-9"]

@@ -1,4 +1,4 @@
-"""Manifests rendered from a file alone, mainly from the spot node example."""
+"""Manifests rendered from a pipeline file without a cluster, mainly from the spot node example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory after memory kills: raised, limited, lowered again, and reported."""
+"""Memory requests after memory kills: raised, limited, lowered again, and reported."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ask(cluster: SimulatedCluster, memory: str, **more: Any) -> None:
 
 
 def given(cluster: SimulatedCluster) -> int:
-    """Return the memory in bytes of a worker pod in the current attempt."""
+    """Return the memory in bytes that a worker pod of the current attempt has."""
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     (group,) = rayjob["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     (container,) = group["template"]["spec"]["containers"]
@@ -118,7 +118,7 @@ def test_memory_does_not_grow_beyond_the_largest_node(cluster: SimulatedCluster)
     kill_again(cluster, 1)
     why = "is limited to 18432Mi, the most that the largest suitable node can hold (large)"
     assert cluster.status.memory == {"cpu": "18432Mi"}
-    assert told(cluster, EventReason.MEMORY_LIMITED) == []  # the growth reached exactly this limit
+    assert told(cluster, EventReason.MEMORY_LIMITED) == []  # the limit is reached, but not exceeded
     kill_again(cluster, 1)
     assert cluster.status.memory == {"cpu": "18432Mi"}
     assert why in told(cluster, EventReason.MEMORY_LIMITED)[0]
@@ -127,7 +127,7 @@ def test_memory_does_not_grow_beyond_the_largest_node(cluster: SimulatedCluster)
     assert condition.message.startswith("retry 3 of 50 at ")
     assert why in condition.message
     assert len(told(cluster, EventReason.MEMORY_RAISED)) == 2
-    # The removal of a large node does not lower memory that pods have had.
+    # Without the large node, the memory stays at the value that pods already had.
     cluster.sizes = (NodeSize("small", 12 * GI, 4),)
     kill_again(cluster, 1)
     assert cluster.status.memory == {"cpu": "18432Mi"}
@@ -146,7 +146,7 @@ def test_the_final_message_of_a_run_reports_the_memory_limit() -> None:
 
 
 def test_nodes_do_not_lower_an_explicit_limit(cluster: SimulatedCluster) -> None:
-    """Check an explicit limit above all nodes, because nodes may be created on demand."""
+    """An explicit limit may exceed all nodes, because larger nodes may be created on demand."""
     cluster.edit(oom={"maxMemory": "64Gi"})
     cluster.sizes = (NodeSize("only", 9 * GI, 4),)
     kill(cluster)
@@ -197,7 +197,7 @@ def test_a_group_after_its_fallback_grows_up_to_on_demand_nodes(
 
 @pytest.mark.parametrize("sizes", [None, (), (NodeSize("tiny", 2 * GI, 0.1),)])
 def test_growth_is_limited_without_known_nodes(cluster: SimulatedCluster, sizes: Any) -> None:
-    """Check nodes that may not be listed, and nodes that are all too small at the moment."""
+    """Cover nodes that cannot be listed, no nodes, and nodes that are all too small."""
     cluster.sizes = sizes
     kill(cluster)
     kill_again(cluster, 9)

@@ -22,7 +22,7 @@ from strandline_operator.model.plan import Resource
 
 Json = dict[str, Any]
 ISTIO, LINKERD = "sidecar.istio.io/inject", "linkerd.io/inject"
-# If a template opts in, by any spelling, the mesh's opt-out must be absent.
+# Labels and annotations with which a template opts in. The mesh's opt-out must then be absent.
 CHOICES: dict[str, tuple[str, str, str]] = {
     "istio's label": ("labels", ISTIO, "true"),
     "istio's annotation": ("annotations", ISTIO, "true"),
@@ -33,7 +33,7 @@ chosen = pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 
 
 def make(template: Json | None = None, defaults: Json | None = None) -> SimulatedCluster:
-    """Return a pipeline with a preflight check and the given templates."""
+    """Return a pipeline with a preflight check and the given pod templates."""
     given = SpecDefaults(ray=RayDefaults(pod_template=defaults or {}))
     cluster = SimulatedCluster(limits=Limits(preflight=True), defaults=given)
     cluster.edit(ray={"podTemplate": template or {}, "workerGroups": [{"name": "cpu"}]})
@@ -51,7 +51,7 @@ def end_check(cluster: SimulatedCluster, code: int = 0, **status: Any) -> None:
 
 
 def list_metadata(cluster: SimulatedCluster) -> Iterator[tuple[str, Json]]:
-    """Yield each kind of pod of a pipeline, with labels and annotations."""
+    """Yield each kind of the pipeline's pods with its labels and annotations."""
     (job,) = cluster.list_of(Resource.JOB)
     yield "check", job["spec"]["template"]["metadata"]
     end_check(cluster)
@@ -89,7 +89,7 @@ def test_no_mesh_is_injected_by_default() -> None:
 @chosen
 @pytest.mark.parametrize("by", ["pipeline", "namespace"])
 def test_a_template_can_enable_a_mesh(choice: tuple[str, str, str], by: str) -> None:
-    """Check every pod: the check must have the run's network, and the other mesh stays out."""
+    """All pods join the mesh, so the check has the run's network. The other mesh stays disabled."""
     where, key, value = choice
     template = {"metadata": {where: {key: value}}}
     cluster = make(template) if by == "pipeline" else make(None, template)
@@ -144,7 +144,7 @@ def test_a_template_without_metadata_keeps_the_mesh_out(metadata: Any) -> None:
 @pytest.mark.parametrize("code", [0, 64])
 @pytest.mark.parametrize("end", [137, 143])
 def test_a_native_sidecar_does_not_affect_the_check(code: int, end: int) -> None:
-    """Check a native sidecar: an init container that ends after the check."""
+    """A native sidecar is an init container that ends after the check."""
     cluster = make()
     proxy = {"name": "istio-proxy", "state": {"terminated": {"exitCode": end, "reason": "Error"}}}
     phase = "Failed" if code else "Succeeded"
@@ -156,7 +156,7 @@ def test_a_native_sidecar_does_not_affect_the_check(code: int, end: int) -> None
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_command_ends_with_its_own_container(code: int) -> None:
-    """Check a proxy that runs until the Job is deleted."""
+    """The proxy runs until the Job is deleted."""
     proxy = {"name": "istio-proxy", "state": {"running": {}}}
     own = {"name": CONTAINER, "state": {"terminated": {"exitCode": code, "message": ""}}}
     status = {"phase": "Running", "containerStatuses": [proxy, own]}

@@ -1,4 +1,4 @@
-"""Without a permission, the operator decides nothing from unreadable objects and reports this."""
+"""Without a permission, the operator reports this and decides nothing about unreadable objects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_running_attempt_is_neither_judged_nor_doubled(resource: Resource) -> 
     cluster.advance(100_000)
 
     assert cluster.attempts == {"corpus-1": (cluster.attempts["corpus-1"][0], before)}
-    assert cluster.calls == calls + 1  # the status that reports the missing permission
+    assert cluster.calls == calls + 1  # one write: the status with the missing permission
     truth, reason, message = tell(cluster, ConditionType.SUCCEEDED)
     assert (truth, reason) == ("Unknown", "PermissionDenied")
     assert f"its role lacks 'list' on {resource}: the server's words" in message

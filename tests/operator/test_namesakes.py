@@ -1,4 +1,4 @@
-"""A recreated pipeline waits for the pods of its former namesake, and names these pods."""
+"""A recreated pipeline waits for the pods of its deleted namesake, and names these pods."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_pods_of_a_namesake_prevent_new_attempts() -> None:
 
 def test_pods_of_a_namesake_prevent_the_launch_of_an_attempt() -> None:
     cluster = SimulatedCluster()
-    cluster.has_kuberay = False  # to make the attempt without a RayJob
+    cluster.has_kuberay = False  # make the attempt without a RayJob
     cluster.settle()
     cluster.has_kuberay = True
     cluster.namesakes = tuple(f"pod old-{number}" for number in range(5))
@@ -107,7 +107,7 @@ def test_pods_of_a_former_pipeline_delay_the_new_one_until_they_end(api: FakeApi
 
     api.store.put_status(Resource.POD, NAMESPACE, "old-head", {**pod["status"], "phase": "Failed"})
     api.store.put_status(Resource.RAYJOB, NAMESPACE, "old-job", {"jobDeploymentStatus": "Complete"})
-    assert reason_of(pass_over(api)) == "NamesakeRuns"  # the cluster may make pods again
+    assert reason_of(pass_over(api)) == "NamesakeRuns"  # the RayCluster may make pods again
     api.store.remove(Resource.RAYCLUSTER, NAMESPACE, "old-cluster")
     pass_over(api)
     assert [one["metadata"]["name"] for one in api.store.list(Resource.RAYJOB)] == [

@@ -1,4 +1,4 @@
-"""A namespace's defaults of the retry policy: read at intervals; broken defaults are reported."""
+"""A namespace's retry defaults are read at intervals, and broken defaults are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Network access of a pipeline's pods outside attempts: the check and the commands."""
+"""Network access of a pipeline's pods outside attempts: the preflight check and the commands."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_dns_requests_reach_only_the_clusters_servers(made: Made, protocol: str)
 
 @KINDS
 def test_the_installation_can_choose_the_dns_servers(made: Made) -> None:
-    """Check other DNS servers, as on OpenShift (another port) or with a cache on each node."""
+    """Clusters may have other DNS servers: another port on OpenShift, or caches on nodes."""
     servers = {
         "to": [{"ipBlock": {"cidr": "169.254.20.10/32"}}],
         "ports": [{"port": 5353, "protocol": "UDP"}],
@@ -179,7 +179,7 @@ def test_one_policy_serves_the_check_and_all_commands() -> None:
 
 
 def test_policies_of_earlier_values_open_nothing_for_new_pods() -> None:
-    """Check two policies: policies add up and are immutable, so the older selects older pods."""
+    """Policies are additive and immutable, so an older policy must select only older pods."""
     wide = make(AttemptNetwork(egress=({},)), preflight=False)
     narrow = make(RESTRICTED, preflight=False)
     both = [*list_policies(wide), *list_policies(narrow)]
@@ -188,7 +188,7 @@ def test_policies_of_earlier_values_open_nothing_for_new_pods() -> None:
 
 
 def test_each_pipeline_has_a_separate_policy() -> None:
-    """Check that a pipeline's policy, deleted with the pipeline, covers no pod of another."""
+    """A policy is deleted with its pipeline, so it must not select pods of another pipeline."""
     policies, _ = make_command(RESTRICTED)
     other = find_command(make(RESTRICTED, "images", preflight=False))
     assert is_allowed(policies, other, OUTSIDE, 443)

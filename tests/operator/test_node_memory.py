@@ -1,4 +1,4 @@
-"""Nodes are read before they go, by a watch or by name, and the last state is kept."""
+"""Nodes are read by a watch or by name before they disappear, and the last state is kept."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_deleted_node_is_remembered_for_its_pods() -> None:
 
 
 def test_a_deleted_pod_keeps_its_nodes_marks_of_that_time() -> None:
-    """Check a node that lost its last pod, and may be removed only for that reason."""
+    """The node is marked only after its last pod has gone, perhaps because the node is empty."""
     cluster = Watched(SPOT)
     cluster.look(make_a_pod())
     cluster.look(ended=(gone(),))
@@ -96,7 +96,7 @@ def test_a_deleted_pod_keeps_its_nodes_marks_of_that_time() -> None:
 
 @pytest.mark.parametrize(("role", "is_kept"), [("worker", True), ("head", False)])
 def test_a_released_worker_keeps_its_nodes_marks_of_that_time(role: str, *, is_kept: bool) -> None:
-    """Check Karpenter, which removes a node as soon as it is empty."""
+    """Karpenter removes a node as soon as the node is empty."""
     cluster = Watched(SPOT)
     meta: Json = {
         "labels": {"strandline.dev/role": role},
@@ -243,7 +243,7 @@ def test_karpenters_spot_interruption_event_is_read_from_its_node() -> None:
 
 @pytest.mark.parametrize("is_deleting", [True, False])
 def test_the_reason_is_read_for_a_pod_that_blocks_its_nodes_removal(is_deleting: bool) -> None:
-    """Check Karpenter's deletion of the node after a spot interruption; the cloud does not wait."""
+    """Karpenter deletes the node after a spot interruption, and the cloud does not wait."""
     api, memory = FakeApi(), NoticeMemory()
     event = make_event("node-1", "", "SpotInterrupted", "Spot interruption warning was triggered")
     event["involvedObject"] = {"kind": "Node", "name": "node-1"}

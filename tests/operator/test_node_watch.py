@@ -89,7 +89,7 @@ def test_without_permission_to_watch_nodes_only_marks_are_missing(
         await scene.service.start()
         await until(lambda: "corpus" in scene.seen)
         view = next(view for view in scene.views if view.pipeline.meta.name == "corpus")
-        # The node was read by name, and no report mentions the unneeded permission.
+        # The node was read by name, and the missing permission to watch nodes is not reported.
         assert [marks.is_spot for marks in view.marks.values()] == [True]
         assert view.refusals == ()
 

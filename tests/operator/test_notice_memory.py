@@ -54,7 +54,7 @@ WARNING = {
 def make_parts(
     pods: dict[str, Body], age: float = 10.0, **rayjob: Any
 ) -> tuple[RayJob, list[RayClusterState], list[Pod]]:
-    """Return the RayJob of attempt 1, its RayCluster, and pods of this age by name."""
+    """Return the RayJob of attempt 1, its RayCluster, and its pods, all `age` seconds old."""
     created = format_time(NOW - age)
     labels = {"strandline.dev/attempt": "1"}
     metadata = {"labels": labels, "creationTimestamp": created}
@@ -118,7 +118,7 @@ def test_no_events_are_read_while_the_driver_is_running(status: Body) -> None:
 def test_events_of_a_missing_submitter_are_read_in_any_state(
     pods: dict[str, Body], expected: str
 ) -> None:
-    """Check a RayJob that KubeRay reports as Running once its Job exists, perhaps without a pod."""
+    """KubeRay reports Running when the submitter's Job exists, even if the Job has no pod."""
     parts = make_parts(pods, 100, jobDeploymentStatus="Running")
     assert list_stuck(*parts, NOW) == tuple(expected.split())
 
@@ -136,7 +136,7 @@ UNPLACED = {
 
 
 def leave_unplaced(*names: str, **rayjob: Any) -> tuple[RayJob, list[RayClusterState], list[Pod]]:
-    """Return pods without a node; a worker's name contains its group."""
+    """Return pods without a node. The name of a worker pod contains its group."""
     job, clusters, _ = make_parts({}, 100, **rayjob)
     bodies = [
         {
@@ -195,7 +195,7 @@ def test_unreadable_events_are_ignored(error: Exception) -> None:
 
 
 def test_earlier_events_count_while_events_are_unreadable() -> None:
-    """Check that a condition does not flap with each failed read of events."""
+    """Otherwise a condition would flap with each failed read of events."""
     api, memory = FakeApi(FakeStore()), NoticeMemory()
     api.store.create(Resource.EVENT, NAMESPACE, WARNING)
 
@@ -334,7 +334,7 @@ def read_summary(api: FakeApi) -> tuple[str, str]:
 
 
 def test_a_failed_mount_is_reported_by_the_next_pass() -> None:
-    """Check the path from the event's object to the pipeline's condition."""
+    """The message goes from the pod's event to the pipeline's condition."""
     api = FakeApi(FakeStore(time=NOW))
     pod = start_head(api, **CREATING)
     operator = Operator(api, Limits())
@@ -351,7 +351,7 @@ def test_a_failed_mount_is_reported_by_the_next_pass() -> None:
 
 
 def test_an_autoscalers_message_is_combined_with_the_existing_nodes() -> None:
-    """Check a normal event and a list of nodes, which identify a full node."""
+    """The autoscaler's event and the list of nodes together show that a node is full."""
     api = FakeApi(FakeStore(time=NOW))
     placed = start_head(api)
     api.store.remove(Resource.POD, NAMESPACE, "corpus-1-head")

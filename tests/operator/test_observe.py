@@ -1,4 +1,4 @@
-"""The reads of a pass, from a server with any content: odd objects never fail a pass."""
+"""The reads of a pass, from a server with any content. Malformed objects never fail a pass."""
 
 from __future__ import annotations
 
@@ -427,7 +427,7 @@ def test_the_job_of_a_check_is_read_with_its_pod(api: FakeApi) -> None:
     assert job is not None
     assert job.pod is not None
     assert (job.meta.name, job.pod.meta.name) == ("corpus-preflight", "corpus-preflight-x")
-    # The pod of a check belongs to no attempt; otherwise the attempt would wait for the pod.
+    # The pod of a check belongs to no attempt. Otherwise the attempt would wait for the pod.
     assert look(api, make_checking()).pods == ()
 
 

@@ -1,4 +1,4 @@
-"""The operator's command: help, version, and one sentence per startup error."""
+"""The operator's command: help, version, and a one-sentence message per startup error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers that are served: every name that can be counted, and no label is unbounded."""
+"""The served metrics: each known name has a counter, and no label has unbounded values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings from flags and variables, and sentences for invalid settings."""
+"""Settings from flags and environment variables, and the messages about invalid settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_default_settings_equal_the_default_limits() -> None:
 
 
 def test_every_limit_can_be_set() -> None:
-    # Set by OpenLineage's variables, or drawn by the operator.
+    # OpenLineage's variables set the first; the operator draws the second.
     by_other_variables = {"reports_lineage", "token_key"}
     limits = {field.name for field in fields(Limits)}
     assert limits - set(Settings.model_fields) == by_other_variables

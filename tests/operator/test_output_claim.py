@@ -1,4 +1,4 @@
-"""The output claim: checked like the ledger's claim, and reported in the same condition."""
+"""The output claim is checked like the ledger's claim, and reported in the same condition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHARED = {"spec": {"accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """Return a pipeline with a bound ledger claim, whose workers write to a claim."""
+    """Return a pipeline with a bound ledger claim, whose workers write to another claim."""
     cluster = SimulatedCluster()
     cluster.edit(storage={"output": {"claimName": "datasets"}})
     cluster.pass_once()
@@ -70,7 +70,7 @@ def test_a_missing_output_claim_is_awaited(cluster: SimulatedCluster) -> None:
         ({"status": {"phase": "Pending"}}, "Unknown", "ClaimPending", True),
         ({"status": {"phase": "Lost"}}, "False", "ClaimLost", False),
         (with_modes("ReadOnlyMany"), "False", "ClaimNotWritable", False),
-        # Pods on the same node can share the claim, and the nodes are not yet chosen.
+        # Only pods on the same node can share the claim, and no node is chosen yet.
         (with_modes("ReadWriteOnce"), "Unknown", "ClaimNotShared", True),
         (with_modes("ReadWriteOncePod"), "False", "ClaimNotShared", False),
         (with_modes("ReadWriteOnce", "ReadWriteMany"), "True", "ClaimBound", True),

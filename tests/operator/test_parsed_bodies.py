@@ -34,5 +34,5 @@ def test_a_body_without_a_text_form_is_parsed_each_time() -> None:
         parsed.parse(body, lambda deep: calls.append(len(deep)))
 
     assert calls == [1, 1]
-    while body:  # otherwise deallocation would recurse as deeply
+    while body:  # unnest the body, because deallocation would recurse too deeply
         body = body.pop()

@@ -1,4 +1,4 @@
-"""A pass reads, decides, and writes in this order, and keeps the refusals."""
+"""A pass reads, decides, and writes, in this order, and remembers refused requests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LIMITS = Limits(settle=9.0)
 
 
 class Scene:
-    """Passes over a pipeline, with a decision that the test sets."""
+    """Passes over a pipeline. The test sets the decision."""
 
     def __init__(self, per_minute: float = 60) -> None:
         self.api = FakeApi()
@@ -164,7 +164,7 @@ def make_end(scene: Scene) -> AttemptEnd:
 def test_an_end_is_reported_once_its_status_is_written(
     refused: Resource | None, expected: int
 ) -> None:
-    """Check that no later pass reports the end, even if other work has to be repeated."""
+    """No later pass reports the end again, even if a pass repeats other work."""
     scene = Scene()
     make_attempt(scene.api.store, scene.pipeline)
     end = make_end(scene)
@@ -178,7 +178,7 @@ def test_an_end_is_reported_once_its_status_is_written(
 
 
 def test_an_end_is_reported_despite_a_failed_pipeline_status() -> None:
-    """Check a failed write after the end: no later pass sees the attempt end."""
+    """The pass reports the end although a later write fails, because the next pass sees no end."""
     scene = Scene()
     make_attempt(scene.api.store, scene.pipeline)
     end = make_end(scene)
@@ -219,7 +219,7 @@ def test_a_conflicting_status_reports_no_counts() -> None:
 def test_a_conflict_is_no_failure_and_causes_another_pass(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Check a pipeline that a user deletes while the operator adds the finalizer."""
+    """The user deletes the pipeline while the operator adds the finalizer."""
     caplog.set_level("INFO", logger="strandline_operator")
     scene = Scene()
     scene.fail(Conflict(409, "Conflict", "the object has been modified"), verb="patch")
@@ -339,7 +339,7 @@ def test_progress_counts_while_the_run_continues() -> None:
 
 
 def test_a_head_of_another_namespace_ends_no_run() -> None:
-    """Check a copy with all labels, as a restored backup beside the original has."""
+    """The other head has all labels of this run, like a backup restored to another namespace."""
     api = FakeApi()
     store = api.store
     pipeline = make_pipeline(store)

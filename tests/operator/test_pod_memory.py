@@ -1,4 +1,4 @@
-"""The memory of deleted pods: the last state, for a limited time and a limited number."""
+"""The memory of deleted pods keeps each pod's last state, up to a time and a number of pods."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_pod_of_another_namespace_never_belongs_to_the_pipeline() -> None:
 
 
 def test_owners_without_remembered_pods_are_forgotten() -> None:
-    """Check pods whose end is never reported: unknown pipelines, and pipelines deleted earlier."""
+    """The end of these pods is never reported: the pipeline is unknown or was deleted earlier."""
     memory, store = PodMemory(most_of_all=1), FakeStore()
     for name in ("one", "two", "three"):
         _, (pod,) = make_pods(1, name, store)

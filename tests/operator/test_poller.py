@@ -1,4 +1,4 @@
-"""Drivers of running attempts are polled outside passes, which run only after news."""
+"""A poller requests the progress of running drivers. Passes run only if the poller has news."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 200.0
 
 
 class Scene:
-    """A pipeline with a running driver, with manual passes and a poller."""
+    """A pipeline with a running driver. The test starts each pass and each poll."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
@@ -49,7 +49,7 @@ class Scene:
         await asyncio.sleep(0)
 
     def write(self, heard: float | None = None, **status: object) -> None:
-        """Write an attempt's status with the progress of this time."""
+        """Write an attempt's status, with progress of time `heard` unless None."""
         told = {"progress": {"finished": 4, "time": format_time(heard)}} if heard else {}
         status |= {"runningTime": format_time(900.0), **told}
         self.api.store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", status)
@@ -137,7 +137,7 @@ def test_an_outcome_is_news_and_stored_for_the_pass() -> None:
     scene.listen()
     scene.api.drivers[f"{URL}/outcome"] = OUTCOME.to_json()
     assert scene.poll(15.0) == [scene.uid]
-    scene.api.drivers.clear()  # a driver ends after its outcome has been read
+    scene.api.drivers.clear()  # the driver ends after its outcome has been read
     view, _ = scene.listen()
     assert view.outcome == OUTCOME
     assert scene.poll(100.0) == []
@@ -152,8 +152,8 @@ def test_silence_is_news_after_a_minute_and_at_the_stall_deadline() -> None:
     for seconds in range(15, 271, 15):
         told += [seconds] if scene.poll(15.0) else []
         if seconds % 60 == 0:
-            scene.listen()  # passes continue without new work
-    # The first request does not count.
+            scene.listen()  # a pass without news
+    # The times count from the first request.
     assert told == [75, 225, 240, 255, 270]
 
 
@@ -164,7 +164,7 @@ def test_the_end_of_a_silence_is_news() -> None:
     scene.api.drivers.clear()
     for _ in range(5):
         scene.poll(15.0)
-    scene.write(heard=scene.now)  # so the next progress is not news
+    scene.write(heard=scene.now)  # the next progress is then not news
     scene.listen()
     scene.api.drivers |= {f"{URL}/progress": PROGRESS, f"{URL}/outcome": None}
     assert scene.poll(15.0) == [scene.uid]
@@ -194,7 +194,7 @@ def test_drivers_of_deleted_pipelines_are_not_polled() -> None:
 
 
 def play_slowly(scene: Scene, story: Callable[[], Awaitable[None]], *, late: str) -> None:
-    """Run a story while a poller's request is in flight, before or after the driver."""
+    """Run a story while a poll is in flight, before or after the driver's response."""
 
     async def run() -> None:
         gate, held = asyncio.Event(), list[Call]()
@@ -244,7 +244,7 @@ def test_a_report_read_by_a_concurrent_pass_is_not_lost() -> None:
         scene.api.store.put_status(Resource.RAYJOB, NAMESPACE, "corpus-1", {"jobStatus": "FAILED"})
         view, _ = await scene.hear()
         assert view.outcome == OUTCOME
-        scene.api.drivers.clear()  # a driver ends after its outcome has been read
+        scene.api.drivers.clear()  # the driver ends after its outcome has been read
 
     play_slowly(scene, end, late="question")
     assert scene.listen()[0].outcome == OUTCOME
@@ -294,5 +294,5 @@ def test_the_poller_runs_until_stopped() -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(run())
-    # The first pass makes one request; the others follow at intervals.
+    # The first pass makes one request, and the other requests follow at intervals.
     assert scene.now - 1000.0 >= 3 * 15.0 - TICK

@@ -1,4 +1,4 @@
-"""A run after other runs waits for them and reports the wait; its pods mount what it reads."""
+"""A run after other runs waits, reports the wait, and mounts the claims that it reads."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_named_run_must_be_the_completed_run() -> None:
     assert cluster.status.state == "waits for raw (run 'second' has not started)"
     raw.edit(runId="second")
     complete(raw)
-    # A newer run does not invalidate the named run.
+    # The reference names a run, so a newer run of that pipeline does not matter.
     raw.edit(runId="third")
     raw.settle()
     cluster.settle()
@@ -300,7 +300,7 @@ STORAGE: Body = {"ledger": {"claimName": "mine"}, "output": {"claimName": "share
     ],
 )
 def test_a_claim_is_in_a_pod_only_once(theirs: Body, own: Body) -> None:
-    """Check that no pod has a claim as two volumes, because a kubelet never starts such a pod."""
+    """A kubelet never starts a pod that has a claim as two volumes."""
     raw = make_other(storage=theirs)
     source = {"use": "jsonl-files", "with": {"paths": [{"pipeline": "raw"}]}}
     cluster = follow(raw, source=source, storage=own)
@@ -400,7 +400,7 @@ def test_a_predecessors_change_wakes_its_dependents() -> None:
     assert dependents.note(Key("team", "other"), body("other")) == ()
     both = (KEY, Key("team", "reader"))
     assert dependents.note(raw, body("raw")) == both
-    # Progress does not wake the dependents.
+    # Progress causes no pass of the dependent pipelines.
     assert dependents.note(raw, body("raw")) == ()
     assert dependents.note(raw, body("raw", "True")) == both
     # An edit removes the dependency, and pipelines of other namespaces do not count.

@@ -1,4 +1,4 @@
-"""A check before a cluster is made: mistakes end the run, failures of the check never do."""
+"""The check before a cluster is made: mistakes end the run, failures of the check itself do not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make(**fields: Any) -> SimulatedCluster:
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """Return a pipeline whose check is under way."""
+    """Return a pipeline whose check is running."""
     cluster = make()
     assert find_job(cluster) is not None
     return cluster
@@ -72,7 +72,7 @@ def show(cluster: SimulatedCluster, **status: Any) -> None:
 
 
 def sweep(cluster: SimulatedCluster) -> None:
-    """Remove the Job if it is being deleted."""
+    """Remove the Job if its deletion was requested."""
     job = find_job(cluster)
     if job is not None and "deletionTimestamp" in job["metadata"]:
         del cluster.objects[Resource.JOB, JOB]
@@ -89,7 +89,7 @@ def record(cluster: SimulatedCluster) -> Preflight:
     return cluster.status.preflight
 
 
-# --- When a check runs, and on which input
+# --- When a check runs, and its input
 
 
 def test_no_attempt_is_made_before_the_check_has_passed(cluster: SimulatedCluster) -> None:
@@ -107,7 +107,7 @@ def test_no_attempt_is_made_before_the_check_has_passed(cluster: SimulatedCluste
 
 
 def test_a_check_is_polled_soon(cluster: SimulatedCluster) -> None:
-    """Check the wake-up time: no watch reports the Job."""
+    """The pass sets a wake-up time, because no watch reports the Job."""
     wake = cluster.plans[-1].wake_at
     assert wake is not None
     assert wake - cluster.time <= cluster.limits.settle
@@ -135,7 +135,7 @@ def test_a_mistake_ends_the_run_with_its_sentence(cluster: SimulatedCluster) -> 
 def test_a_repeated_request_after_a_mistake_is_checked_again(
     cluster: SimulatedCluster, way: str
 ) -> None:
-    """Check a repeated request, because an image of the same name may have been fixed."""
+    """The check repeats, because an image of the same name may have been fixed."""
     end(cluster, 64, WRONG)
     if way == "run":
         cluster.edit(runId="second")
@@ -151,7 +151,7 @@ def test_the_same_spec_is_checked_once(cluster: SimulatedCluster) -> None:
     end(cluster)
     cluster.start_rayjob()
     cluster.settle()
-    cluster.finish(137)  # so the next attempt has more memory
+    cluster.finish(137)  # the next attempt gets more memory
     cluster.run_next()
     cluster.finish(0)
     cluster.edit(runId="second")
@@ -190,7 +190,7 @@ def test_an_edit_during_a_check_is_checked_instead(cluster: SimulatedCluster) ->
     job = find_job(cluster)
     assert job is not None
     assert "deletionTimestamp" in job["metadata"]
-    end(cluster, 64, WRONG)  # the result of the old spec
+    end(cluster, 64, WRONG)  # the result belongs to the old spec
     assert cluster.attempts == {}
     assert read(cluster, ConditionType.SUCCEEDED)[0] == "Unknown"
     cluster.advance(1)
@@ -246,7 +246,7 @@ def test_a_cancel_meanwhile_ends_the_run(cluster: SimulatedCluster) -> None:
     assert read(cluster, ConditionType.SPEC_APPLIED) == ("True", Reason.APPLIED)
 
 
-# --- Failures of the check itself do not hold the run
+# --- Failures of the check itself do not delay the run
 
 
 def waiting(reason: str, message: str) -> dict[str, Any]:
@@ -316,7 +316,7 @@ DEAD_PROXY = {"name": "a-log-agent", "state": {"terminated": {"exitCode": 1, "re
 def test_sidecars_do_not_affect_the_check(
     cluster: SimulatedCluster, beside: dict[str, Any], code: int
 ) -> None:
-    """Check a proxy that never ends, so the pod never ends."""
+    """The proxy never ends, so the pod never ends."""
     line = format_outcome_line(DriverOutcome(exit_code=code, message="no such stage"))
     ended = {"terminated": {"exitCode": code, "message": line if code else ""}}
     own = {"name": "strandline-preflight", "state": ended}
@@ -352,7 +352,7 @@ def test_a_run_continues_if_its_check_job_can_not_be_made(what: str) -> None:
     assert list(cluster.attempts) == ["corpus-1"]
     assert record(cluster).verdict is PreflightVerdict.UNKNOWN
     assert read(cluster, ConditionType.SUCCEEDED)[1] != Reason.PERMISSION_DENIED
-    # A Job of another owner is not touched.
+    # The operator does not delete a Job of another owner.
     assert what in {"refused", "unread"} or "deletionTimestamp" not in find_job(cluster)["metadata"]  # type: ignore[index]
 
 
@@ -394,7 +394,7 @@ STEPS = st.sampled_from(
 @settings(deadline=None)
 @given(st.lists(STEPS, max_size=12))
 def test_law_no_check_holds_a_run_forever(steps: list[str]) -> None:
-    """Check that an attempt is made in limited time, whatever happens to Jobs and pods."""
+    """An attempt starts in limited time, whatever happens to the Jobs and pods of the check."""
     cluster = make()
     edits = 1
     for number, step in enumerate(steps):
@@ -416,7 +416,6 @@ def test_law_no_check_holds_a_run_forever(steps: list[str]) -> None:
         elif step == "refuse":
             cluster.refused[Resource.JOB] = Refusal(Resource.JOB, JOB, 422, "a policy")
         cluster.advance(LONGEST / 2 if step == "time" else 1.0)
-        # At most one attempt is made.
         assert len(cluster.attempts) <= 1
     for _ in range(3):
         cluster.advance(LONGEST)

@@ -1,4 +1,4 @@
-"""The condition `Published`: whether readers are led to the last complete run."""
+"""The condition `Published`: whether `latest` points to the last complete run."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_unpublished_run_is_reported_with_each_requirement(cluster: Simulated
     summary = cluster.status.find_condition(ConditionType.SUCCEEDED)
     assert summary is not None
     assert (summary.status, summary.reason) == ("False", Cause.REQUIREMENTS_NOT_MET)
-    assert len(cluster.attempts) == 1  # a retry produces no more rows
+    assert len(cluster.attempts) == 1  # a retry would not produce more rows
     assert cluster.pass_once().pipeline is None
 
 

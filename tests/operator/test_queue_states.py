@@ -1,4 +1,4 @@
-"""Reads of Kueue: the current version, an older version, no Kueue, or no permission."""
+"""Reads of Kueue's objects: current version, older version, no Kueue, or no permission."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_rayjob_that_is_not_queued_costs_no_request(spec: dict[str, Any]) -> N
                 "set `spec.active` of Workload w to true to queue it again",
             ),
         ),
-        # A resized cluster has a Workload for each size; the earlier Workloads are finished.
+        # A resized cluster has a Workload for each size. Earlier Workloads are finished.
         (
             [
                 render_workload("old", conditions=[render_condition("", "True", "Finished")]),

@@ -1,4 +1,4 @@
-"""KubeRay's own failures and driver failures are distinguished for every reason.
+"""For every reason, failures of KubeRay itself are distinguished from driver failures.
 
 The table has one row for each way in which KubeRay 1.7.0 ends a RayJob. The rows follow each place
 in `rayjob_controller.go` that sets `Status.Reason`, and quote its messages.
@@ -35,7 +35,7 @@ LOGS = "last available logs (truncated to 20,000 chars):\n"
 
 
 class Row(NamedTuple):
-    """A status and the expected cause, or None for a completed driver or no evidence."""
+    """A status and its expected cause; None for a completed driver or missing evidence."""
 
     deployment: str
     job: str
@@ -124,7 +124,7 @@ RAYS = [
     Row("Complete", "STOPPED", "", "Job was intentionally stopped.", Cause.INTERRUPTED),
     Row("Failed", "STOPPED", "SubmissionFailed", BACKOFF, Cause.INTERRUPTED),
 ]
-# Ray reports a completed driver; KubeRay's complaint concerns the submitter.
+# Ray reports a completed driver. KubeRay's reason concerns only the submitter.
 DONE = [
     Row("Complete", "SUCCEEDED", "", "Job finished successfully.", None),
     Row("Complete", "SUCCEEDED", GRACE, NO_TRANSITION, None),
@@ -132,7 +132,7 @@ DONE = [
     Row("Failed", "SUCCEEDED", "DeadlineExceeded", "has passed", None),
     Row("Failed", "SUCCEEDED", "AppFailed", "Ray head pod not found.", None),
 ]
-# The list in `rayjob_types.go`.
+# All reasons in KubeRay's `rayjob_types.go`.
 REASONS = {
     "SubmissionFailed",
     "DeadlineExceeded",
@@ -197,7 +197,7 @@ LOST = [
 
 
 def drain(cluster: SimulatedCluster, ending: str) -> None:
-    """Evict pods that are still terminating on their kubelet."""
+    """Evict pods, which are still terminating."""
     target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     cluster.set_pod(ending, conditions=[target])
     for pod in cluster.list_of(Resource.POD):
@@ -206,7 +206,7 @@ def drain(cluster: SimulatedCluster, ending: str) -> None:
 
 
 def leave(cluster: SimulatedCluster) -> None:
-    """Restart the operator after an eviction; all pods have gone meanwhile."""
+    """Restart the operator after an eviction. All pods disappear in the meantime."""
     cluster.lose_pod("")
     cluster.gone_pods.clear()
     cluster.seen.clear()
@@ -215,7 +215,7 @@ def leave(cluster: SimulatedCluster) -> None:
 
 @pytest.mark.parametrize("row", LOST, ids=str)
 def test_a_drain_that_evicts_both_operators_counts_as_an_eviction(row: Row) -> None:
-    """Check an operator whose last observation is a terminating head."""
+    """The last observation of the evicted operator is a terminating head."""
     cluster = SimulatedCluster.running()
     drain(cluster, "head")
     cluster.settle()
@@ -250,7 +250,7 @@ def test_a_reported_failure_takes_precedence_over_a_lost_head() -> None:
 
 
 def test_a_head_deleted_with_its_cluster_explains_nothing() -> None:
-    """Check a cluster that KubeRay deletes a minute after the end, while the operator was away."""
+    """KubeRay deletes the cluster a minute after the end, while the operator is stopped."""
     cluster = SimulatedCluster.running()
     leave(cluster)
     for resource, name in list(cluster.objects):
@@ -262,7 +262,7 @@ def test_a_head_deleted_with_its_cluster_explains_nothing() -> None:
 
 
 def test_a_withdrawn_disruption_of_the_head_does_not_count() -> None:
-    """Check that a disruption may be withdrawn until the pod is deleted."""
+    """Kubernetes may withdraw a disruption until it deletes the pod."""
     cluster = SimulatedCluster.running()
     target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     cluster.set_pod("head", conditions=[target])

@@ -1,4 +1,4 @@
-"""Every recording of a real KubeRay ends with the right cause and the right next step.
+"""For every recording of a real KubeRay, the operator finds the right cause and next step.
 
 The table follows the notes of the recordings, not the code. Transcripts of the status changes are
 in tests/golden/scenarios.
@@ -28,7 +28,7 @@ WAIT = "wait"
 
 
 class End(NamedTuple):
-    """A cause, the next step, and the pod in the evidence: role or role/container."""
+    """The expected cause, next step, pod in the evidence (or pod/container), and incidents."""
 
     cause: str
     follows: str
@@ -92,7 +92,8 @@ ENDS = {
     "s-submitter-lost": End("SubmissionFailed", RETRY),
     "s-success": End("", DONE),
     "s-suspend": End("Interrupted", DISRUPTION),
-    # The operator retries with more memory, before the same worker dies again.
+    # The operator retries with more memory after the first kill. In the recording, the worker is
+    # killed again.
     "s-worker-oom": End("OOMKilled", RETRY, "worker/ray-worker"),
     "s-worker-preempted": End("", DONE, incidents=1),
     "v-no-ray-version": End("SchedulingTimeout", RETRY),
@@ -115,7 +116,7 @@ def find_conditions(body: dict[str, Any]) -> dict[str, str]:
 
 
 def read_following(scenario: Scenario) -> str:
-    """Return the next step in the pipeline's status when the attempt is counted."""
+    """Return the next step from the first status of the pipeline that counts the attempt."""
     for one in statuses(scenario, "CurationPipeline"):
         status = one.body["status"]
         if status.get("retries", {}).get("through") == 1:
@@ -211,7 +212,7 @@ def test_no_condition_contradicts_another(name: str) -> None:
 
 @everywhere
 def test_a_status_is_written_only_when_something_has_changed(name: str) -> None:
-    """Check for redundant writes: each write requests a pass, so passes would never end."""
+    """Each write requests a pass, so a redundant write would repeat passes forever."""
     last: dict[str, Any] = {}
     for sighting in play(name).sightings:
         before, now = last.get(sighting.kind), forget_times(sighting.body["status"])
@@ -248,7 +249,7 @@ def test_the_reason_was_reported_long_before(name: str, reason: str, seconds: fl
 
 
 def test_a_slow_healthy_start_reports_no_obstacle() -> None:
-    """Check a recording whose head needs 43 s to be Ready, and whose job needs 23 s more.
+    """In this recording the head needs 43 s to become Ready, and the job needs 23 s more.
 
     `test_driver_silence.py` tests that a driver's silence during this time has no consequences.
     """
@@ -267,7 +268,7 @@ def test_a_slow_healthy_start_reports_no_obstacle() -> None:
 
 
 def test_a_submitter_rejected_by_a_quota_ends_within_seconds() -> None:
-    """Check a recording where KubeRay reported Running after 52 s, though its Job was refused."""
+    """KubeRay reported Running after 52 s in this recording, but the Job's pod was rejected."""
     ends = [
         sighting.at
         for sighting in statuses(play("v-quota-on-submitter"), "CurationAttempt")
@@ -278,7 +279,7 @@ def test_a_submitter_rejected_by_a_quota_ends_within_seconds() -> None:
 
 @pytest.mark.parametrize("back", [105.0, 140.0], ids=["before KubeRay", "after KubeRay's word"])
 def test_an_operator_evicted_too_does_not_report_the_drain_as_a_failure(back: float) -> None:
-    """Check a RayJob that KubeRay itself failed, once mistaken for the driver's report."""
+    """KubeRay itself failed this RayJob. An earlier version took this for the driver's report."""
     scenario = AwayScenario("v-node-drained", away=(66.0, back))
     scenario.run()
     status = scenario.attempt["status"]

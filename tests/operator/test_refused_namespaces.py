@@ -1,4 +1,4 @@
-"""Watched namespaces that refuse the operator: reported, retried, and no obstacle to others."""
+"""Namespaces that refuse the operator's watches are reported and retried, and block no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests of an attempt."""
+"""Renders the manifests of an attempt and checks their fields."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_attempts_objects_match_the_golden_file(golden: Callable[[str, str], 
     )
     cluster.share_claim("shared")
     cluster.settle()
-    del cluster.objects[Resource.CLAIM, "shared"]  # not part of the attempt
+    del cluster.objects[Resource.CLAIM, "shared"]  # created by the test, not by the operator
     made = [cluster.attempts["corpus-1"][0], *cluster.objects.values()]
     golden("operator/attempt.yaml", yaml.safe_dump_all(made, sort_keys=False))
 
@@ -100,7 +100,7 @@ def test_an_attempt_without_a_deadline_has_no_time_limit() -> None:
 @pytest.mark.parametrize(
     ("deadline", "grace", "expected"),
     [
-        # The sum: a start without capacity, the attempt, its drain, and KubeRay's extra time.
+        # The sum of the longest wait for capacity, the attempt, its drain, and KubeRay's margin.
         ("2h", "30s", 30 * 86_400 + 7200 + 30 + 15 + 120),
         ("400d", "1h", 30 * 86_400 + 400 * 86_400 + 3600 + 15 + 120),
     ],
@@ -133,7 +133,7 @@ def test_no_pod_has_the_token_that_reads_and_releases_the_driver() -> None:
             digest = digest_token(token) if name == "head" else None
             assert given.get(variable) == digest
             assert token not in json.dumps(rayjob)
-    # The input of the token's derivation must be absent, too.
+    # The pipeline's uid, from which the token is derived, must be absent, too.
     assert f'"{uid}"' not in json.dumps(rayjob["spec"])
 
 
@@ -169,7 +169,7 @@ IN_HEAD = {"spec": {"containers": [{"name": "ray-head", "env": [DISABLED]}]}}
         ({"version": "v3.0.0rc1"}, {"mode": "token"}),
         ({"version": "2.60.9"}, None),
         ({"version": "nightly"}, None),
-        ({"image": "mine:1"}, None),  # the version of this image is unknown
+        ({"image": "mine:1"}, None),  # the Ray version of this image is unknown
         ({"version": "2.61.0", "authOptions": {"mode": "disabled"}}, {"mode": "disabled"}),
         ({"version": "2.61.0", "podTemplate": IN_HEAD}, None),
     ],
@@ -182,13 +182,14 @@ def test_a_ray_that_requires_a_token_gets_one(
     cluster.settle()
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
     assert rayjob["spec"]["rayClusterSpec"].get("authOptions") == asked
-    # A KubeRay without support for the field would silently omit the token.
+    # In strict mode, a KubeRay that does not know the field rejects the RayJob. Otherwise it would
+    # drop the field.
     assert list_strict(cluster) == ([Resource.RAYJOB] if asked else [])
 
 
 @pytest.mark.parametrize("mode", ["disabled", "token"])
 def test_a_ray_without_token_authentication_has_it_disabled(mode: str) -> None:
-    """Check both modes: KubeRay passes nothing to Ray, and newer Rays default to a token."""
+    """Newer Ray versions require a token by default, and KubeRay does not disable this."""
     for pod in pods_of(render(ray={"authOptions": {"mode": mode}})).values():
         told = pod["spec"]["containers"][0].get("env", [])
         assert (DISABLED in told) == (mode == "disabled")
@@ -286,7 +287,7 @@ def test_the_head_drains_within_its_grace_period() -> None:
     assert "sleep 8" in command
     variables = {one["name"]: one["value"] for one in container["env"]}
     assert variables["RAY_task_oom_retries"] == "0"
-    assert variables["RAY_JOB_STOP_WAIT_TIME_S"] == "58"  # before `ray job stop` kills the driver
+    assert variables["RAY_JOB_STOP_WAIT_TIME_S"] == "58"  # seconds before Ray kills the driver
 
 
 def find_leave_hook(**group: Any) -> str:
@@ -333,7 +334,7 @@ def test_the_driver_has_the_digest_of_the_notice_token() -> None:
 
 
 def test_without_a_key_the_driver_accepts_no_notices() -> None:
-    """Check that there is no token, because without a key anyone could derive tokens."""
+    """Without a key anyone could derive tokens, so the driver gets no token."""
     cluster = SimulatedCluster()
     cluster.settle()
     assert cluster.list_of(Resource.SECRET) == []

@@ -1,4 +1,4 @@
-"""User additions to the pods of an attempt: the affected containers, and the unaffected."""
+"""User additions to the pods of an attempt: which containers get the additions and which do not."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SECRET = {"secretKeyRef": {"name": "s3", "key": "user"}}
 @pytest.mark.parametrize("place", ["field", "template"])
 @pytest.mark.parametrize("own", [{"value": "me"}, {"valueFrom": SECRET}])
 def test_a_user_can_override_an_operator_variable(place: str, own: dict[str, Any]) -> None:
-    """Check that a variable is set once: duplicates, and values with a source, are rejected."""
+    """The server rejects duplicate variables, so the user's value replaces the operator's."""
     user = {"name": "USER", **own}
     template = {"spec": {"containers": [{"name": "ray-head", "env": [user]}]}}
     field, everywhere = {"env": [user]}, {"head": {"podTemplate": template}}
@@ -130,5 +130,6 @@ def test_a_pod_too_large_for_the_config_map_is_not_kept() -> None:
     cluster.edit(ray={"podTemplate": {"spec": {"hostAliases": ["a" * 500_000]}}})
     cluster.settle()
     (config,) = cluster.list_of(Resource.CONFIG_MAP)
-    # The metadata that makes a policy select a command stays, whatever the template's size.
+    # The metadata with which a policy selects command pods stays, even if the template is too
+    # large.
     assert config["data"].keys() == {"pipeline.yaml", "command-metadata.json"}

@@ -1,4 +1,4 @@
-"""An elastic cluster: only the autoscaler's container gets a token."""
+"""In an elastic cluster, only the autoscaler's container gets a service account token."""
 
 from __future__ import annotations
 

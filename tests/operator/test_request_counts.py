@@ -1,4 +1,4 @@
-"""The API server requests of a whole attempt, request by request, without useless repeats.
+"""The requests to the API server during a whole attempt, counted by kind.
 
 Requests to drivers and streams are not counted.
 """
@@ -27,7 +27,7 @@ def test_a_successful_attempt_makes_exactly_these_requests() -> None:
         "status curationpipelines.strandline.dev": 7,
         "status curationattempts.strandline.dev": 6,
         "create events": 4,
-        # The volume is never bound, so passes read the claim at most every five seconds.
+        # The claim is never bound, so passes read the claim again, at most every five seconds.
         "get persistentvolumeclaims": 6,
         "get configmaps": 2,
         # Read before pods are made and before the attempt is frozen, because both are irreversible.
@@ -37,7 +37,7 @@ def test_a_successful_attempt_makes_exactly_these_requests() -> None:
         # The namespace's rules for containers, read once a minute for all of its pipelines.
         "list resourcequotas": 1,
         "list limitranges": 1,
-        # Without a watch, a node is read when a pod comes and when the pod goes.
+        # Without a watch, a node is read when its pod appears and when the pod disappears.
         "get nodes": 2,
         # The operator adds and removes its finalizer.
         "patch curationpipelines.strandline.dev": 2,
@@ -46,7 +46,7 @@ def test_a_successful_attempt_makes_exactly_these_requests() -> None:
         "create configmaps": 1,
         "create rayjobs.ray.io": 1,
         "log pods": 1,
-        # The attempt's workers wait for a node.
+        # Passes read events once, because the attempt's workers wait for a node.
         "events events": 1,
         "delete rayjobs.ray.io": 1,
     }
@@ -57,7 +57,7 @@ def test_a_successful_attempt_makes_exactly_these_requests() -> None:
     [
         ("a-success", 3),
         ("d3-head-container-oom-kernel", 4),
-        # The submitter stays for two minutes without new output.
+        # The submitter runs for two more minutes without new output.
         ("f2-head-preempted", 10),
     ],
 )
@@ -72,7 +72,8 @@ def test_a_log_without_an_outcome_is_read_a_limited_number_of_times(
 @pytest.mark.parametrize(
     ("error", "reads"),
     [
-        # The log went with the node: one read while the submitter runs, one at its end.
+        # The log is gone with the node. Passes read once while the submitter runs and once at its
+        # end.
         (NotFound(404, "NotFound", 'nodes "node-1" not found'), 2),
         (Unavailable(500, "InternalError", "dial tcp: connection refused"), 2),
     ],

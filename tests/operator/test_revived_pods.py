@@ -1,4 +1,4 @@
-"""A failed pod that starts again, as on a restarted VM, is recognized as restarted."""
+"""A failed pod that starts again, as after a restart of its VM, is recognized."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NAME = "corpus-1-head"
 
 
 class Watcher:
-    """An operator without decisions, whose passes read pods from its watches or the server.
+    """An operator that decides nothing. Its passes read pods from the watches or from the server.
 
     Args:
-        is_late: the watch lags behind, so pods are read from the server.
+        is_late: True if the watch lags behind, so passes read pods from the server.
     """
 
     def __init__(self, *, is_late: bool) -> None:

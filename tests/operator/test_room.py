@@ -1,4 +1,4 @@
-"""Messages of schedulers and autoscalers about pods without a node, one by one.
+"""Messages of schedulers and autoscalers about pods without a node, and how each is classified.
 
 The messages come from the sources of kube-scheduler, of the cluster autoscaler (including lines of
 GKE and AKS), and of Karpenter (including EKS Auto Mode).
@@ -65,7 +65,7 @@ def find(pod: Pod, *notices: Notice, sizes: tuple[NodeSize, ...] | None = None) 
 @pytest.mark.parametrize(
     ("reason", "words", "expected"),
     [
-        # The cluster autoscaler.
+        # Messages of the cluster autoscaler.
         ("TriggeredScaleUp", "pod triggered scale-up: [{spot-pool 0->1 (max: 7)}]", "OnItsWay"),
         (
             "NotTriggerScaleUp",
@@ -157,7 +157,7 @@ def find(pod: Pod, *notices: Notice, sizes: tuple[NodeSize, ...] | None = None) 
             "pod didn't trigger scale-up: OverconstrainedAllocationRequest",
             "NoRoom",
         ),
-        # Karpenter.
+        # Messages of Karpenter.
         ("Nominated", "Pod should schedule on: nodeclaim/default-tn8fg", "OnItsWay"),
         (
             "FailedScheduling",
@@ -231,11 +231,11 @@ def find(pod: Pod, *notices: Notice, sizes: tuple[NodeSize, ...] | None = None) 
     ],
 )
 def test_messages_of_node_creators_are_classified(reason: str, words: str, expected: str) -> None:
-    """Check node creators beside a scheduler that finds no node, because the pool is empty."""
+    """The scheduler finds no node in the empty pool, so the message of the node creator decides."""
     finding = find_room(make_pod(NOWHERE), [make_notice(reason, words, "them")], None, NOW)
     assert finding is not None
     assert (finding.kind, finding.speaker, finding.words) == (expected, "them", words)
-    # Karpenter reports a pool near its limits and an oversized pod in the same way.
+    # Karpenter's message does not distinguish a pool near its limits from an oversized pod.
     is_small = "enough resources" in words and reason == "FailedScheduling"
     assert finding.is_certain is (expected == "NeverFits" and not is_small)
 
@@ -300,7 +300,7 @@ def test_scheduler_messages_are_classified_without_an_autoscaler(
 ) -> None:
     assert find(make_pod(words), sizes=sizes) == expected
     finding = find_room(make_pod(words), [], sizes, NOW)
-    # The scheduler's report is never certain, because a new node may appear.
+    # A finding from the scheduler's message is never certain, because a new node may appear.
     assert finding is None or not finding.is_certain
 
 
@@ -314,7 +314,7 @@ NEVER = make_notice(
 def test_an_existing_full_node_may_be_larger_than_new_nodes() -> None:
     assert find(make_pod(), NEVER, sizes=LARGE) == RoomKind.NO_ROOM
     assert find(make_pod(), NEVER, sizes=SMALL) == RoomKind.NEVER_FITS
-    # No list has the daemons' share, but the autoscaler counts it.
+    # The node would fit the pod without daemon sets. Only the autoscaler includes their share.
     assert find(make_pod(), NEVER, sizes=(NodeSize("tight", 16 * GIB, 4.0),)) == RoomKind.NEVER_FITS
     tainted = (NodeSize("large", 64 * GIB, 16.0, taints=(Taint("team", "other", "NoSchedule"),)),)
     assert find(make_pod(), NEVER, sizes=tainted) == RoomKind.NEVER_FITS
@@ -361,7 +361,7 @@ def test_a_failed_node_claim_is_reported_for_its_pod() -> None:
     assert (
         find(make_pod(NOWHERE), nominated, make_claim_notice("default-a", 30)) == RoomKind.NO_ROOM
     )
-    # The failed claim belonged to another pod, or a newer claim was tried since.
+    # The failed claim belongs to another pod, or Karpenter has tried a newer claim.
     other = make_claim_notice("default-b", 30)
     assert find(make_pod(NOWHERE), nominated, other) == RoomKind.ON_ITS_WAY
     again = make_notice("Nominated", "Pod should schedule on: nodeclaim/default-c", "karpenter", 9)

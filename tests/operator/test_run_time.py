@@ -1,4 +1,4 @@
-"""The time that `deadlines.run` counts: only the time in which the run could proceed."""
+"""The time that `deadlines.run` counts: only time in which the run could make progress."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ending(cluster: SimulatedCluster) -> tuple[str, str]:
 
 
 def hold_back(cluster: SimulatedCluster, seconds: float) -> None:
-    """Suspend the pipeline for a while, until nothing runs."""
+    """Suspend the pipeline for some seconds, after the attempt has been torn down."""
     cluster.edit(suspend=True)
     cluster.settle()
     if not all(status.is_frozen for _, status in cluster.attempts.values()):

@@ -1,4 +1,4 @@
-"""Due passes: one at a time per pipeline, no request lost, increasing pauses after failures."""
+"""Passes run one at a time per pipeline, no request is lost, and pauses grow after failures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_longest_due_pipeline_goes_first() -> None:
 
 
 def test_the_lag_can_be_read_while_pipelines_become_due() -> None:
-    """Read metrics in a separate thread, as the server does."""
+    """A separate thread reads the metrics, like the metrics server."""
     schedule, is_over = Schedule(), Event()
     for number in range(1000):
         schedule.enqueue(Key("team", str(number)), 1.0)
@@ -67,7 +67,7 @@ def test_a_poke_during_a_pass_causes_another_pass() -> None:
     assert schedule.take(1.0) is None
     assert schedule.longest_silence(3.0) == 3.0
     schedule.note_sign(A, 2.0)
-    schedule.note_sign(B, 2.0)  # no pass runs for this pipeline
+    schedule.note_sign(B, 2.0)  # no pass runs for B, so the sign is ignored
     assert schedule.longest_silence(3.0) == 1.0
 
     schedule.finish(A, 3.0, wake_at=100.0)
@@ -231,7 +231,7 @@ def test_a_promised_time_takes_precedence_over_longer_waits() -> None:
 def test_law_events_during_a_pass_cause_another_pass(
     events: Sequence[bool], is_promised: bool
 ) -> None:
-    """Check a series of passes, each with or without an event during the pass."""
+    """The parameters are passes, each with or without an event during the pass."""
     schedule, now = Schedule(), 0.0
     for is_during in events:
         schedule.enqueue(A, now)
@@ -264,7 +264,7 @@ def test_passes_of_one_namespace_leave_capacity_for_others() -> None:
         schedule.enqueue(key, 0.0)
     slow = [schedule.take(1.0), schedule.take(1.0)]
     assert schedule.take(1.0) is None
-    assert [schedule.next_time] == [None]  # a queue that waits until a time would ask again at once
+    assert [schedule.next_time] == [None]  # with a time, the queue would retry immediately
     assert schedule.lag(9.0) == 9.0
     schedule.enqueue(A, 2.0)
     assert schedule.next_time == 2.0

@@ -1,4 +1,4 @@
-"""Scheduled runs: at most one for each time, never two at once, and skipped runs are reported."""
+"""Scheduled runs: at most one per scheduled time, never two together, and skips are reported."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_scheduled_run_starts_on_time_with_its_own_name() -> None:
     go_to(cluster, MIDNIGHT + 3 * HOUR)
     assert cluster.status.run == "at-20261124t0300z"
     assert len(cluster.attempts) == 2
-    # The driver gets the new run's name, and the spec does not change.
+    # The driver's spec names the new run. The user's spec does not change.
     (config,) = [
         body for body in cluster.list_of(Resource.CONFIG_MAP) if "corpus-2" in str(body["metadata"])
     ]
@@ -217,9 +217,9 @@ def test_a_status_without_a_schedule_is_read_unchanged() -> None:
 @pytest.mark.parametrize(
     ("after", "expected"),
     [
-        # The clock skips this hour, so the run starts right afterwards.
+        # This hour is skipped by the change to summer time, so the run starts right afterwards.
         ("2026-03-29T00:00:00+01:00", "2026-03-29T03:00:00+02:00"),
-        # This hour occurs twice, and the run starts once, at the first occurrence.
+        # This hour occurs twice, but the run starts only at the first occurrence.
         ("2026-10-25T00:00:00+02:00", "2026-10-25T02:30:00+02:00"),
         ("2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"),
         ("2026-07-01T00:00:00+02:00", "2026-07-01T02:30:00+02:00"),

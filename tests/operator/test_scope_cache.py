@@ -1,4 +1,4 @@
-"""A scope's cache ends in the server's state, whatever the order of its events."""
+"""A scope's cache reaches the server's state, in whatever order its events arrive."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_cache() -> ScopeCache[Value]:
 
 @dataclass
 class World:
-    """A store and a cache that lags behind; `answers` are writes the cache has not seen."""
+    """A store and a cache that lags behind. `answers` has writes unknown to the cache."""
 
     store: FakeStore = field(default_factory=FakeStore)
     cache: ScopeCache[Value] = field(default_factory=make_cache)
@@ -114,7 +114,7 @@ def test_law_a_list_ends_in_the_same_state_as_the_stream(steps: list[Any], is_li
         world.stream()
     there = {read(body) for body in world.store.list(KIND)}
     assert describe(world.cache) == there
-    # Late responses do not bring deleted objects back.
+    # Late responses do not restore deleted objects.
     while world.answers:
         world.answer(0)
     assert describe(world.cache) == there
@@ -142,7 +142,7 @@ def test_law_a_write_is_read_back_until_a_newer_version_arrives(
     world.change("make" if before is None else "edit", name, "mine")
     world.cache.put(world.answers.pop(), 0.0)
     (mine,) = (value for value in describe(world.cache) if value[2] == "mine" and value[0] == name)
-    # Older events, in flight since before the write, do not revert the write.
+    # Older events that arrive after the write's response do not revert the write.
     world.stream(len(world.store.history) - world.shown - 1)
     assert mine in describe(world.cache)
 

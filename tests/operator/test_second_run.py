@@ -1,4 +1,4 @@
-"""A driver that starts a second time within one RayJob ends the attempt, whatever the reason."""
+"""A second start of the driver within one RayJob ends the attempt, whatever the reason."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from strandline_operator.model.view import Refusal
 from strandline_operator.reconcile.enact import render_event
 from test_driver_talk import Scene
 
-# Split, so that secret scanners do not report these strings.
+# Split the keys to avoid findings of secret scanners.
 AWS_KEY: Final = "AKIA" + "IOSFODNN7EXAMPLE"
 PASSWORD: Final = "hunter2"  # noqa: S105 - made up
 BEARER: Final = "0a1b2c3d4e5f6a7b"
@@ -35,7 +35,7 @@ META = Meta("corpus", NAMESPACE, "uid")
 
 
 def check(shown: Any) -> None:
-    """Check that the text marks an omission and contains no secret."""
+    """Check that the text marks a removed secret and contains no secret."""
     text = json.dumps(shown)
     assert not [secret for secret in HIDDEN if secret in text]
     assert SECRET in text
@@ -54,7 +54,7 @@ def test_the_drivers_last_lines_are_scrubbed(leak: str) -> None:
     scene.api.logs[NAMESPACE, "submit"] = f"begun\n{leak}\n{format_line(outcome)}\n"
     view, _ = scene.listen(100.0)
     check(AttemptStatus().model_copy(update={"log_tail": view.log_tail}).to_json())
-    # Decisions use the driver's original outcome.
+    # Decisions use the driver's outcome with the secret.
     assert view.log_outcome == outcome == find_outcome_line(format_line(outcome))
 
 

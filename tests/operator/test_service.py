@@ -1,4 +1,4 @@
-"""The operator over an API server in memory: each observed change requests a pass in time."""
+"""The operator with an API server in memory: each observed change requests a pass in time."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_the_first_passes_wait_for_lists_for_a_limited_time() -> None:
 
 def test_events_of_strandlines_kinds_request_a_pass() -> None:
     scene = Scene()
-    scene.api.is_stalled = True  # otherwise a watch of the same object would request passes, too
+    scene.api.is_stalled = True  # a running watch of the same object would request passes, too
 
     async def story() -> None:
         await scene.service.start()
@@ -338,7 +338,7 @@ def test_a_slow_server_does_not_count_as_a_stuck_operator() -> None:
     def answer_slowly(_: object) -> None:
         scene.now += 28.0
         for watch in scene.service.watches:
-            watch.last_event = scene.now  # as bookmarks do
+            watch.last_event = scene.now  # bookmarks update this time, too
         scene.service.queue.note_answer()
         answers.append(max(scene.service.check().values()))
 
@@ -347,7 +347,7 @@ def test_a_slow_server_does_not_count_as_a_stuck_operator() -> None:
         await until(lambda: len(scene.seen) == 1)
         scene.api.before.append(answer_slowly)
         for cache in scene.service._cache.namespaces.values():
-            cache.pipelines.is_connected = False  # so that all reads go to the server
+            cache.pipelines.is_connected = False  # all reads go to the server
         scene.service.queue.enqueue(KEY)
         await until(lambda: len(scene.seen) == 2)
 
@@ -439,7 +439,7 @@ def test_a_write_is_read_back_before_the_stream_delivers_it() -> None:
         assert scene.views[1].pipeline.status.attempt == 1
         await asyncio.sleep(0.02)
         reads = {call.verb for call in scene.api.calls[asked:]} - {"status", "watch"}
-        assert reads == {"get"}  # of the defaults and the claim
+        assert reads == {"get"}  # reads of the defaults and the claim
         assert not any(call.resource is Resource.PIPELINE for call in scene.api.calls[asked + 1 :])
         assert len(scene.views) == 2
 

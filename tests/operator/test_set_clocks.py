@@ -1,4 +1,4 @@
-"""Clocks that differ or are set: no end, wait, or start because of the clock."""
+"""Clocks that differ or are set cause no end, wait, or start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ A, B = Key("team", "a"), Key("team", "b")
 
 
 class SkewedCluster(SimulatedCluster):
-    """A cluster whose server clock is this many seconds behind the operator's clock."""
+    """A cluster whose server clock is `ahead` seconds behind the operator's clock."""
 
     ahead = 0.0
 
@@ -252,7 +252,7 @@ def test_a_pass_during_a_step_back_ends_normally() -> None:
 def test_a_wake_time_requested_before_a_step_back_is_due_in_time(
     later: float, *, is_noticed: bool
 ) -> None:
-    """Check a pass that requested the next by the old clock, and whose write requests nothing."""
+    """The pass requested a wake-up by the old clock, and its write causes no event."""
     schedule = Schedule()
     schedule.enqueue(A, HOUR)
     assert schedule.take(HOUR) == A
@@ -261,7 +261,7 @@ def test_a_wake_time_requested_before_a_step_back_is_due_in_time(
     schedule.finish(A, 0.5, HOUR + later)
     assert schedule.take(later - 1.0) is None
     assert schedule.take(later + 2.0) == A
-    # The next pass follows the new clock.
+    # The wake time of the next pass uses the new clock.
     schedule.finish(A, later + 2.0, later + 20.0)
     assert schedule.take(later + 19.0) is None
     assert schedule.take(later + 20.0) == A
@@ -381,7 +381,7 @@ def test_a_response_of_the_server_sets_the_clock(status: int, is_taken: bool) ->
         ("", "2026-11-24T00:00:00Z", True),
         ("", "soon", False),
         ("", None, False),
-        # The response's date alone counts, though it is later by the duration of the request.
+        # The Date header takes precedence, although it is later by the duration of the request.
         (DATE, "2026-11-25T00:00:00Z", True),
     ],
 )
@@ -403,7 +403,7 @@ def test_created_objects_set_the_clock_if_responses_have_no_date(
 
 
 def test_objects_created_earlier_do_not_set_the_clock() -> None:
-    """Check that only a new object's time counts."""
+    """Only an object that the request created sets the clock."""
     times = Times(MIDNIGHT + HOUR)
     clock = times.make()
 

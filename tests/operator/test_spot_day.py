@@ -35,7 +35,7 @@ def test_law_every_source_is_finished_and_no_attempt_counts_as_a_failure(
 
 
 def test_the_day_has_lost_nodes_and_droughts(runs: list[SpotRun]) -> None:
-    """Check that the day was not quiet; otherwise the law would prove nothing."""
+    """Without losses and droughts, the other tests of the day would prove nothing."""
     seconds = sum(run.cluster.time - 1_000_000.0 for run in runs)
     assert seconds / len(runs) > 0.7 * DAY
     heads, workers = (sum(getattr(run, name) for run in runs) for name in ("heads", "workers"))

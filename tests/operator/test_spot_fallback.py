@@ -1,4 +1,7 @@
-"""Fallback from spot nodes for the rest of a run: after losses or without capacity, for free."""
+"""The fallback to on-demand nodes for the rest of a run, after losses or without capacity.
+
+The fallback costs no retry.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def start(
 
 
 def preempt(cluster: SimulatedCluster, ending: str) -> None:
-    """Reclaim the node of a pod; the loss of the head's node ends the attempt."""
+    """Reclaim the node of a pod. The loss of the head's node ends the attempt."""
     target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     cluster.set_pod(ending, phase="Failed", conditions=[target])
     cluster.settle()
@@ -99,7 +102,7 @@ def test_other_losses_do_not_count_as_spot_losses() -> None:
     preempt(cluster, "head")
     cluster.run_next()
     assert cluster.status.spot == ()
-    # The attempt continues without the worker, so the loss has not ended anything.
+    # The attempt continues without the worker, so the loss does not count for the fallback.
     preempt(cluster, "cpu")
     assert cluster.status.spot == ()
     assert is_on_spot(cluster, "cpu")
@@ -148,7 +151,7 @@ def test_after_a_long_shortage_the_next_attempt_is_on_demand_for_free() -> None:
     assert before is not None
     assert after is not None
     assert (after.retries, after.disruptions) == (before.retries, before.disruptions)
-    # Without on-demand capacity, the usual wait applies.
+    # Without on-demand capacity, the usual time limit of a wait applies.
     play_dry(cluster, 3 * HOUR)
     assert len(cluster.attempts) == 3
 
@@ -204,7 +207,8 @@ def test_fallback_works_for_every_report_of_a_shortage(name: str) -> None:
     cluster.sizes = (NodeSize("regular", 2**40, 512.0),)
     unplace(cluster, "", words)
     before = cluster.status.retries
-    # The operator's own limits are 30 minutes for a start and 5 for pods that never fit.
+    # The fallback replaces the operator's limits: 30 minutes for a start, 5 for pods that never
+    # fit.
     wait_dry(cluster, notice, 2940.0)
     assert newest(cluster).end_time is None
     wait_dry(cluster, notice, 120.0)
@@ -278,7 +282,7 @@ def test_a_pod_unfit_for_on_demand_nodes_ends_in_time() -> None:
 
 
 def test_a_pod_without_a_fallback_ends_the_attempt_in_time() -> None:
-    """Check a head that waits only for spot nodes, and a group that waits for other nodes."""
+    """The head waits only for spot nodes, but the worker group waits for other nodes."""
     cluster = dry(head=spot(afterNoRoom="2h"))
     unplace(cluster, "", NO_SUCH_NODE)
     wait_dry(cluster, ("NotTriggerScaleUp", NEVER), 800.0)
@@ -342,7 +346,7 @@ def test_a_coming_node_delays_the_fallback() -> None:
     cluster.warn("Pod", name, "TriggeredScaleUp", "pod triggered scale-up: [{spot 0->1}]")
     wait(cluster, 600.0, step=60.0)
     assert newest(cluster).end_time is None
-    # The node did not come.
+    # The announced node has not appeared.
     wait(cluster, 900.0, step=60.0)
     assert newest(cluster).end_time is not None
 

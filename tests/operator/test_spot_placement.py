@@ -1,4 +1,4 @@
-"""Spot presets: the pods' placement, and a head that avoids spot nodes by default."""
+"""Spot presets place pods on spot nodes, and the head avoids spot nodes by default."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_group_runs_on_spot_nodes_and_the_head_does_not(preset: str) -> None:
     assert not fits(pods["cpu"], regular)
     for name in ("head", "submitter"):
         assert fits(pods[name], regular)
-        # A node outside any cloud's node group.
+        # The pod also fits a node without labels of any cloud.
         assert fits(pods[name], {})
         assert not fits(pods[name], spot, taint)
         assert not fits(pods[name], spot)

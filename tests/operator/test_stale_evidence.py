@@ -1,4 +1,4 @@
-"""Absorbed losses do not explain a run's end, before and after an operator restart."""
+"""Losses that the attempt absorbed do not explain its end, even after an operator restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ End = Callable[[SimulatedCluster], None]
 
 
 def make_running(**spec: Any) -> SimulatedCluster:
-    """Return a running attempt with pods on a spot node; worker losses are absorbed."""
+    """Return a running attempt with pods on a spot node. Losses of workers are absorbed."""
     cluster = SimulatedCluster()
     spot = {"preset": "gke", "fallback": {"afterDisruptions": 1}}
     group = {"name": "cpu", "resources": {"memory": "8Gi"}, "spot": spot}
@@ -62,7 +62,7 @@ def put_status(cluster: SimulatedCluster, name: str, status: Json) -> None:
 
 
 def preempt(cluster: SimulatedCluster, name: str = "corpus-1-other", *, is_dated: bool) -> None:
-    """Reclaim a worker's node, and delete the pod as KubeRay does."""
+    """Reclaim a worker's node, and delete the worker's pod as KubeRay does."""
     status = end_by_shutdown()
     if is_dated:
         status["conditions"][0]["lastTransitionTime"] = format_time(cluster.time)
@@ -86,7 +86,7 @@ def kill_for_memory(
 
 
 def go_on(cluster: SimulatedCluster, seconds: float, finished: int = 500) -> None:
-    """Report progress twice; the first report has half of the sources."""
+    """Report progress before and after the given seconds, first with half of the sources."""
     cluster.advance(15.0)
     tell_progress(cluster, finished // 2)
     cluster.advance(seconds)
@@ -94,7 +94,7 @@ def go_on(cluster: SimulatedCluster, seconds: float, finished: int = 500) -> Non
 
 
 def forget(cluster: SimulatedCluster) -> None:
-    """Restart the operator, so its memory is lost."""
+    """Restart the operator, which loses its memory."""
     cluster.gone_pods.clear()
     cluster.seen.clear()
     cluster.restart(5.0)
@@ -165,7 +165,7 @@ def test_an_absorbed_loss_does_not_explain_a_later_end(
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_replaced_loss_does_not_explain_an_end_soon_after(loss: str) -> None:
-    """Check a replaced worker: no source has been finished, but another worker is ready."""
+    """A replacement worker is ready, although no source has been finished."""
     cluster = make_running()
     add_worker(cluster)
     LOSSES[loss](cluster, is_dated=True)
@@ -334,7 +334,7 @@ def test_a_head_replaced_before_the_driver_ran_explains_no_later_end() -> None:
 def test_a_failed_and_deleted_head_has_the_same_cause_after_a_restart(
     *, is_restarted: bool
 ) -> None:
-    """Check an end without a named cause: KubeRay only reports the missing head."""
+    """The end names no cause: KubeRay only reports the missing head."""
     cluster = make_running()
     container = {"name": "ray-head", "state": {"terminated": {"exitCode": 139, "reason": "Error"}}}
     cluster.set_pod("head", phase="Failed", containerStatuses=[container])
@@ -368,7 +368,7 @@ def test_a_head_replaced_mid_run_has_the_same_cause_after_a_restart(*, is_restar
 
 
 def test_a_kill_absorbed_long_ago_causes_no_new_attempt() -> None:
-    """Check a policy change during a run; losses under the previous policy end nothing."""
+    """After a change of the policy, losses under the previous policy end nothing."""
     cluster = make_running()
     add_worker(cluster)
     kill_for_memory(cluster, is_dated=True)
@@ -407,7 +407,7 @@ def test_a_kill_seen_only_by_the_driver_counts() -> None:
 
 
 def test_a_loss_hours_ago_seen_by_a_new_process_explains_no_end() -> None:
-    """Check an operator that was away; the failed pod still exists, with the time of its end."""
+    """The operator was stopped, and the failed pod still exists with the time of its end."""
     cluster = make_running()
     add_worker(cluster)
     put_status(cluster, "corpus-1-other", date(end_by_shutdown(), cluster.time))

@@ -1,4 +1,4 @@
-"""`kubectl get` shows the obstacle of a pipeline: briefly, and with the advice in `-o wide`."""
+"""`kubectl get` shows the obstacle of a pipeline in short form, and the advice with `-o wide`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline_operator.model.view import Refusal
 
 DETAIL = "head corpus-1-abc: what the cluster says of it"
 PATHS = {column.name: column.path for column in (*PIPELINE_COLUMNS, *PIPELINE_WIDE_COLUMNS)}
-# Condition reasons that describe a state without an obstacle.
+# Condition reasons that do not describe an obstacle.
 NO_OBSTACLES = {
     *("Pending", "Queued", "Starting", "Running", "Draining", "Held", "TearingDown"),
     *("WaitingToRetry", "RetriesHeldBack", "DispatchStopped", "Suspended", "Deleting"),
@@ -60,7 +60,7 @@ def wait_to_retry() -> SimulatedCluster:
 
 
 def meet(cluster: SimulatedCluster, block: Block | None) -> PipelineStatus:
-    """Return the status of a pass that meets an obstacle."""
+    """Return the status after a pass that meets the given obstacle."""
     view = cluster.view()
     assert view.pipeline.spec is not None
     given = Pass(view, view.pipeline.spec, cluster.limits, cluster.time, 0.0)
@@ -124,7 +124,7 @@ def test_the_current_run_is_shown() -> None:
 def test_a_predecessor_without_a_run_is_described_without_an_empty_name() -> None:
     other, cluster = SimulatedCluster(), SimulatedCluster()
     other.pipeline["metadata"] |= {"name": "raw", "uid": "uid-raw"}
-    other.edit(sink={"use": "NO"})  # the operator has seen the pipeline, but starts no run
+    other.edit(sink={"use": "NO"})  # the spec is invalid, so no run starts
     other.settle()
     cluster.others["raw"] = other
     cluster.edit(after=[{"name": "raw"}])

@@ -1,4 +1,4 @@
-"""KubeRay reports Running before the submitter has a pod; the start ends when Ray has the job."""
+"""KubeRay reports Running before the submitter has a pod; a start lasts until Ray has the job."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_submitter_rejected_by_a_quota_is_reported_and_ends_soon(
 def test_a_submitter_rejected_by_a_policy_ends_after_five_minutes(
     cluster: SimulatedCluster,
 ) -> None:
-    """Check a refusal while head and workers occupy nodes without work."""
+    """The head and the workers occupy nodes without work during these minutes."""
     refuse(cluster, POLICY)
     assert read_told(cluster)[0] == Reason.OBJECT_REFUSED
     cluster.advance(290)
@@ -125,7 +125,7 @@ def test_a_submitter_with_a_missing_image_is_reported(cluster: SimulatedCluster)
 
 
 def test_a_refusal_ends_nothing_once_the_driver_answers(cluster: SimulatedCluster) -> None:
-    """Check a driver that answers itself, before KubeRay's slower report."""
+    """The driver answers the operator before KubeRay reports the driver."""
     cluster.progress = Progress(finished=1, time=cluster.time)
     cluster.settle()
     refuse(cluster, LIMITS)
@@ -174,7 +174,7 @@ def report(cluster: SimulatedCluster, job: str, message: str = "") -> None:
 def test_an_endless_sidecar_does_not_hide_the_drivers_end(
     cluster: SimulatedCluster, proxy: str, job: str, message: str, cause: Cause | None, state: str
 ) -> None:
-    """Check an unreachable driver: neither its pages nor the submitter's log can be read."""
+    """The operator can read neither the driver's pages nor the submitter's log."""
     report(cluster, "RUNNING")
     keep_submitter(cluster, proxy, code=0 if cause is None else 1)
     report(cluster, job, message)
@@ -185,7 +185,7 @@ def test_an_endless_sidecar_does_not_hide_the_drivers_end(
 
 
 def test_without_a_sidecar_kuberay_reports_the_end(cluster: SimulatedCluster) -> None:
-    """Check a submitter without a sidecar, whose Job ends within seconds."""
+    """Without a sidecar, the submitter's Job ends within seconds."""
     report(cluster, "RUNNING")
     ended = {"terminated": {"exitCode": 0, "finishedAt": format_time(cluster.time)}}
     own = {"name": "ray-job-submitter", "state": ended}
@@ -222,7 +222,7 @@ def test_a_submitter_lost_during_the_run_is_a_failed_submission(
 def test_a_missing_submitter_is_named_at_the_start_deadline(
     cluster: SimulatedCluster,
 ) -> None:
-    """Check a cluster without readable events."""
+    """The cluster has no readable events."""
     cluster.advance(1802)
     cluster.finish_teardown()
     assert status_of(cluster).cause is Cause.SCHEDULING_TIMEOUT

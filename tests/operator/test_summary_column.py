@@ -1,4 +1,4 @@
-"""The column STATE fits a terminal: composed in at most 60 characters, never cut."""
+"""The STATE column fits a terminal: at most 60 characters, composed to fit instead of truncated."""
 
 from __future__ import annotations
 

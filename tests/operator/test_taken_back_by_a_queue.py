@@ -1,4 +1,4 @@
-"""If a queue takes an attempt back, the next attempt waits in the queue at once."""
+"""If a queue evicts an attempt, the next attempt immediately enters the queue."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_next_attempt_waits_in_the_queue_as_soon_as_the_pods_are_gone(
     cluster = run_queued(is_label=is_label)
     take_back(cluster)
     cluster.advance(5.0)
-    assert list_rayjobs(cluster) == ["corpus-1"]  # the second RayJob waits for the first pods to go
+    assert list_rayjobs(cluster) == ["corpus-1"]  # the second waits until the first pods are gone
     cluster.finish_teardown()
     assert list_rayjobs(cluster) == ["corpus-2"]
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
@@ -65,7 +65,7 @@ def test_the_next_attempt_waits_in_the_queue_as_soon_as_the_pods_are_gone(
 
 @pytest.mark.parametrize("is_queued", [False, True])
 def test_an_evicted_rayjob_is_deleted_at_once(*, is_queued: bool) -> None:
-    """Check a first head that is still terminating; its report is read all the same."""
+    """The first head is still terminating, and the operator still reads its report."""
     cluster = run_queued() if is_queued else SimulatedCluster.running()
     cluster.edit(holdOnFailure="1h", retry={"disruptions": {"maxRetries": 0}})
     (rayjob,) = cluster.list_of(Resource.RAYJOB)
@@ -113,7 +113,7 @@ WHY = "Preempted to accommodate a workload due to prioritization in the ClusterQ
 
 @pytest.mark.parametrize("is_late", [False, True])
 def test_the_attempt_reports_the_queues_reason(*, is_late: bool) -> None:
-    """Check the path from Kueue's event, which may follow the suspension, to the message."""
+    """Kueue's event may follow the suspension. Its text becomes the attempt's message."""
     api = FakeApi(FakeStore(time=1_000_000.0))
     pipeline = make_pipeline(api.store)
     attempt = make_attempt(api.store, pipeline)

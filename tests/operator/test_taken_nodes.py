@@ -1,4 +1,4 @@
-"""Attempts that lose their nodes: cause, message, cost, and the next attempt."""
+"""Attempts that lose nodes: the cause, the message, the cost in retries, and the next attempt."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TAKEN = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 SPOT = read_marks(spell_node(labels=GKE_SPOT))
 GONE = replace(SPOT, is_gone=True)
 DIED = "Job supervisor actor died: The actor is dead because its node has died."
-# KubeRay's reports of a lost driver without an exit code.
+# KubeRay's reports after the loss of a driver, which have no exit code of the driver.
 ECHOES: list[Json] = [
     {"reason": "AppFailed", "message": DIED},
     {"reason": "AppFailed", "message": "Unexpected error occurred: the node has died"},
@@ -90,7 +90,7 @@ def fail(cluster: SimulatedCluster, echo: Json = ECHOES[0]) -> None:
 
 
 def check_end(cluster: SimulatedCluster, kind: Disruption, words: str) -> None:
-    """Check that the attempt ended this way, at no cost in retries, and that another runs."""
+    """Check that the attempt ended with this disruption, without a retry, and another runs."""
     status = status_of(cluster)
     assert (status.cause, status.evidence[0].details["reason"]) == (kind.cause, kind.value)
     assert words in status.message
@@ -116,13 +116,13 @@ def test_a_spot_head_shut_down_is_reclaimed_whatever_kuberay_reports(
 def test_a_head_that_vanishes_with_its_node_is_reclaimed(
     cluster: SimulatedCluster, echo: Json, delay: float
 ) -> None:
-    """Check a deleted VM: the node and the pods go without a written status."""
+    """The VM is deleted: node and pods disappear without a final status."""
     cluster.end_rayjob(**{"deployment": "Failed", "job": "FAILED", **echo})
     if not delay:
         cluster.marks["node-h"] = GONE
         cluster.lose_pod("head")
     cluster.settle()
-    # The node controller needs some time to see that the VM is gone.
+    # The node controller notices a deleted VM only after some time.
     cluster.advance(delay)
     cluster.marks["node-h"] = GONE
     if delay:
@@ -209,7 +209,7 @@ def test_containers_lost_by_a_node_do_not_count_as_killed(
 def test_a_failed_head_that_restarts_ends_the_attempt(
     cluster: SimulatedCluster, phase: str
 ) -> None:
-    """Check a restarted VM, whose kubelet reports all pods from the beginning."""
+    """The VM restarts, and its kubelet reports all pods as new."""
     put_status(cluster, "head", end_by_shutdown())
     cluster.settle()
     assert status_of(cluster).end_time is None
@@ -398,7 +398,7 @@ def test_law_an_attempt_with_a_lost_node_never_counts_as_failed(
     cluster.settle()
     cluster.finish_teardown()
     status = status_of(cluster)
-    # A driver that was told to stop reports this itself; a worker's loss is no reason to stop.
+    # Exit code 75 is a driver's own report of a stop request, and a worker's loss requests no stop.
     allowed = TAKEN | ({Cause.INTERRUPTED} if code == 75 and role == "cpu" else set())
     assert status.cause in allowed, (name, status.evidence)
 

@@ -1,4 +1,4 @@
-"""The key of attempts' tokens: made once, read by the next operator, and nowhere else."""
+"""The key for attempts' tokens is created once, and the next operator reads the same key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def draw_from(letters: Iterator[int]) -> Any:
 
 def read(api: FakeApi, account: str = ACCOUNT, first: int = 1) -> bytes:
     async def sleep(_: float) -> None:
-        api.before.clear()  # the server is back
+        api.before.clear()  # the server answers again
 
     draw = draw_from(iter(range(first, 100)))
     return asyncio.run(read_key(api, account, draw, sleep))

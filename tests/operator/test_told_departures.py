@@ -1,4 +1,4 @@
-"""Drivers are notified of departing nodes: once for each mark, without delaying a pass."""
+"""Drivers are notified of departing nodes, once for each mark, without delaying a pass."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ HOLDS: list[tuple[Json, Json, Json]] = [
 def hold(
     cluster: SimulatedCluster, ending: str, node: Json, annotations: Json, wanted: Json
 ) -> None:
-    """Drain the node of a pod that is protected by these settings."""
+    """Drain the node of a pod. The annotations and the pipeline's settings protect the pod."""
     who = {"head": "node-h", "cpu": "node-w"}[ending]
     cluster.edit(ray={**cluster.spec["ray"], "voluntaryDisruptions": {"workers": "Wait", **wanted}})
     find_pod(cluster, ending)["metadata"]["annotations"] = annotations
@@ -223,8 +223,8 @@ def test_a_pod_protected_from_a_drain_is_no_departure(
     hold(cluster, ending, node, annotations, wanted)
     assert list_due(cluster) == []
     assert read_reason(cluster) == Reason.DRAIN_HELD_BACK
-    # An eviction in spite of the hold, as after Karpenter's `terminationGracePeriod`, is a
-    # departure.
+    # An eviction despite the hold, for example after Karpenter's `terminationGracePeriod`, counts
+    # as a departure.
     find_pod(cluster, ending)["metadata"]["deletionTimestamp"] = format_time(cluster.time + 30)
     assert [seconds for _, seconds, _ in list_due(cluster)] == [30.0]
     assert read_reason(cluster) == Reason.RUNNING
@@ -358,7 +358,7 @@ def test_a_driver_without_support_for_notices_gets_no_more(status: int) -> None:
     assert not report(reports, api, make_departure())
     assert not report(reports, api, make_departure("v"))
     assert len(api.pushed) == 1
-    # The next attempt may have a newer image.
+    # The next attempt may have a newer image that accepts notices.
     newer = Departure("uid-2", "10.0.0.1", "w", "m", "ip", 1.0, "w goes")
     report(reports, api, newer)
     assert len(api.pushed) == 2

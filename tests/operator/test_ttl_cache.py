@@ -1,4 +1,4 @@
-"""Cached reads: each value is valid for its time, and failures are not cached."""
+"""A cache of reads: each value expires after a time, and failures are not cached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 
 class Source:
-    """A source that returns the number of the call, or fails on demand."""
+    """A source that counts its calls, and returns the count or raises a prepared error."""
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors: Iterator[Exception | None] = iter(errors)
@@ -66,7 +66,7 @@ def test_the_number_of_keys_is_limited() -> None:
     for key in "abcd":
         cache.keep(key, 1, 0.0)
     assert len(cache) == 1
-    cache.keep("d", 2, 0.0)  # a known key takes no further space
+    cache.keep("d", 2, 0.0)  # replacing a known key takes no further space
     assert (len(cache), read(cache, Source(), 1.0, "d")) == (1, 2)
 
 
@@ -80,7 +80,7 @@ def test_a_dropped_key_is_removed() -> None:
 
 
 class SlowSource(Source):
-    """A source that answers only when the test permits."""
+    """A source that answers only after the test sets `may_answer`."""
 
     def __init__(self, *errors: Exception | None) -> None:
         super().__init__(*errors)
@@ -93,7 +93,7 @@ class SlowSource(Source):
 
 
 def read_at_once(source: SlowSource, nows: Sequence[float], cancelled: int = 0) -> list[object]:
-    """Read with one clock per reader, cancel the first readers, and return the results."""
+    """Start a read for each given time, cancel the first reads, and return the results."""
 
     async def play() -> list[object]:
         cache: TtlCache[str, int] = TtlCache(10.0)

@@ -1,4 +1,4 @@
-"""A cluster webhook that does not answer is reported, and the request is retried in time."""
+"""An unresponsive webhook of the cluster is reported, and the request is retried in time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WEBHOOK = 'Internal error occurred: failed calling webhook "mrayjob.kb.io": conn
 
 
 def test_an_unanswered_webhook_is_reported_and_retried() -> None:
-    """Check Kueue's webhook without its server: only the rejected RayJob names the problem."""
+    """Kueue's webhook has no server, and only the rejected RayJob shows this."""
     api = FakeApi(FakeStore(time=1_000_000.0))
     make_attempt(api.store, make_pipeline(api.store))
     is_away = True

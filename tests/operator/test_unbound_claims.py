@@ -1,4 +1,4 @@
-"""A pod whose claim has no volume: every message names the claim, and one start is charged."""
+"""If a pod's claim has no volume, every message names the claim, and the start costs one retry."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def start(words: str, ending: str = "", **spec: Any) -> SimulatedCluster:
 
 
 def play(cluster: SimulatedCluster, seconds: float) -> None:
-    """Advance the time; the pods of further attempts wait for the same claim."""
+    """Advance the time. The pods of later attempts wait for the same claim."""
     end = cluster.time + seconds
     while cluster.time < end:
         cluster.advance(60.0)
@@ -189,7 +189,7 @@ OF_TEMPLATES = [
 
 
 def start_with_template(words: str, ending: str = "") -> SimulatedCluster:
-    """Return an attempt waiting for a claim of a pod template; the pipeline's claim is bound."""
+    """Return an attempt that waits for a claim of a pod template. The pipeline's claim is bound."""
     cluster = start(words, ending)
     cluster.bind_claim()
     for pod in cluster.list_of(Resource.POD):
@@ -263,7 +263,7 @@ def test_a_missing_volume_is_named_without_a_scheduler_message() -> None:
     for claim in cluster.list_of(Resource.CLAIM):
         claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "node-1"}
     for pod in cluster.list_of(Resource.POD):
-        # The scheduler has chosen a node and waits for the volume, without a condition.
+        # The scheduler has chosen a node and waits for the volume. The pod has no condition.
         pod["status"] = {"phase": "Pending"}
         volume = {"name": "ledger", "persistentVolumeClaim": {"claimName": "corpus-ledger"}}
         pod["spec"] = {"volumes": [volume]}

@@ -1,4 +1,4 @@
-"""A queue that can never admit an attempt is named, because Kueue reports this only in its log."""
+"""A queue that can never admit an attempt is reported, because Kueue only logs this."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_unfit_queue_is_named(groups: list[str], changes: dict[str, Any], wor
     ("groups", "changes"),
     [
         (SIX, {}),
-        # A submitter without a separate pod takes no slot.
+        # A submitter that runs in the head pod needs no pod set of its own.
         ([*SIX, "g"], {"submissionMode": "SidecarMode"}),
         (["submitter"], {"submissionMode": "SidecarMode"}),
         (["a"], {"managedBy": "ray.io/kuberay-operator"}),

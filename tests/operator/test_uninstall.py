@@ -1,4 +1,4 @@
-"""`strandline-operator uninstall`: pipelines with the operator's finalizer at its removal."""
+"""`strandline-operator uninstall` removes the operator's finalizer from pipelines, or waits."""
 
 from __future__ import annotations
 

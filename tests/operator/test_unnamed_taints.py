@@ -45,7 +45,7 @@ def make_size(*taints: str, memory: str = "64Gi") -> NodeSize:
 def test_an_unnamed_taint_is_read_from_the_nodes(
     words: str, taints: list[str], expected: str
 ) -> None:
-    """Check the scheduler of Kubernetes 1.34, which counts taints without naming any."""
+    """The scheduler of Kubernetes 1.34 counts taints, but does not name the taints."""
     others = make_size("dedicated")
     assert find(make_pod(words), sizes=(others, make_size(*taints))) == expected
 

@@ -1,4 +1,4 @@
-"""Voluntary disruptions wait for a head, and optionally for workers and by a budget."""
+"""Voluntary disruptions spare the head, and optionally the workers, also by a budget."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def budgets(**ray: Any) -> list[dict[str, Any]]:
 
 
 def test_only_the_head_and_the_submitter_are_protected() -> None:
-    """Check that the submitter is protected, too: a run fails without its submitter."""
+    """The submitter is protected, too, because a run fails without its submitter."""
     assert list_annotations() == {"head": WAITS, "cpu": {}, "submitter": WAITS}
 
 
@@ -79,7 +79,7 @@ def test_a_budget_protects_head_and_submitter() -> None:
         labels = pods_of(render())[name]["metadata"]["labels"]
         assert spec["selector"]["matchLabels"].items() <= labels.items()
         assert (labels[chosen["key"]] in chosen["values"]) == is_chosen
-    # A pod that never became ready blocks no drain.
+    # A pod that has never been ready does not block a drain.
     assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
@@ -90,7 +90,7 @@ def test_a_budget_protects_all_workers() -> None:
 
 
 def test_a_budget_counts_no_submitter_where_the_head_pod_submits() -> None:
-    """Check the count: a budget with a missing submitter would forbid all evictions."""
+    """A budget that counts a missing submitter would forbid all evictions."""
     wanted = {"workers": "Wait", "podDisruptionBudget": True}
     (budget,) = budgets(voluntaryDisruptions=wanted, submissionMode="SidecarMode")
     assert budget["spec"]["minAvailable"] == 1 + 4 + 2
@@ -117,7 +117,7 @@ DELETED = {"node-1": NodeMarks("node-1", is_deleting=True)}
 
 
 def run(marks: dict[str, NodeMarks], **wanted: Any) -> SimulatedCluster:
-    """Return a running attempt with its head on node-1 and these node marks."""
+    """Return a running attempt, its head on `node-1` and its worker on `node-2`."""
     cluster = SimulatedCluster(marks=marks)
     cluster.edit(ray={"workerGroups": [{"name": "cpu"}], "voluntaryDisruptions": wanted})
     cluster.settle()

@@ -1,4 +1,4 @@
-"""A watch reports all changes, despite any failure of its stream, and every end of a pod."""
+"""A watch reports all changes and every end of a pod, even if its stream fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_meta(body: Body) -> Meta:
 
 
 class Scene:
-    """A watch of pods; `observations` has the reports, `waits` the sleeps in seconds."""
+    """A watch of pods. `observations` has the reported changes, `waits` the pauses in seconds."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
@@ -158,9 +158,10 @@ def test_a_server_that_always_expires_is_polled_less_and_less_often() -> None:
         scene.api.drop_watches()
         await until(lambda: scene.count("list") >= 6)
         scene.api.before.clear()
-        # A watch that was already requested may have been refused, and a list may follow.
+        # A watch request may still have been in flight and failed. Another list follows in that
+        # case.
         refused = scene.count("watch")
-        # After a stream with events, the next list follows at once.
+        # After a stream with events, the next list follows without a pause.
         await until(lambda: scene.watch.last_event > 0 and scene.count("watch") > refused)
         scene.set_phase("a", "Failed")
         await until(lambda: len(scene.observations) == 2)
@@ -192,7 +193,7 @@ def test_the_cache_is_current_only_while_a_stream_follows() -> None:
         await until(lambda: len(scene.waits) > 3)
         assert not scene.cache.is_current(scene.now)
         lost.clear()
-        # A successful request suffices, because a quiet day has no events for hours.
+        # A successful request makes the cache current, because events may be absent for hours.
         await until(lambda: scene.cache.is_current(scene.now))
 
     scene.play(story)
@@ -320,7 +321,7 @@ def test_a_missing_permission_is_recorded_until_granted() -> None:
         scene.api.before.append(refuse)
         await until(lambda: scene.watch.refused is not None)
         await until(lambda: len(scene.waits) > 3)
-        assert scene.watch.refused is not None  # a later list does not replace the watch
+        assert scene.watch.refused is not None  # a later list does not clear a refused watch
         assert "cannot watch pods" in scene.watch.refused.message
         scene.api.before.clear()
         scene.add("a")

@@ -98,7 +98,7 @@ def test_ignored_fields_are_named_while_they_exist(cluster: SimulatedCluster) ->
         "spec.ray.later. Upgrade the operator to use these fields. Fields that you did not set are "
         "harmless defaults."
     )
-    assert cluster.pass_once().pipeline is None  # written only once
+    assert cluster.pass_once().pipeline is None  # no further write
     del cluster.spec["ray"]["later"]
     cluster.settle()
     assert cluster.status.find_condition(ConditionType.FIELDS_IGNORED) is None
@@ -167,7 +167,7 @@ def test_the_number_of_redone_sources_is_reported_throughout(
     cluster.advance(60)
     cluster.progress = Progress(total=10, finished=1, skipped=9, redone=4, time=cluster.time)
     cluster.redo_reason = "from the beginning, because 'quality' changed"
-    cluster.pass_once()  # the status may have been written a moment ago
+    cluster.pass_once()  # no write, because the last write is recent
     cluster.advance(60)
     assert cluster.status.progress.redone == 4
     assert cluster.status.state == "attempt 2: Running, 4 sources processed again"
@@ -318,13 +318,13 @@ def test_every_condition_has_its_generation(cluster: SimulatedCluster) -> None:
     cluster.finish(1)
     _, attempt = cluster.attempts["corpus-1"]
     told = {condition.type: condition.observed_generation for condition in attempt.conditions}
-    assert told == {"Succeeded": 1, "Frozen": 1}  # the attempt's own generation never changes
+    assert told == {"Succeeded": 1, "Frozen": 1}  # an attempt's generation never changes
 
 
 def test_unchecked_conditions_keep_their_generation(
     cluster: SimulatedCluster,
 ) -> None:
-    cluster.edit(source=7)  # without a spec, no claim is read
+    cluster.edit(source=7)  # an invalid spec, so no claim is read
     cluster.settle()
     told = {
         condition.type: condition.observed_generation for condition in cluster.status.conditions

@@ -1,4 +1,4 @@
-"""The run of another pipeline that a run reads: not about to be replaced, and then fixed."""
+"""A run reads a fixed run of another pipeline, and waits if that run is about to be replaced."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def finish_run(cluster: SimulatedCluster, code: int = 0) -> None:
 
 
 def begin_night() -> tuple[SimulatedCluster, SimulatedCluster]:
-    """Return two pipelines due at the same second, after one run each; the reader looks first."""
+    """Return two pipelines that are due at the same second, each after one run."""
     raw = make_other(schedule=NIGHTLY)
     cluster = follow(raw, **REFERENCE, schedule=NIGHTLY)
     for each in (raw, cluster):
@@ -134,7 +134,7 @@ def test_a_waiting_pipeline_is_woken_by_its_input(change: dict[str, Any]) -> Non
 
 
 def begin_second_run() -> tuple[SimulatedCluster, SimulatedCluster]:
-    """Return two pipelines after one run each; the reader gets a new `runId` first."""
+    """Return two pipelines after one run each. The reader gets a new `runId` before the other."""
     raw = make_other()
     cluster = follow(raw, **REFERENCE)
     complete(raw)

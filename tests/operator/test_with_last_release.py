@@ -1,4 +1,4 @@
-"""Today's operator with the runtime and the definitions of the last release."""
+"""The current operator with the runtime and the definitions of the last release."""
 
 from __future__ import annotations
 

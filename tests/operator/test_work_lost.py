@@ -1,4 +1,4 @@
-"""Repeated work, as reported by the driver at its end: in the status, and counted once."""
+"""Repeated work that the driver reports at its end: recorded in the status and counted once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records and outcomes of attempts, used as starting points by the tests of a run."""
+"""Makes records and outcomes of attempts, which tests of a run start from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline_api.status.enums import Trigger
 
 BOOT = "boot-1"
 DRIVER = Process(100, 1000)
-# A pipeline over the text files of a folder.
+# Manifest of a pipeline over the text files of a folder.
 LETTERS = """
 apiVersion: strandline.dev/v1alpha1
 kind: CurationPipeline

@@ -1,4 +1,4 @@
-"""User modules for tests, and the fingerprint of a pipeline that uses them."""
+"""Writes user modules for tests, and makes the fingerprint of a pipeline that uses the modules."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Code:
     """A folder of importable user modules.
 
     Attributes:
-        top: a unique name for a module or a package; no other test uses the same name.
+        top: name for a module or a package, which no other test uses.
     """
 
     def __init__(self, root: Path) -> None:
@@ -58,7 +58,7 @@ class Code:
         return read_fingerprint(stage, f"{found.__name__}:{kind}")
 
     def describe(self, old: Fingerprint, new: Fingerprint) -> list[str]:
-        """Describe the difference of two fingerprints, with `top` in place of the unique name."""
+        """Describe the differences of two fingerprints, with `top` in place of the unique name."""
         assert (old.digest == new.digest) == (old.parts == new.parts)
         lines = describe_difference(old.parts, new.parts)
         first = find_first_change(old.parts, new.parts)

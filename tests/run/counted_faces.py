@@ -1,4 +1,4 @@
-"""Numbers of a pipeline on all commands and pages, and an independent count of its files."""
+"""Compares the numbers of a pipeline on all commands and pages with a count of its files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CountedRuns(Tuning):
     """A pipeline over files of numbers, with the numbers that users see."""
 
     def call(self, *words: str) -> str:
-        """Return the output of a command on the pipeline."""
+        """Return the output of a command that is run on the pipeline."""
         said = [word for each in words for word in each.split()]
         command = list(takewhile(lambda word: not word.startswith("-"), said))
         paths = [str(self.passes.folder / f"{NAME}.yaml"), "--volume", str(self.passes.volume)]
@@ -45,7 +45,7 @@ class CountedRuns(Tuning):
         return [json.loads(line) for line in self.call(*words, "--json").splitlines()]
 
     def read_faces(self) -> Faces:
-        """Return the counts of all commands and pages, without values that differ by run."""
+        """Return the counts of all commands and pages, without values that differ between runs."""
         (stats,) = self.read_json("ledger stats")
         (plan,) = self.read_json("plan")
         return {
@@ -87,7 +87,7 @@ class CountedRuns(Tuning):
     def count_by_hand(self) -> Counter[str]:
         """Count the rows in the existing files, separately for readers and for dead letters.
 
-        Files of a former version stay while its source has no valid outputs, and do not count.
+        If a source has no valid outputs, the files of its former version remain but do not count.
         """
         rows: Counter[str] = Counter()
         former = {
@@ -107,9 +107,9 @@ class CountedRuns(Tuning):
 
 
 def read_card_table(card: str) -> list[str]:
-    """Return the lines of a card with numbers of rows."""
+    """Return the lines of a data set's card that contain row counts."""
     section = card.partition("## Kept and dropped")[2].partition("\n## ")[0]
-    # The spread of rows over files and their compression depend on attempts.
+    # Drop the number and size of files, which depend on attempts.
     head = re.findall(r"^([\d,]+ rows?) in .*?(, of .*)", card, re.MULTILINE)
     return [*map("".join, head), *(line for line in section.splitlines() if line)]
 
@@ -131,12 +131,12 @@ def read_report_section(page: str, name: str) -> list[str]:
 
 
 def count_listed_rows(outputs: list[dict[str, Any]]) -> int:
-    """Return the number of rows for readers among outputs, as `ledger sources` lists them."""
+    """Return how many rows for readers the listed outputs of `ledger sources` have."""
     return sum(each["rows"] for each in outputs if not {"deadLettersOf", "keptOf"} & each.keys())
 
 
 def drop_names(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts except those that differ between a resumed run and a fresh run."""
+    """Return the facts that are equal in a resumed run and a fresh run."""
     volatile = {"ledger", "attempt", "bytes", "run", "pipeline", "ended", "example", "files"}
     return {name: value for name, value in facts.items() if name not in volatile}
 

@@ -1,4 +1,4 @@
-"""Stages that fail on some rows, for runs that process the other rows anyway."""
+"""Stages that fail on some rows, for runs that still process the other rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MENDED: set[str] = set()
 
 
 class RefuseThrees(Stage):
-    """Raises on each number that ends in three, until the stage is mended."""
+    """Raises on each number that ends in three, until the stage is fixed."""
 
     def process(self, task: Task) -> Task:
         for number in task.table.column("n").to_pylist():
@@ -33,7 +33,7 @@ class RefuseTexts(Stage):
 
 
 class MarkFives(Stage):
-    """Marks each number that ends in five as failed, until the stage is mended."""
+    """Marks each number that ends in five as failed, until the stage is fixed."""
 
     def process(self, task: Task) -> list[Slot]:
         numbers = task.table.column("n").to_pylist()
@@ -46,7 +46,7 @@ class MarkFives(Stage):
 
 
 class BreakOn(Stage):
-    """Fails the whole task if a certain number is in it."""
+    """Fails the whole task if the task contains the given number."""
 
     class Params(Stage.Params):
         """The number, or a negative value for no failure."""
@@ -88,7 +88,7 @@ class OpenFile(Stage):
 
 
 class Decode(Stage):
-    """Decodes bytes to text once the stage is mended; raises before that."""
+    """Decodes bytes to text once the stage is fixed, and raises before that."""
 
     def process(self, task: Task) -> Task:
         if "decode" not in MENDED:

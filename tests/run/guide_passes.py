@@ -15,12 +15,13 @@ Document = dict[str, Any]
 
 
 def read_guide(*files: str, only_touched: bool = False) -> list[Document]:
-    """Return the pipelines in files of the guide, set to delete rows of removed pages.
+    """Return pipelines of the guide by file name. Rows of removed pages are set to be deleted.
 
-    Exact duplicates are found instead of near duplicates, which saves time.
+    The test finds exact duplicates instead of near duplicates, which saves time.
 
     Args:
-        only_touched: link only the partitions that have rows of the current day again.
+        files: names of files in the guide.
+        only_touched: True to link again only partitions with rows of the current day.
     """
     documents: list[Document] = []
     for name in files:

@@ -1,4 +1,4 @@
-"""A pipeline over files of numbers, one per row, that runs repeatedly with different stages."""
+"""Runs a pipeline repeatedly with different stages over files of numbers, one number per row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NumberRuns:
     Args:
         folder: an empty folder.
         name: name of the pipeline.
-        files, rows: number of files, and of rows in a file; numbers continue from file to file.
+        files, rows: number of files, and of rows per file. Numbers continue from file to file.
 
     Attributes:
         reader: the first stage.
@@ -39,11 +39,11 @@ class NumberRuns:
         (self.texts / f"{file}.jsonl").write_text("".join(lines))
 
     def run(self, *stages: Item, name: str | None = None, **options: Any) -> ExitCode:
-        """Run stages after a reader; the options are those of `Passes.run`.
+        """Run the reader and these stages.
 
         Args:
             name: a name to use instead of the pipeline's own.
-            options: `listing` is passed to the source.
+            options: options of `Passes.run`; `listing` has parameters of the source.
         """
         options = {"sink": {"use": "parquet"}, **options}
         source: Item = {"use": "files", "with": {"paths": [f"{self.texts}/*.jsonl"]}}

@@ -1,4 +1,4 @@
-"""Pipelines from one file, run in sequence on one volume, and their output rows."""
+"""Runs pipelines of one file in sequence on one volume, and reads their output rows."""
 
 from __future__ import annotations
 
@@ -56,10 +56,11 @@ class Passes:
         must_stop: Callable[[], bool] = lambda: False,
         **spec: Any,
     ) -> AttemptResult:
-        """Run a pipeline in this process; the fields are those of a manifest's `spec`.
+        """Run a pipeline in this process. The fields are those of a manifest's `spec`.
 
         Args:
-            dead_letters: the stage whose dead letters are retried; nothing else is processed then.
+            dead_letters: stage whose dead letters are retried, and nothing else; None for a normal
+                run.
             engine: name of the engine.
             report: receives the progress that the engine shows.
             must_stop: returns True if the run was requested to stop.
@@ -140,7 +141,7 @@ class CrashError(BaseException):
 
 @contextmanager
 def crashing_at_step(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """End the block at the first step with a name; the step must occur."""
+    """End the block at the first step with this name. Fail if the step does not occur."""
     reached = []
 
     def reach(step: str) -> None:
@@ -157,7 +158,7 @@ def crashing_at_step(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 @contextmanager
 def crashing_at(nth: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """End the block at its `nth` named step; the step must occur."""
+    """End the block at its `nth` named step. Fail if the step does not occur."""
     steps = itertools.count()
 
     def reach(step: str) -> None:

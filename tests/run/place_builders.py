@@ -1,4 +1,4 @@
-"""A small pipeline whose outputs go to a place that the test chooses."""
+"""A small pipeline whose outputs go to a location that the test chooses."""
 
 from __future__ import annotations
 
@@ -69,16 +69,16 @@ class Letters:
         return read_manifest(manifest).plan
 
     def run(self, *, on_change: OnChange = OnChange.FAIL, **changes: Any) -> AttemptResult:
-        """Run one attempt in this process; `changes` are passed to `plan`."""
+        """Run one attempt in this process. `changes` are passed to `plan`."""
         plan = self.plan(**changes)
         return run_attempt(AttemptConfig(plan, self.volume, engine="inline", on_change=on_change))
 
     def count(self, place: Path) -> int:
-        """Count the outputs at a place."""
+        """Count the outputs at a location."""
         return len(list(place.rglob("*.jsonl")))
 
 
 def forget_place(folder: PipelineFolder) -> None:
-    """Make the ledger look like one of an older release, which did not record the output place."""
+    """Make the ledger look like an older release's, without a record of the output location."""
     with closing(Store(folder.ledger)) as store:
         store.write(Change(meta={"outputs": None}))

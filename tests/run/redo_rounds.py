@@ -1,4 +1,4 @@
-"""Drawn rounds of a pipeline that changes: edits, damage, kills, and retries of dead letters.
+"""Plays random rounds of a changing pipeline: edits, damage, kills, and retries of dead letters.
 
 A round ends with an undisturbed run, whose result must equal that of a fresh run.
 """
@@ -23,7 +23,7 @@ from strandline.storage.outputs.names import CUTS, DEAD_LETTERS
 from strandline_api.status.enums import Trigger
 from tuning import FILES, NAME, SHARED, Tuning
 
-MOST_STEPS = 80  # in a run that is killed
+MOST_STEPS = 80  # crash at one of this number of steps
 FANS = {"halves", "part", "join"}
 SINKS: tuple[Item, ...] = (
     {"use": "parquet"},
@@ -70,7 +70,7 @@ class RedoRound:
         self._monkeypatch = monkeypatch
         self._engine = engine
         self._tuning = Tuning(folder)
-        # A repair of a stage is visible only in the test's own process.
+        # Only stages in the test's own process see a fix, so only `inline` runs can have fixes.
         self._mends = self._draw.random() < 0.3 and engine == "inline"
         self._sink = self._draw.choice(SINKS)
         self._chain: list[Link] = []
@@ -88,7 +88,7 @@ class RedoRound:
         MENDED.clear()
 
     def play(self) -> list[str]:
-        """Play the round; return a line for each difference from a fresh run."""
+        """Play the round. Return a line for each difference from a fresh run."""
         self._run()
         events = [self._edit, self._edit, self._hurt, self._kill, self._write]
         events += [self._retry] if self._mends else []
@@ -96,8 +96,8 @@ class RedoRound:
             event()
             if self._draw.random() < 0.3:
                 self._run()
-        # A failed source keeps the output of an older recipe, so the last run must not fail any
-        # source.
+        # A failed source keeps the output of an older recipe, so no source may fail in the last
+        # run.
         self._chain = [
             (name, kind, HARMLESS if kind == "refuse" else value, keep)
             for name, kind, value, keep in self._chain
@@ -110,9 +110,9 @@ class RedoRound:
         return list(self._compare())
 
     def _draw_stage(self) -> Link:
-        # A table cannot have two columns of the same name.
+        # Stages that may occur only once, because a table cannot have two columns of the same name.
         taken = {kind for _, kind, *_ in self._chain} & {"square", "times"}
-        taken |= {"join"} if self._mends else set()  # joined rows would form a separate group
+        taken |= {"join"} if self._mends else set()  # joined rows would form a group
         kind = self._draw.choice(sorted(KINDS.keys() - taken))
         name = f"s{self._draw.randrange(10**6)}"
         return name, kind, self._draw.randint(0, 40), self._draw.random() < 0.4
@@ -136,7 +136,7 @@ class RedoRound:
         options |= {"sink": self._sink, "quarantine": QUARANTINE, "engine": self._engine}
         try:
             self._tuning.run(*stages, listing=listing, on_change=on_change, **options)
-        except LedgerError as error:  # dead letters left by another recipe cannot be retried
+        except LedgerError as error:  # dead letters of another recipe cannot be retried
             if "dead_letters" not in options:
                 raise
             self.told.append(f"  {error}")

@@ -1,4 +1,4 @@
-"""Runs that call a model: each row is answered or dead once, and no answer is paid for twice."""
+"""Runs that call a model: each row is answered or dead, and no answer is paid for twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from strandline_packs.models.asking.log.request_log import FileLog
 from vendor_replies import HIDDEN_ERRORS, NO_ANSWERS, choose
 
 NAME, FILES, ROWS = "asked", 3, 200
-# Program that makes one run, to be killed; the arguments are the folder and the spec.
+# A program that makes one run and is then killed. Its arguments are the folder and the spec.
 _RUN = """
 import json, sys
 from pathlib import Path
@@ -39,7 +39,7 @@ Passes(Path(sys.argv[1])).run("asked", **json.loads(sys.argv[2]))
 
 
 class AskingRuns:
-    """A pipeline over files of prompts, and the model that answers them."""
+    """A pipeline over files of prompts, and the model that answers the prompts."""
 
     def __init__(self, folder: Path, rows: int = ROWS) -> None:
         self.passes, self.texts = Passes(folder), folder / "in"
@@ -66,7 +66,7 @@ class AskingRuns:
         return self.passes.run(NAME, **self.describe(url, **values)).code
 
     def run_and_kill(self, url: str, model: FakeModel, asked: int) -> None:
-        """Run in a separate process, which is killed after a number of requests."""
+        """Run in a separate process, and kill the process after a number of requests."""
         folder, spec = str(self.passes.folder), json.dumps(self.describe(url))
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         driver = subprocess.Popen(
@@ -128,7 +128,7 @@ def test_a_logged_answer_is_never_requested_again_after_a_kill(
             logged, before = runs.list_logged(), Counter(model.asked)
             logged_at_once.append(len(logged))
             assert len(set(logged)) == len(logged)
-            model.choose = _refuse_all(logged)  # a repeated request gets no answer
+            model.choose = _refuse_all(logged)  # refuse repeated requests
             assert model.asked == before
         assert runs.run(url) is ExitCode.COMPLETE
     assert logged_at_once[-1] > 0

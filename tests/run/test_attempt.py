@@ -1,4 +1,4 @@
-"""One attempt around its engine: cleanup, lease, handback, and the verdict about its end."""
+"""One attempt around its engine: cleanup, lease, its release, and the verdict at the end."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_incomplete_files_of_a_killed_attempt_are_removed(letters: Path, tmp_pat
     run_attempt(AttemptConfig(plan, tmp_path, engine="inline"))
 
     assert not left.exists()
-    assert neighbours.exists()  # another pipeline may still be writing there
+    assert neighbours.exists()  # another pipeline may still write there
 
 
 def test_a_trial_of_a_few_sources_removes_nothing(letters: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pipelines with automatic cuts: which cuts they make, and how many bytes the cuts take."""
+"""Pipelines with automatic cuts: which stages keep their output, and how many bytes it takes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AUTO = {"keep": "auto", "keepAtMost": "1Gi"}
 
 @pytest.fixture
 def tuning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tuning:
-    # These stages run for microseconds, too short for a cut to pay off: make writing free.
+    # Set the cost of writing to zero. These stages are so fast that a cut would never pay off.
     monkeypatch.setattr(choice, "WRITING", 1e15)
     return Tuning(tmp_path)
 

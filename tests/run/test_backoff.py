@@ -10,7 +10,7 @@ from strandline.run.release.push.backoff import LONGEST, TRIES, CallRefusal, ask
 
 
 class BusyError(Exception):
-    """The error of a refused call."""
+    """The error of a refused request."""
 
 
 @given(refusals=st.integers(0, TRIES + 3), seconds=st.none() | st.floats(0, 1e6))

@@ -1,4 +1,4 @@
-"""Runs with a budget: a run ends with its own exit code, and resumes after the budget is raised."""
+"""A run ends with an exit code when its budget is used up, and resumes with a higher budget."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_run_ends_at_its_budget_and_resumes_after_a_raise(tmp_path: Path) -> N
             assert caught.value.is_lasting
             assert model.asked.total() == budget
             assert len(runs.list_logged()) == budget
-        # A budget is no change of the pipeline, so finished sources stay finished.
+        # A budget is not part of the recipe, so finished sources stay finished.
         assert runs.run(url, budget={"requests": 60}) is ExitCode.COMPLETE
         assert runs.run(url, budget={"requests": 60}) is ExitCode.COMPLETE
     assert Counter(runs.prompts) == runs.read()

@@ -1,4 +1,4 @@
-"""The chain of attempts: records are written, read again, and found."""
+"""The chain of attempts: records are written, read again, and looked up."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_record_is_read_back_unchanged(folder: PipelineFolder) -> None:
 
 @pytest.mark.parametrize("cause", [Cause.VOLUME_UNUSABLE, Cause.OOM_KILLED])
 def test_an_end_can_be_recorded_on_a_full_disk(cause: Cause, tmp_path: Path) -> None:
-    """Space for the end is reserved at the start, so any writer can record the end."""
+    """Space for the end is reserved at the start, so the end can be written later."""
     with mounted_small(tmp_path / "volume", 1 << 20) as volume:
         folder = PipelineFolder(volume / "default/notes")
         running = record_of(1)
@@ -51,7 +51,7 @@ def test_an_end_can_be_recorded_on_a_full_disk(cause: Cause, tmp_path: Path) -> 
         write_record(folder, ended)
         assert read_chain(folder) == [ended]
         again = running.end(killed_for(cause), 1051.0, Witness.SUPERVISOR)
-        write_record(folder, again)  # in place of the previous record
+        write_record(folder, again)  # replaces the previous record
         assert read_chain(folder) == [again]
 
 
@@ -102,7 +102,7 @@ def test_files_that_are_no_records_are_skipped(folder: PipelineFolder) -> None:
 
 
 def test_a_record_is_found_by_its_process(folder: PipelineFolder) -> None:
-    """Pids are reused, and the same pid may belong to another boot or container."""
+    """Pids are reused: the same pid may belong to another process, boot, or container."""
     write_record(folder, record_of(1))
     write_record(folder, record_of(2, process_started=7))
     write_record(folder, record_of(3, boot="boot-2"))
@@ -110,7 +110,7 @@ def test_a_record_is_found_by_its_process(folder: PipelineFolder) -> None:
     assert find_of_process(folder, BOOT, Process(DRIVER.pid, 8)) is None
     assert find_of_process(folder, "boot-3", DRIVER) is None
     write_record(folder, record_of(4))
-    assert record_of(4) == find_of_process(folder, BOOT, DRIVER)  # one process made two attempts
+    assert record_of(4) == find_of_process(folder, BOOT, DRIVER)  # the process made two attempts
 
 
 def test_an_open_end_is_written_and_an_existing_end_stays(folder: PipelineFolder) -> None:

@@ -1,4 +1,4 @@
-"""Choice of cuts: those that save the most seconds per byte, within limits on time and space."""
+"""The choice of cuts that save the most seconds per byte, within limits on time and space."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def choose(
 def test_cuts_after_expensive_work_are_kept_and_cheap_ones_are_not() -> None:
     found = choose({"read": QUICK, "extract": SLOW, "filter": QUICK})
     assert CutVerdict.SAVES_LITTLE is found["read"]
-    # The lower cut saves the work of both, and the upper cut the work of stages between changes.
+    # The lower cut saves the work of both stages. The upper cut helps if a stage between them
+    # changes.
     assert CutVerdict.KEPT is found["filter"]
     assert CutVerdict.KEPT is found["extract"]
 

@@ -1,4 +1,4 @@
-"""Code that a pipeline brings is importable, fingerprinted, and reported if missing."""
+"""Code that a pipeline provides is importable, fingerprinted, and reported if missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ABSENT = "nowhere-to-be-found==1.0"
 
 
 def refuse(code: Code, environment: dict[str, str]) -> list[str]:
-    """Return the problems reported for unavailable code."""
+    """Return the problems that are reported for unavailable code."""
     with pytest.raises(SpecError) as told:
         bring_code(code, environment, [])
     return [str(problem) for problem in told.value.problems]
@@ -162,7 +162,7 @@ def test_a_pod_imports_the_archive_it_fetched(tmp_path: Path) -> None:
         "wheels": str(wheels),
     }
     folder = tmp_path / "fetched"
-    for _ in range(2):  # an init container may run again
+    for _ in range(2):  # an init container may run twice
         fetch_code(Code.model_validate(wanted), folder, lambda _: None)
         assert (folder / "archive/code-1/src/mystages.py").exists()
         assert (folder / "packages/moonlike.py").exists()

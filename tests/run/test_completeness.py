@@ -1,4 +1,4 @@
-"""All states of a ledger against all gates that protect readers of a data set."""
+"""Tests all states of a ledger against all gates that protect readers of a data set."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Gates(NumberRuns):
     def retry(self) -> ExitCode | None:
         """Retry dead letters in an attempt that runs to its end.
 
-        Return None if the retry is refused.
+        Return the result, or None if the retry is refused.
         """
         failing_stages.MENDED.add("threes")
         options = {**self.options, "dead_letters": "refuse-threes"}
@@ -63,7 +63,7 @@ class Gates(NumberRuns):
             return None
 
     def crash(self, step: str, *stages: Item, **options: Any) -> None:
-        """Run, and simulate the end of the process at the first step with a name."""
+        """Run, and simulate a crash of the process at the first step with this name."""
         with crashing_at_step(step, self.monkeypatch):
             self.run(*stages, **options)
 
@@ -78,7 +78,7 @@ class Gates(NumberRuns):
         next(self.output.glob("???/*/*.parquet")).unlink()
 
     def list_open(self) -> set[str]:
-        """Return the open gates; two of them are evaluated when an attempt ends."""
+        """Return the names of open gates. Two gates open only when an attempt ends."""
         gates = {
             "push": self._is_pushed,
             "after": self._may_follow,
@@ -213,7 +213,7 @@ STATES: dict[Callable[[Gates], None], set[str]] = {
     stop_in_the_listing: set(),
     stop_in_a_second_listing: set(),
     fail_a_source: set(),
-    quarantine_a_source: ALL - {"card"},  # lists all sources missing from the data
+    quarantine_a_source: ALL - {"card"},  # the card lists the sources that are missing
     quarantine_too_many: set(),
     release_a_source: set(),
     stop_a_redo: set(),

@@ -1,4 +1,4 @@
-"""After a redo, a retry, or a kill, all commands and pages count as after a fresh run."""
+"""After a redo, a retry, or a kill, all commands and pages show the counts of a fresh run."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_source_whose_redo_fails_is_in_one_state(runs: CountedRuns) -> None:
 
 
 def test_progress_counts_all_phases_of_a_redo(runs: CountedRuns) -> None:
-    """A new source fails before the other sources are redone."""
+    """A new source fails before the redo of the other sources begins."""
     seen: list[RunProgress] = []
     runs.run(add(1, keep=True), REFUSE)
     runs.write(FILES, [1000])
@@ -179,7 +179,7 @@ def test_no_internal_name_is_shown(runs: CountedRuns) -> None:
 
 
 def test_workers_count_like_a_single_process(runs: CountedRuns, fresh: CountedRuns) -> None:
-    """Workers run stages as chains, and two stages run separately."""
+    """Workers run chained stages, except one stage that has resources of its own."""
     apart = {"resources": {"cpu": 0.5}}
     runs.run(add(1), THREES | apart, keep(30), engine="processes")
     runs.run(add(1), THREES | apart, keep(40), engine="processes")

@@ -1,4 +1,4 @@
-"""The daily job of the guide: published rows stay, wherever a day is interrupted."""
+"""The guide's daily job: rows stay published, wherever a day is interrupted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Passes:
 
 @pytest.fixture
 def second_day(passes: Passes) -> Passes:
-    """Publish `m` and `t`, then write copies of both and a new page, which all sort first."""
+    """Publish `m` and `t`, then write copies of both and a new page. The new keys sort first."""
     write_pages(passes.folder, m=ONE, t=TWO)
     run_day(passes)
     assert read_keys(passes) == "mt"
@@ -46,7 +46,10 @@ def list_documents() -> list[Document]:
 
 
 def run_day(passes: Passes, count: int = len(NAMES)) -> list[int]:
-    """Run `count` passes of a day and return their finished sources. Stop at the first failure."""
+    """Run the first `count` passes of a day, and return how many sources each finished.
+
+    Stop at the first failure.
+    """
     finished = []
     for document in list_documents()[:count]:
         spec = document["spec"]
@@ -81,7 +84,7 @@ def test_published_rows_stay_unchanged_and_their_copies_are_counted(second_day: 
 
 def test_a_day_without_new_pages_does_no_work(second_day: Passes) -> None:
     run_day(second_day)
-    # The index has one more row than before, so the clusters are evaluated once more.
+    # The last pass added a row to the index, so the clusters are computed once more.
     assert run_day(second_day) == [0, 0, 0, 1, 1, 0]
     assert run_day(second_day) == [0] * len(NAMES)
     assert read_keys(second_day) == "cmt"
@@ -111,11 +114,11 @@ def test_a_page_that_becomes_a_copy_of_a_published_page_is_removed(passes: Passe
 def test_a_published_row_that_is_removed_is_counted_if_the_first_key_stays(
     second_day: Passes,
 ) -> None:
-    """The result equals a run over everything; the index only reports which rows were published."""
+    """The result equals that of a full run. The index only reports which rows were published."""
     documents = {each["metadata"]["name"]: each["spec"] for each in list_documents()}
     spec = documents["daily-duplicates"]
     spec["stages"][0]["with"]["keptRowsStay"] = False
-    # Changing `keptRowsStay` changes the recipe.
+    # A change of `keptRowsStay` changes the recipe, so the passes run again.
     for name in ("pages", "signatures", "links"):
         second_day.run(name, **documents[name])
     result = second_day.run("daily-duplicates", "Restart", **spec)
@@ -137,7 +140,7 @@ def test_a_day_interrupted_between_two_passes_resumes(second_day: Passes, count:
 
 
 def break_off(patch: pytest.MonkeyPatch, stage: type[ListKept | DropListed], number: int) -> None:
-    """Make a stage fail from its task with index `number` on, after processing the task."""
+    """Make a stage fail after it has processed its task with index `number`, counted from 0."""
     process, calls = stage.process, iter(range(99))
 
     def fail(self: ListKept | DropListed, task: Task) -> Iterator[Task] | Task | None:

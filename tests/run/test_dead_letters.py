@@ -1,4 +1,4 @@
-"""Runs in which single rows fail: all failed rows are written apart and counted."""
+"""Runs in which single rows fail: failed rows are written to separate files and counted."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Numbers(NumberRuns):
         return sorted(self.output.glob("_strandline/dead-letters/*/*/*.parquet"))
 
     def read_dead(self) -> dict[str, list[int]]:
-        """Return the dead numbers by stage."""
+        """Return the dead letters by stage."""
         dead: dict[str, list[int]] = {}
         for path in self.letters:
             for row in pq.read_table(path).to_pylist():
@@ -59,7 +59,7 @@ class Numbers(NumberRuns):
         return {stage: sorted(numbers) for stage, numbers in dead.items()}
 
     def check(self) -> Counter[str]:
-        """Check that ledger and output agree; return the dead letters by stage."""
+        """Check that ledger and output agree. Return the dead letters by stage."""
         assert [] == self.passes.find_problems(NAME)
         with self.passes.opened(NAME) as store:
             return count_dead_letters(store).rows
@@ -170,7 +170,7 @@ def test_dropped_rows_are_counted_and_leave_nothing(numbers: Numbers) -> None:
 
 
 def test_the_error_policy_is_not_part_of_the_run_s_identity(numbers: Numbers) -> None:
-    """`onError` takes effect when a row fails, and a change keeps finished sources."""
+    """`onError` matters only when a row fails, so its change keeps finished sources."""
     numbers.write(0, [1, 2])
     strict = {"use": "failing_stages:RefuseThrees"}
     assert ExitCode.SOURCES_FAILED is numbers.run(strict)
@@ -226,7 +226,7 @@ def test_rows_that_fail_again_keep_their_numbers(numbers: Numbers, engine: str) 
     numbers.run(THREES, FIVES)
     before = list_keys()
     assert f"{numbers.texts}/0.jsonl row 13" in before
-    for _ in range(2):  # including dead letters of another try
+    for _ in range(2):  # the second retry reads the dead letters of the first
         numbers.run(THREES, FIVES, dead_letters="refuse-threes", engine=engine)
         assert list_keys() == before
 
@@ -248,14 +248,14 @@ def test_readers_of_files_fail_by_file(numbers: Numbers) -> None:
 
 @pytest.mark.parametrize("sink", SINKS)
 def test_law_mended_rows_join_their_sources(numbers: Numbers, sink: dict[str, Any]) -> None:
-    """The final rows equal those of a run without failures; the spread over files may differ."""
+    """The final rows equal those of a run without failures. The files may differ."""
     numbers.run(THREES, FIVES, TOTAL, sink=sink)
     before = {path.name for path in numbers.output.rglob("*.parquet")}
     failing_stages.MENDED.add("fives")
     numbers.run(THREES, FIVES, TOTAL, sink=sink, dead_letters="mark-fives")
     assert {"refuse-threes": 20} == numbers.check()
     assert [n for n in ALL if n % 10 != 3] == numbers.read()
-    # Only dead letters were processed: the previous files exist and are unchanged.
+    # Only dead letters were processed, so the previous files are unchanged.
     assert len(before - {path.name for path in numbers.output.rglob("*.parquet")}) == 4
     failing_stages.MENDED.add("threes")
     numbers.run(THREES, FIVES, TOTAL, sink=sink, dead_letters="refuse-threes")
@@ -325,7 +325,7 @@ def test_law_a_crash_anywhere_leaves_rows_dead_or_joined(
     [("keep-documented", True), ("link-duplicates", False), ("join-paragraphs", False)],
 )
 def test_stages_that_merge_rows_fail_by_task(use: str, *, splits: bool) -> None:
-    """A document without one of its lines would be another document."""
+    """A document without one of its lines would be a different document."""
     item = StageWork(use=use, on_error="deadLetter")
     stage = find_stage(use)
     assert splits == plan_stage(item, stage(), use).splits
@@ -340,7 +340,7 @@ def test_a_timeout_leaves_room_to_find_the_rows_that_fail() -> None:
 def test_a_ledger_without_dead_letters_is_not_searched(
     numbers: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without this, each look at failures would walk ten million sources."""
+    """Otherwise each count of failures would read the records of ten million sources."""
     numbers.run()
 
     def walk(_: Store) -> None:

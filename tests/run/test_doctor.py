@@ -1,4 +1,4 @@
-"""Findings of the doctor for good and bad facts."""
+"""The doctor's findings for good and bad facts."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_each_fact_is_judged(facts: Facts, name: str, level: Level, found: str) 
 
 def test_every_check_can_be_good_and_bad() -> None:
     names = {finding.name for finding in examine(WELL)}
-    for name in names - {"cpus"}:  # too few CPUs are shared
+    for name in names - {"cpus"}:  # never bad: stages share CPUs
         levels = {level for _, each, level, _ in CASES if each == name}
         assert OK in levels, name
         assert levels & {WARNING, PROBLEM}, name
@@ -262,7 +262,7 @@ def test_every_check_can_be_good_and_bad() -> None:
 def test_a_bad_fact_does_not_affect_other_findings() -> None:
     for facts, name, level, _ in CASES:
         others = {f.name for f in examine(facts) if f.level is not OK and f.name != name}
-        is_of_memory = name in {"memory", "shared memory"}  # Both findings depend on this fact.
+        is_of_memory = name in {"memory", "shared memory"}  # both findings depend on the memory
         assert others <= ({"shared memory", "reservations"} if is_of_memory else set()), level
 
 

@@ -1,4 +1,4 @@
-"""How the doctor examines the machine, folders, and ledgers without leaving traces."""
+"""The doctor's trials of the machine, folders, and ledgers leave no traces."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_nearest_folder_is_found(tmp_path: Path) -> None:
 
 
 def raise_for(name: str, number: int) -> Callable[..., Any]:
-    """Return a function of `os` that fails; the trial must reach it."""
+    """Return a replacement for a function of `os` that raises this error."""
 
     def fail(*_: object, **__: object) -> Any:
         raise OSError(number, os.strerror(number), name)
@@ -286,7 +286,7 @@ with store._reading():
 
 
 def test_a_dead_reader_is_detected(tmp_path: Path) -> None:
-    """Keep another reader alive: LMDB drops its reader table when no process has it open."""
+    """A second reader keeps LMDB's reader table, which vanishes with its last process."""
     folder = make_ledger(tmp_path, "notes")
     command = [sys.executable, "-c", READER, str(folder.ledger)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

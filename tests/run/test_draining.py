@@ -1,4 +1,4 @@
-"""Choosing the process to stop: the supervisor, else the driver, but never an unrelated process."""
+"""`drain` stops the supervisor or else the driver, but never an unrelated process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def decide(view: FolderView, *alive: Process) -> Drain | None:
     [
         FolderView(None, None, None),
         FolderView(None, lease_of(ended=True), ENDED),
-        FolderView(None, lease_of(), record_of(3)),  # killed: neither process is alive
+        FolderView(None, lease_of(), record_of(3)),  # killed: neither process lives
         FolderView(None, lease_of(boot="boot-2", time=NOW - 601.0), record_of(3, boot="boot-2")),
         FolderView(None, lease_of(boot="boot-2", ended=True), None),
     ],
@@ -92,19 +92,19 @@ def test_a_supervisor_between_two_attempts_is_stopped_too(lease: dict[str, Any] 
 )
 def test_an_unsupervised_driver_is_stopped_directly(view: FolderView) -> None:
     record = view.record
-    if record is not None and record.ended is not None:  # left by an earlier process
+    if record is not None and record.ended is not None:  # an earlier process left the record
         view = FolderView(None, view.lease, record.model_copy(update={"pid": 7}))
     assert Drain(DRIVER, (DRIVER,)) == decide(view, DRIVER, SUPERVISOR)
 
 
 def test_both_of_two_drivers_are_awaited() -> None:
-    """The previous driver is killed but still exists; the new one has the lease but no record."""
+    """The killed driver still exists. The new driver has the lease but no record."""
     view = FolderView(None, lease_of(LATER), record_of(3))
     assert Drain(LATER, (LATER, DRIVER)) == decide(view, LATER, DRIVER)
 
 
 def test_a_driver_that_has_lost_its_parent_stops_by_itself() -> None:
-    """A signal from `drain` would be the driver's second one and end the driver at once."""
+    """The driver stops by itself. A second signal would end the driver immediately."""
     view = FolderView(None, lease_of(parent=list(SUPERVISOR)), record_of(3))
     assert Drain(None, (DRIVER,)) == decide(view, DRIVER)
 

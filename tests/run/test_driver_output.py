@@ -1,4 +1,4 @@
-"""Output of drivers: forwarded as before and kept on the volume, whichever process dies first."""
+"""Output of drivers is forwarded and kept on the volume, whichever process dies first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.driver_logs import list_parts
 from strandline_api.status.enums import Trigger
 
-# A program that makes an attempt with a given driver and prints a line of its own.
+# A parent that makes an attempt with a given driver and also prints a line.
 PARENT = """
 import sys
 from contextlib import suppress
@@ -119,7 +119,7 @@ def test_orphans_of_a_driver_do_not_delay_the_parent(tmp_path: Path) -> None:
     try:
         assert process.wait(LONGEST) == 0
     finally:
-        with suppress(ProcessLookupError):  # a driver's orphans end together with the driver
+        with suppress(ProcessLookupError):  # an orphan ends together with its driver
             os.kill(int(read_kept(tmp_path)), 9)
 
 
@@ -142,10 +142,10 @@ def await_kept(folder: Path, words: bytes) -> None:
 
 @pytest.mark.parametrize("is_early", [False, True], ids=["after it reads on", "before"])
 def test_law_a_driver_continues_to_print_without_its_parent(tmp_path: Path, is_early: bool) -> None:
-    """A pipe holds only a few pages: without a reader, a driver would block or fail."""
+    """A pipe holds little data, so without a reader the driver would block or fail."""
     script = ORPHAN.replace("{is_early}", "False")
     if is_early:
-        # Print so much that the driver must wait until another thread of the process reads on.
+        # Print so much that the driver blocks until another thread reads the pipe again.
         script = script.replace(
             'print("x" * 300_000 if False else "", flush=True)\nread_on()',
             "import threading\nthreading.Timer(0.5, read_on).start()\n"
@@ -153,7 +153,8 @@ def test_law_a_driver_continues_to_print_without_its_parent(tmp_path: Path, is_e
         )
     process = start(tmp_path, script, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     await_file(tmp_path / "ready")
-    # Bytes that the parent read from the pipe but has not written are lost with the parent.
+    # Wait until the parent has written the line. Bytes that it has only read are lost with the
+    # parent.
     await_kept(tmp_path, b"begun\n")
     process.kill()
     process.wait(LONGEST)

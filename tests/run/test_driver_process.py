@@ -1,4 +1,4 @@
-"""A driver as a process: started, requested to stop, killed, and its end recorded.
+"""Drivers as processes: started, requested to stop, killed, and with a recorded end.
 
 The drivers here are small programs that do what a test needs; no test waits longer than necessary.
 """
@@ -36,7 +36,7 @@ from strandline_api.outcome.evidence import name_cause
 from strandline_api.status.enums import Trigger
 
 LONG = 1e6
-# Head of all driver scripts. `note` writes to a file; `linger` runs until the parent ends.
+# First lines of all driver scripts. `note` writes to a file; `linger` waits for the parent's end.
 HEAD = """
 import os, signal, sys, time
 from pathlib import Path
@@ -68,7 +68,7 @@ def end(code, **words):
     outcome = DriverOutcome(exit_code=code, attempt=1, **words)
     write_record(folder, record.end(outcome, time.time(), Witness.DRIVER))
 """
-# A driver that counts requests to stop, and leaves when `on_request` decides.
+# A driver that counts requests to stop and runs `on_request` for each of them.
 LISTEN = """
 def receive(number, frame):
     note("heard", "x")
@@ -81,7 +81,12 @@ note("ready")
 
 
 class StopAsSeen:
-    """Requests a stop per existing file of these names; the driver got the first `received`."""
+    """Counts a stop request for each of these files that exists.
+
+    Attributes:
+        received: number of requests that the driver has received otherwise.
+        signal: the signal to send.
+    """
 
     def __init__(self, here: Path, *names: str, received: int = 0) -> None:
         self._paths = [here / name for name in names]
@@ -159,7 +164,7 @@ def test_a_driver_that_is_killed_before_it_began_leaves_no_record(parent: Parent
 def test_a_driver_that_ends_before_its_start_is_noted_keeps_its_record(
     parent: Parent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a busy machine, the supervisor may continue after its driver has ended."""
+    """On a busy machine, the driver may end before the supervisor notes its start."""
 
     def start_and_lag(*arguments: Any, **fields: Any) -> Popen[bytes]:
         process = Popen(*arguments, **fields)
@@ -182,7 +187,7 @@ def test_the_end_that_the_driver_recorded_stays(parent: Parent) -> None:
 def test_a_driver_killed_after_recording_its_end_has_not_reported(parent: Parent) -> None:
     ended = parent.run(BEGIN, "end(0)", "os.kill(os.getpid(), signal.SIGKILL)")
     assert (137, False) == (ended.outcome.exit_code, ended.is_reported)
-    assert Witness.DRIVER is parent.read().witness  # no source is blamed then
+    assert Witness.DRIVER is parent.read().witness  # so no source is blamed
 
 
 @pytest.mark.parametrize(
@@ -190,7 +195,7 @@ def test_a_driver_killed_after_recording_its_end_has_not_reported(parent: Parent
     [
         ("ended", "sys.exit(3)", True),
         ("begun", "sys.exit(3)", False),
-        ("ended", "os.kill(os.getpid(), signal.SIGKILL)", False),  # no lineage system got this end
+        ("ended", "os.kill(os.getpid(), signal.SIGKILL)", False),  # the end was not reported
     ],
 )
 def test_reports_to_lineage_systems_are_passed_on(
@@ -239,7 +244,7 @@ def test_a_request_to_stop_is_passed_on_once(parent: Parent) -> None:
 
 
 def test_a_second_request_is_passed_on_too_as_a_key(parent: Parent) -> None:
-    """For a driver, repeated SIGTERM signals are the same request."""
+    """The second request is sent as SIGINT, because a driver ignores a repeated SIGTERM."""
     stop = StopAsSeen(parent.here, "ready", "SIGTERM")
     twice = """
 def on_request():
@@ -327,7 +332,7 @@ def test_a_driver_without_a_sign_of_life_has_stalled(parent: Parent) -> None:
 def test_a_clock_step_does_not_count_as_silence(
     parent: Parent, monkeypatch: pytest.MonkeyPatch, step: float
 ) -> None:
-    """A suspended machine is not silent either, because its monotonic clock stands still."""
+    """A suspended machine does not count as silent either, because its monotonic clock stops."""
     stepped = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() + step)
     monkeypatch.setattr(driver_process, "time", stepped)
     driver = parent.make(BEGIN, SILENT, "note('ready')\nlinger()", limits={"stall": 2000.0})
@@ -351,7 +356,7 @@ def test_a_clock_step_does_not_count_as_silence(
 
 
 def test_a_request_to_a_driver_that_is_stopping_already_is_the_same_request(parent: Parent) -> None:
-    """A first key press must not cut short a stop that another party has begun."""
+    """The first key press must not shorten a stop that the supervisor has begun."""
     stop = StopAsSeen(parent.here, "heard")
     leave = "def on_request():\n    time.sleep(0.3)\n    sys.exit(75)"
     ended = parent.run(BEGIN, leave, LISTEN, SILENT, "linger()", stop=stop, limits={"stall": 0.0})
@@ -365,7 +370,7 @@ def test_a_request_to_a_driver_that_is_stopping_already_is_the_same_request(pare
 
 @pytest.mark.parametrize("setup", [SILENT, ""])
 def test_a_driver_with_recent_progress_is_not_stopped(parent: Parent, setup: str) -> None:
-    """A driver that shows progress rarely and a driver without a table are both alive."""
+    """Cover a driver that rarely reports progress, and a driver without a progress table."""
     stall = {"stall": 1e12 if setup else 0.1}
     ended = parent.run(BEGIN, setup, "time.sleep(0.5)", limits=stall)
     assert (0, None) == (ended.outcome.exit_code, parent.read().cause)
@@ -393,7 +398,7 @@ def test_the_driver_has_its_parents_pid_and_its_own_process_group(
 
 
 def test_the_driver_gets_its_trigger_and_the_previous_cause(parent: Parent) -> None:
-    """Only the first attempt gets the previous cause from outside; later causes are known here."""
+    """Only the first attempt gets the previous cause. The parent knows all later causes."""
     driver = parent.make("note('words', ' '.join(sys.argv[2:]) + '|')", after="Preempted")
     driver.attempt(Trigger.RUN)
     driver.attempt(Trigger.RETRY)
@@ -484,9 +489,9 @@ def test_a_request_counts_the_signals_the_driver_received() -> None:
     ],
 )
 def test_repeated_signals_are_one_request_and_each_key_is_another(signals: str, times: int) -> None:
-    """The order is irrelevant: of two pending signals, the kernel delivers the lower number first.
+    """The kernel delivers the lower of two pending signals first, so the order must not matter.
 
-    A notice (N) and a pod's hook (T) both inform a head that its node goes away.
+    A notice (N) and a pod's hook (T) both inform a head that its node is about to leave.
     """
     stop = Stop()
     for letter in signals:

@@ -1,4 +1,4 @@
-"""Kept and dropped rows of one run: each row is written once, with its first drop reason."""
+"""Kept and dropped rows of one run: each row is written once, with the first drop reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DROPPING: tuple[dict[str, Any], ...] = (
     {"name": "short", "use": "gopher-quality", "with": {"minDocWords": 10, "minStopWords": 0}},
     {"use": "identify-language", "with": {"languages": ["en"]}},
 )
-# The drop reason of each row in a file. Two stages would drop the second and third rows.
+# The drop reason of each row of a file. Two stages would drop the second and the third row.
 WHY = (None, "listed domain", "listed domain", "gopher_short_doc", "other language", None)
 STAGES = {
     "listed domain": "filter-urls",
@@ -93,7 +93,7 @@ def count(result: AttemptResult) -> Counter[str]:
 
 
 def list_groups(passes: Passes, name: str) -> list[tuple[str | None, list[str]]]:
-    """Return the reason and the rows of each row group."""
+    """Return the drop reason and the rows of each row group."""
     groups = []
     for path in sorted(passes.find_output(name).rglob("*.parquet")):
         file = pq.ParquetFile(path)

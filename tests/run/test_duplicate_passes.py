@@ -1,4 +1,4 @@
-"""The passes of the guide on duplicates, day by day: pages change, and the kept set follows."""
+"""The passes of the guide on duplicates over several days: the kept rows follow changed pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.first(reason="passes over several days")
 LAST = "unique-pages"
 ONE, TWO, THREE = ("one " * 9 + "end", "two " * 9 + "end", "three " * 9 + "end")
 
-# Texts of a day by key; an empty text removes the page.
+# Texts of a day by key. An empty text removes the page.
 DAYS = st.lists(
     st.dictionaries(
         st.sampled_from("abcdef"), st.sampled_from(["", ONE, TWO, THREE]), min_size=1, max_size=4
@@ -87,7 +87,7 @@ def test_a_page_whose_original_changed_comes_back(passes: Passes) -> None:
 
 
 def test_partitions_without_rows_of_a_new_page_are_not_linked_again(passes: Passes) -> None:
-    """A page has one row for its text and one for its key."""
+    """The new page has two rows, one for its text and one for its key."""
     (links,) = (each for each in read_guide("near.yaml", only_touched=True) if is_links(each))
     write_pages(passes.folder, a=ONE, b=ONE, c=TWO)
     run_all(passes, only_touched=True)
@@ -107,7 +107,7 @@ def is_links(document: Document) -> bool:
 
 @contextmanager
 def begun() -> Iterator[Passes]:
-    """Yield passes without any page, in their own folder."""
+    """Yield a fixture without pages, in a temporary folder."""
     before = Path.cwd()
     with TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -118,7 +118,7 @@ def begun() -> Iterator[Passes]:
 
 
 def read_files(passes: Passes) -> Counter[bytes]:
-    """Count the files of the last pass by content."""
+    """Count the files of the last pass by their content."""
     return Counter(path.read_bytes() for path in passes.find_output(LAST).glob("???/*/*.jsonl"))
 
 
@@ -134,7 +134,7 @@ def test_law_daily_runs_equal_one_run_over_everything(
     with begun() as daily:
         for day in ({"z": ONE}, *days):
             pages |= day
-            # Leave files of other days untouched: a new modification time would have them read
+            # Write only the day's files. Other files would get a new modification time and be read
             # again.
             write_pages(daily.folder, **{key: text for key, text in day.items() if text})
             for key in (key for key, text in day.items() if not text):

@@ -1,4 +1,4 @@
-"""The verdict about a driver's end: exit code, last messages, kernel evidence, and requests."""
+"""The verdict about a driver's end, from exit code, last messages, kernel, and requests."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def ended_with(
 
 
 def said(outcome: DriverOutcome) -> AttemptRecord:
-    """Return a record whose driver has written its end."""
+    """Return a record in which the driver has written its end."""
     return record_of(1).end(outcome, 1060.0, Witness.DRIVER)
 
 
 def test_a_crash_while_ray_is_loaded_names_its_variables() -> None:
-    """Ray's library crashes while loading if a variable is not a number."""
+    """Ray's library crashes while it is loaded if an environment variable is not a number."""
     names = ("RAY_gcs_rpc_server_reconnect_timeout_s", "RAY_memory_monitor_refresh_ms")
     end = ended_with(-signal.SIGSEGV)._replace(ray_variables=names)
     before = conclude(None, end, None)
@@ -58,7 +58,10 @@ def test_a_crash_while_ray_is_loaded_names_its_variables() -> None:
 
 
 class Case(NamedTuple):
-    """A driver's end and the expected outcome. Without words, the driver was cut off."""
+    """A driver's end and the expected outcome.
+
+    `words` has the outcome that the driver wrote, or None if the driver was killed before.
+    """
 
     end: DriverEnd
     words: DriverOutcome | None
@@ -210,7 +213,7 @@ def test_the_end_of_a_driver_gets_the_expected_verdict(case: Case) -> None:
 
 
 def test_no_evidence_is_counted_twice() -> None:
-    """An exit code that is both reported and observed gives one piece of evidence."""
+    """An exit code that is reported and also observed counts as one piece of evidence."""
     outcome = conclude(said(FAILED), ended_with(3), None)
     assert (read_exit(3),) == outcome.evidence
 
@@ -227,7 +230,7 @@ def test_sources_finished_by_a_killed_driver_are_counted_from_the_ledger() -> No
 
 
 def test_sources_finished_before_an_error_are_counted_from_the_ledger() -> None:
-    """An error leaves no counts, but progress must refill the retry budget."""
+    """An error leaves no counts, but finished sources must refill the retry budget."""
     outcome = conclude(said(BROKEN), ended_with(1), AttemptProgress(7, 40))
     assert (7, 40) == (outcome.sources.finished, outcome.remaining)
 

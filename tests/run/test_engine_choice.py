@@ -1,4 +1,4 @@
-"""Choice of the engine: the requested engine, or one without Ray if that suffices."""
+"""The choice of the engine: the requested engine, or one without Ray if that suffices."""
 
 from __future__ import annotations
 

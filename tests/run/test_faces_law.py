@@ -1,4 +1,4 @@
-"""Drawn rounds of changes, failures, kills, and retries: all counts agree after each round."""
+"""Random rounds of changes, failures, kills, and retries: all counts agree after each round."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CountedRound:
     """A pipeline and the events that happen to it.
 
     Args:
-        keeps: whether the stage before the filter keeps its output.
+        keeps: True if the stage before the filter keeps its output.
         sink: sink of the pipeline.
     """
 
@@ -103,7 +103,7 @@ def clean() -> Iterator[None]:
     keeps=st.booleans(),
     is_shared=st.booleans(),
 )
-# The new version of a finished source fails: files of the former version stay.
+# The new version of a finished source fails, so files of the former version remain.
 @example(events=[("break", 26), ("write", 23)], keeps=False, is_shared=False)
 def test_law_all_views_agree_after_any_round_and_end_as_a_fresh_run(
     events: list[tuple[str, int]],

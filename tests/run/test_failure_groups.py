@@ -1,4 +1,4 @@
-"""Failures of one kind form one group, and all failures count, however many kinds exist."""
+"""Failures of one kind form a group, and all failures count, however many kinds exist."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PROCESS = "def process(call):\n    return call()\n"
 
 
 def load(path: Path, code: str, name: str) -> Callable[[Callable[[], object]], Any]:
-    """Return a function whose file does not exist."""
+    """Return a function whose source file does not exist."""
     space: dict[str, Any] = {}
     exec(compile(code, str(path), "exec"), space)  # noqa: S102 - written above
     return space[name]  # type: ignore[no-any-return]
@@ -51,8 +51,8 @@ def load(path: Path, code: str, name: str) -> Callable[[Callable[[], object]], A
 @pytest.mark.parametrize(
     ("path", "location"),
     [
-        ("strandline/mystage.py", "mystage.py:2"),  # a folder may have the same name as the program
-        ("lib/site-packages/theirs/stage.py", "stage.py:2"),  # the path looks like a library
+        ("strandline/mystage.py", "mystage.py:2"),  # a user's folder with the program's name
+        ("lib/site-packages/theirs/stage.py", "stage.py:2"),  # looks like a library's path
     ],
 )
 def test_errors_of_libraries_are_located_at_the_calling_line(

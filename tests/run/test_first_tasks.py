@@ -1,4 +1,4 @@
-"""A run whose first task fails as a whole ends there, and keeps none of its output."""
+"""If all rows of the first task fail, the run ends and keeps none of the output."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_rows_that_all_fail_are_dead_letters_if_they_are_tolerated(tmp_path: Pat
             rows.run(onError="deadLetter", tolerateRows=tolerance)
     outcome = rows.run(onError="deadLetter", tolerateRows="100%")
     assert (outcome.code, rows.count_dead()) == (ExitCode.COMPLETE, 90)
-    # Retrying failed rows reveals nothing new about the stage.
+    # A retry of failed rows gives no new information about the stage.
     again = rows.passes.run(
         NAME,
         "Continue",

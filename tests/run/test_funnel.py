@@ -1,4 +1,4 @@
-"""Work of attempts: rows by stage, cost, and the loss caused by a kill."""
+"""The work of attempts: rows by stage, cost, and the loss caused by a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathering around a run: when it happens, in which thread, what is published, and by hand."""
+"""Gathering statistics during and after a run: when, in which thread, and the published result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LINGER: dict[str, Callable[[], None]] = {}
 
 
 class Letters(StatefulFilter):
-    """Counts letters, and writes the counts as two files."""
+    """Counts letters, and writes the counts to two files."""
 
     def setup(self) -> None:
         self.counts: dict[str, int] = {}
@@ -87,13 +87,13 @@ class Letters(StatefulFilter):
 
 
 class Kept(Letters):
-    """The same filter, with only the merged file as its artifact."""
+    """`Letters`, with only the merged file as an artifact."""
 
     artifacts = StatefulFilter.artifacts
 
 
 class Steps(Heartbeat):
-    """Counts the notes of progress."""
+    """Counts progress notes."""
 
     steps = 0
 
@@ -240,18 +240,18 @@ def test_a_full_disk_is_not_the_stages_fault(ground: Ground) -> None:
 def test_final_gathering_renews_the_lease_and_shows_progress(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Renewal must not depend on the duration of a merge or of making artifacts."""
+    """The lease is renewed however long a merge or the creation of artifacts takes."""
     monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.005)
     monkeypatch.setattr(heartbeat, "RENEWAL_SECONDS", 0.0)
     seen: list[tuple[float, float]] = []
 
     def look() -> tuple[float, float]:
-        """Return when the ledger was last written, and when progress was last shown."""
+        """Return when the ledger was last written and when progress was last shown."""
         worked = read_worked(ground.folder.attempt(1) / TABLE) or 0.0
         return (ground.folder.ledger / "data.mdb").stat().st_mtime, worked
 
     def linger() -> None:
-        """Compute until both values have changed."""
+        """Use the CPU until both times have changed."""
         before = look()
         seen.append(before)
         give_up = time.monotonic() + 30
@@ -292,7 +292,7 @@ def test_missing_space_for_the_end_is_reported_once_in_advance(
 def test_law_space_is_checked_once_per_gathering(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine checks in each turn of its loop."""
+    """The engine's loop calls `is_ready` often, but the space is checked only once."""
     looks: list[Path] = []
     ground.run()
     monkeypatch.setattr(gatherer_module, "explain_shortage", looks.append)
@@ -361,7 +361,7 @@ def test_failures_in_the_thread_are_noted_or_raised(ground: Ground) -> None:
     gatherer = ground.gatherer({"other": Letters()}, notes.append)
     BROKEN.add("merge")
     gatherer.gather(is_whole=False)
-    assert notes == []  # that stage has no data
+    assert notes == []  # the stage has no data
     gatherer = ground.gatherer({"letters": Letters()}, notes.append)
     wait_for(gatherer)
     assert ["stage 'letters' can't merge its gathered pieces: ValueError: no merging today"] == (
@@ -449,7 +449,7 @@ def test_by_hand_a_ledger_is_required(ground: Ground) -> None:
 
 
 def wait_for(gatherer: Gatherer) -> None:
-    """Wait until the thread is done, however long that takes."""
+    """Wait until the gathering thread is done, however long that takes."""
     while not gatherer.is_ready():
         pass
 

@@ -37,7 +37,7 @@ def test_an_attempt_without_a_request_has_no_deadline() -> None:
     ("period", "working"), [(30.0, 20.0), (60.0, 50.0), (3600.0, 3590.0), (3.0, 2.0)]
 )
 def test_a_margin_is_reserved_for_the_steps_after_work(period: float, working: float) -> None:
-    """Flushing and publishing must fit in as well: ten seconds, or a third of the period."""
+    """Ten seconds or a third of the period are reserved for flushing and publishing."""
     attempt = Attempt(period)
     attempt.is_asked = True
     assert not attempt.is_over_after(0.0)
@@ -55,7 +55,7 @@ def test_time_counts_from_the_request_and_not_from_the_beginning() -> None:
     attempt = Attempt(30.0)
     assert not attempt.is_over_after(1000.0)
     attempt.is_asked = True
-    assert not attempt.is_over_after(1000.0)  # The request is seen now for the first time.
+    assert not attempt.is_over_after(1000.0)  # the attempt sees the request only now
     assert not attempt.is_over_after(19.0)
     assert attempt.is_over_after(1.0)
 

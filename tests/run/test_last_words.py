@@ -1,4 +1,4 @@
-"""The pipe through which a driver reports why it could not begin."""
+"""The pipe through which a driver reports why it could not start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports to lineage systems: the start and end of each attempt, once, and only if enabled."""
+"""Reports to lineage systems: the start and the end of each attempt, once, only if enabled."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_reporting_operator_names_the_attempts_and_reports_lost_ends(
     log.unlink()
 
     monkeypatch.setenv("STRANDLINE_LINEAGE_UID", "uid-p")
-    monkeypatch.setenv("STRANDLINE_ATTEMPT", "7")  # five attempts never reached a driver
+    monkeypatch.setenv("STRANDLINE_ATTEMPT", "7")  # five attempts did not reach a driver
     run_attempt(letters)
 
     events = read(log)
@@ -169,7 +169,7 @@ def test_a_listener_that_refuses_fails_no_attempt(
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Log nothing."""
+            """Suppress the request log."""
 
     server = HTTPServer(("127.0.0.1", 0), Refusing)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -178,7 +178,7 @@ def test_a_listener_that_refuses_fails_no_attempt(
         monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{server.server_port}")
         before = dict(os.environ)
         outcome = run_attempt(letters)
-        assert dict(os.environ) == before  # the client changes the environment
+        assert dict(os.environ) == before  # the client changes the environment while it runs
     finally:
         server.shutdown()
         server.server_close()
@@ -241,7 +241,7 @@ def test_inputs_are_the_folders_of_globs(letters: AttemptConfig) -> None:
 
 
 def test_events_are_the_clients_own_and_whole(letters: AttemptConfig) -> None:
-    """The client's classes validate their values and would refuse a time without a zone or id."""
+    """The client's event classes reject missing time zones and ids."""
     events = AttemptEvents(letters.plan, "/out", "ray", "1.2")
     record = record_of(1, ledger="ab")
     start = events.make_start(record)

@@ -1,4 +1,4 @@
-"""A list beside the outputs names those that count, whatever other files exist."""
+"""A file beside the outputs lists the files that count, even if other files exist."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_the_list_has_files_of_finished_sources_only(sink: dict[str, Any], tmp_p
     files = list_outputs(output)
     assert read_rows(files) == expect([0, 2])
     lying = {str(path) for path in output.rglob(f"*{Path(files[0]).suffix}")}
-    # A file shared by sources was rewritten without the rows of the failed source.
+    # The sink rewrote its shared file without the rows of the failed source.
     assert set(files) == lying if "with" in sink else set(files) < lying
     assert passes.find_problems(NAME) == []
     write(passes, 1)

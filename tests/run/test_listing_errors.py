@@ -1,4 +1,4 @@
-"""Errors of a listing: permanent or possibly transient."""
+"""Errors during a listing are permanent or possibly transient."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from strandline_packs.sources.files import Files
 
 
 class NoCredentialsError(Exception):
-    """Named as in the S3 library."""
+    """A class with the name of an error of the S3 library."""
 
 
 class ClientAuthenticationError(Exception):
-    """Named as in the Azure library."""
+    """A class with the name of an error of the Azure library."""
 
 
 class HttpError(Exception):
-    """Named as in the Google storage library, for errors without a class of their own."""
+    """A class with the name of the Google storage library's general error."""
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
@@ -103,7 +103,7 @@ def test_an_unreachable_server_is_a_transient_error(
 def test_refused_access_is_not_retried_on_a_laptop(
     raised: Exception, is_lasting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cluster retries: its credentials come from a server, which may be late."""
+    """A cluster retries, because its credentials may arrive late."""
     monkeypatch.setattr(Store, "error", raised, raising=False)
     fsspec.register_implementation("refusing", Store, clobber=True)
     error = list_all(Files(Files.Params(paths=("refusing://bucket/*.txt",))))

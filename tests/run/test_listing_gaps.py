@@ -1,4 +1,4 @@
-"""Unread parts of a listing are counted, and none of their sources counts as removed."""
+"""Parts of a listing that cannot be read are counted, and no source in them counts as removed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = "letters"
 
 @pytest.fixture
 def passes(tmp_path: Path) -> Passes:
-    """Create eleven letters: five in the folder that is read, six behind a link in the folder."""
+    """Create five letters in the listed folder and six in a folder that is linked from it."""
     for folder, names in {"in/near": "abcde", "far": "fghijk"}.items():
         (tmp_path / folder).mkdir(parents=True)
         for name in names:
@@ -120,6 +120,6 @@ def test_a_folder_that_may_not_be_read_keeps_its_output(
     (passes.folder / "in/last.txt").write_text("last")
     second = copy(passes)
     assert second.code is ExitCode.COMPLETE
-    assert second.standing.removed == 6  # the sources behind the removed link
+    assert second.standing.removed == 6  # the sources behind the link
     assert count_passed_over(second) == {"not looked at: a folder that can't be read": 1}
     assert passes.read_rows(NAME, "key").keys() >= {f"{passes.folder}/in/near/deep/z.txt"}

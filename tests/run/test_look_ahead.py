@@ -1,4 +1,4 @@
-"""Looking ahead: no engine starts without need, and the listing stays complete."""
+"""The look-ahead starts no engine without need, and keeps the listing complete."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def filled(states: Sequence[str]) -> Iterator[Store]:
 
 @contextmanager
 def leaving_no_thread() -> Iterator[None]:
-    """Check that no listing thread outlives the block."""
+    """Check that no listing thread is running after the block."""
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
         if thread.name == "listing":
-            thread.join(30)  # the thread may notice its stop request late
+            thread.join(30)  # the thread may notice the stop request late
             assert not thread.is_alive()
 
 
@@ -152,7 +152,7 @@ def test_a_listing_is_closed_if_no_engine_starts(
 ) -> None:
     path = tmp_path / "letters.yaml"
     path.write_text(LETTERS.replace("FOLDER", str(tmp_path)).replace("ON_REMOVED", ""))
-    for number in range(3 * ADMIT_BATCH):  # more than the number drawn ahead
+    for number in range(3 * ADMIT_BATCH):  # more than the look-ahead reads
         (tmp_path / f"{number}.txt").touch()
 
     def refuse(*_: object) -> NoReturn:
@@ -189,7 +189,7 @@ def test_a_listing_is_closed_if_the_ledger_fails(monkeypatch: pytest.MonkeyPatch
         message = "the disk is gone"
         raise ListingBrokenError(message)
 
-    sources = list_sources(3 * ADMIT_BATCH)  # more than the number drawn ahead
+    sources = list_sources(3 * ADMIT_BATCH)  # more than the look-ahead reads
     with filled(["finished"]) as store, leaving_no_thread():
         monkeypatch.setattr(store, "find_unfinished", fail)
         with pytest.raises(ListingBrokenError):

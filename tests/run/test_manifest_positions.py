@@ -1,4 +1,4 @@
-"""Problems of a manifest name the file and the line."""
+"""Error messages about a manifest name the file and the line."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_problem_of_a_setting_has_no_line(tmp_path: Path) -> None:
 
 
 def test_a_setting_of_one_item_leaves_the_lines_of_others(tmp_path: Path) -> None:
-    """Item 1 is no prefix of item 10."""
+    """`stages.1` in a setting must not match `stages.10`."""
     item = "    - {{use: keep-rows, name: n{0}, with: {{where: size > {0}}}}}\n"
     more = "".join(item.format(number) for number in range(9))
     text = MANIFEST.partition("---\n")[2].replace("  sink:", f"{more}  sink:")
@@ -83,7 +83,7 @@ def test_a_setting_of_one_item_leaves_the_lines_of_others(tmp_path: Path) -> Non
 
 
 def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
-    """A second reading would wait for another writer."""
+    """A second read would wait for another writer."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     text = MANIFEST.partition("---\n")[2].replace("use: keep-rows", "use: keep-row")
@@ -94,7 +94,7 @@ def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
 
 
 def test_a_manifest_of_an_operator_has_no_lines(tmp_path: Path) -> None:
-    """People never see the file that an operator writes for a driver."""
+    """Users never see the file that an operator writes for a driver."""
     file = tmp_path / "pipeline.yaml"
     stored = "metadata:\n  annotations: {strandline.dev/stored: 'true'}\n"
     text = MANIFEST.partition("---\n")[2].replace("metadata:\n", stored)

@@ -1,4 +1,4 @@
-"""Kills for lack of memory, from recorded files of several kernels and from a real kernel."""
+"""Memory kills, detected from recorded files of several kernels and on the machine's kernel."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def name_folder(membership: str, mounts: Path) -> str | None:
     ("membership", "folders", "expected"),
     [
         (V1, ["memory/pods/p1/c1"], "memory/pods/p1/c1 v1"),
-        (V1, ["memory"], "memory v1"),  # in a container, the mount is the container's own group
-        (V1, ["memory/c1"], "memory/c1 v1"),  # the mount starts in the middle of the path
+        (V1, ["memory"], "memory v1"),  # a container mounts only its own group
+        (V1, ["memory/c1"], "memory/c1 v1"),  # the mount begins within the path
         (V1, ["memory/p1", "memory/pods"], "memory v1"),
         ("4:hugetlb,memory:/a\n", ["memory/a"], "memory/a v1"),
         ("4:memory:/../b\n", ["memory/b"], "memory v1"),  # outside the container's root
@@ -143,7 +143,7 @@ def test_kills_are_counted_from_the_last_look(tmp_path: Path) -> None:
     assert (2, 2, 0) == (kills.count(), kills.take(), kills.take())
     counter.unlink()  # the group was removed
     assert (2, 0) == (kills.count(), kills.take())
-    machine.write(counter, "oom_kill 6\n")  # only one read failed
+    machine.write(counter, "oom_kill 6\n")  # only one read had failed
     assert (3, 1) == (kills.count(), kills.take())
     kills.close()
 
@@ -186,7 +186,7 @@ def test_the_lowest_limit_of_all_parents_applies(
     machine.write(machine.cgroup / "cgroup.controllers", "memory")
     machine.write(mount / "a/b" / name, own)
     machine.write(mount / "a" / name, around)
-    machine.write(mount.parent / name, "1")  # above the mount: another group's limit
+    machine.write(mount.parent / name, "1")  # a limit of another group
     with closing(machine.watch()) as kills:
         assert expected == kills.limit()
 
@@ -264,7 +264,7 @@ def test_a_pipe_is_read_as_a_log_is(tmp_path: Path) -> None:
     machine.log.unlink()
     os.mkfifo(machine.log)
     with closing(machine.watch()) as kills:
-        assert kills.read_log() == []  # returns without waiting for a writer
+        assert kills.read_log() == []  # does not wait for a writer
         machine.append(NEW)
         assert [kill.pid for kill in kills.read_log()] == [6077]
 
@@ -297,7 +297,7 @@ def test_messages_of_many_kernels_are_understood(message: str, pid: int, name: s
         "3,1,2,-;Memory cgroup out of memory: Kill process 6 (python) score 1 or sacrifice child",
         "6,1,2,-;oom_reaper: reaped process 6077 (python), now anon-rss:0kB",
         "4,1,2,-;python invoked oom-killer: gfp_mask=0xcc0, order=0, oom_score_adj=0",
-        "11,1,2,-;Out of memory: Killed process 1 (python) total-vm:1kB",  # by a program
+        "11,1,2,-;Out of memory: Killed process 1 (python) total-vm:1kB",  # written by a program
         " continued=Out of memory: Killed process 1 (python) total-vm:1kB",
         "Out of memory: Killed process 1 (python) total-vm:1kB",
         "",
@@ -318,7 +318,7 @@ def test_every_kill_is_found_once_and_in_order(
     ]
 
 
-# Joins the group, then starts a child that exceeds the memory limit of the group.
+# A program that joins the group and starts a child that exceeds the group's memory limit.
 WATCHER = """
 import json, os, subprocess, sys, time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A mixture stays the same wherever its run is killed, and its reported shares are true."""
+"""The mixture does not depend on where its run is killed, and the reported shares are correct."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_law_a_kill_anywhere_changes_no_file_and_no_share(
 ) -> None:
     whole, killed = start(folder, "whole"), start(folder, "killed")
     run(whole)
-    with crashing_at(at, monkeypatch), suppress(AssertionError):  # a failed source is allowed
+    with crashing_at(at, monkeypatch), suppress(AssertionError):  # a source may fail
         run(killed)
     run(killed)
     assert read(killed) == read(whole)

@@ -1,4 +1,4 @@
-"""Estimates of `plan --sample`, and that the run does not pay for the sample again."""
+"""Estimates of `plan --sample`. The run does not pay again for the sampled requests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_sample_estimates_the_cost_of_a_run_and_is_paid_once(tmp_path: Path) -
             "failed": 0,
         }
         assert model.asked.total() == 6
-        # Sample some rows of each file, because files may differ.
+        # The sample has rows of every file, because files may differ.
         assert {prompt.partition("-")[0] for prompt in model.asked} == {"0", "1", "2"}
         assert (
             "about 60 requests for 60 rows, 420 tokens of prompts, 180 of answers, cost 0.78; "

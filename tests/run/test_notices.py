@@ -1,4 +1,4 @@
-"""Notices about a departing node: over HTTP to the parent, by a file to the driver, and back."""
+"""Notices of a departing node reach the parent over HTTP and the driver by a file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NOTICE: dict[str, Any] = {"node": "10.0.0.7", "seconds": 30, "why": "spot node n
 
 
 class Stand:
-    """A notice server, the file of its notices, and the number of requests to stop."""
+    """A notice server, its file of notices, and a count of stop requests."""
 
     def __init__(self, folder: Path, digest: str) -> None:
         self.progress = folder / "progress.json"

@@ -1,4 +1,4 @@
-"""One schema per run: inferred once, kept with the ledger, so all files open as one data set."""
+"""One schema per run is inferred once and kept in the ledger, so all files open as one data set."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_types_of_the_first_sources_apply_to_all(passes: Passes) -> None:
 def test_a_later_source_has_the_same_schema(passes: Passes) -> None:
     put(passes, "b.jsonl", {"note": "x", "score": 1.5})
     assert run(passes, {"infer": 1}).code is ExitCode.COMPLETE
-    put(passes, "a.jsonl", {"score": 1})  # would be the first source now
+    put(passes, "a.jsonl", {"score": 1})  # now the first source by name
     assert run(passes, {"infer": 1}).code is ExitCode.COMPLETE
     assert list_notes(passes) == {None, "x"}
 

@@ -1,4 +1,4 @@
-"""An output root has one owner: another pipeline or ledger is refused with the owner's name."""
+"""An output root has one owner. Another pipeline or ledger is refused with the owner's name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 @pytest.fixture(params=["folder", "memory"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the place to which both pipelines are configured to write."""
+    """Return the location to which both pipelines write."""
     if request.param == "folder":
         return str(tmp_path / "out")
     return f"memory://{tmp_path.name}/out"
@@ -85,7 +85,7 @@ def test_a_refused_pipeline_has_begun_nothing(first: Letters, second: Letters, p
     assert not second.folder.attempts.exists()
     with closing(Store(second.folder.ledger, readonly=True)) as store:
         assert store.read_meta("lease") is None
-    assert 3 == second.run(url=f"{place}-2").standing.finished  # a URL is no pipeline change
+    assert 3 == second.run(url=f"{place}-2").standing.finished  # a new URL is no pipeline change
 
 
 def test_an_owners_file_is_plain_json(first: Letters, place: str) -> None:
@@ -98,7 +98,7 @@ def test_a_run_without_a_ledger_overwrites_no_owned_outputs(first: Letters, plac
     first.run(url=place)
     with pytest.raises(PlaceTakenError, match="a run without a volume needs its own location"):
         run_attempt(AttemptConfig(first.plan(url=place), None, engine="inline"))
-    for _ in range(2):  # and does not become an owner
+    for _ in range(2):  # a second run, because the first must not become an owner
         run_attempt(AttemptConfig(first.plan(url=f"{place}-free"), None, engine="inline"))
 
 
@@ -193,7 +193,7 @@ def test_an_unreadable_owners_file_is_refused(
 def test_two_pipelines_that_start_at_once_are_distinguished(
     first: Letters, second: Letters, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second pipeline interferes after the first saw an empty place."""
+    """The second pipeline writes after the first pipeline has found the location empty."""
     monkeypatch.setattr("strandline.run.attempt.folder.takeover.read_owner", lambda _: None)
     reads: list[str] = []
 
@@ -213,7 +213,7 @@ def test_two_pipelines_that_start_at_once_are_distinguished(
 
 
 class TestOutputsThatAreGone:
-    """Outputs are gone but their path exists, as with another disk or claim."""
+    """The outputs are missing but their path exists, as after a mount of another disk or claim."""
 
     @pytest.fixture
     def emptied(self, first: Letters, place: str) -> str:
@@ -235,7 +235,7 @@ class TestOutputsThatAreGone:
     def test_a_restart_that_fails_at_the_place_starts_again(
         self, first: Letters, emptied: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """An empty place with an owner's file would pass for complete outputs."""
+        """With an owner's file, the empty location would count as complete outputs."""
 
         def fail(*_: object, **__: object) -> None:
             raise VolumeError("out: full")
@@ -261,7 +261,7 @@ class TestOutputsThatAreGone:
 
 
 class TestMoving:
-    """The old place after a move, and allowed new places."""
+    """The old location after a move, and the allowed new locations."""
 
     def test_the_old_place_is_free_after_a_move(
         self, first: Letters, second: Letters, tmp_path: Path

@@ -1,4 +1,4 @@
-"""The output place is part of a run's identity: recorded in the ledger and compared."""
+"""The output location is part of a run's identity: recorded in the ledger and compared."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PATIENCE = 60.0
 
 @pytest.fixture
 def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Letters:
-    """Return a pipeline over three files, whose runs start in an empty folder."""
+    """Return a pipeline over three files. Its runs start in an empty working directory."""
     start = tmp_path / "start"
     start.mkdir()
     monkeypatch.chdir(start)
@@ -70,7 +70,7 @@ def test_a_moved_place_is_reported_with_other_changes(letters: Letters) -> None:
     lines = str(caught.value).splitlines()
     assert "outputs:" in "".join(lines)
     assert '  jsonl.use: "jsonl" -> "parquet"' in lines
-    assert not [line for line in lines if "with.path" in line]  # reported as the place
+    assert not [line for line in lines if "with.path" in line]  # reported as the location
 
 
 def test_restart_processes_everything_at_the_new_place(letters: Letters, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_volume_may_move_together_with_its_outputs(letters: Letters, tmp_path:
     outcome = letters.run()
     assert 3 == outcome.standing.skipped
     assert outcome.output.startswith(str(tmp_path / "elsewhere"))
-    # The same folder given as a path of its own.
+    # The sink's `path` names the same folder.
     assert 3 == letters.run(path=outcome.output).standing.skipped
 
 
@@ -223,7 +223,7 @@ class TestMoving:
         forget_place(letters.folder)
         (tmp_path / "start/old").rename(tmp_path / "start/new")
         moved = move_outputs(letters.plan(path="new"), letters.folder)
-        assert "old" == moved.old  # as spelled at the time
+        assert "old" == moved.old  # as the user spelled the old path
         assert 3 == letters.run(path="new").standing.skipped
 
     def test_a_move_needs_a_ledger(self, letters: Letters) -> None:
@@ -234,7 +234,7 @@ class TestMoving:
     def test_law_the_lease_is_renewed_during_verification(
         self, letters: Letters, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Without renewal, a driver on another host could take the lease during verification."""
+        """Otherwise a driver on another host could take the lease during the verification."""
         monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.005)
         monkeypatch.setattr(heartbeat, "RENEWAL_SECONDS", 0.0)
         beats: list[float] = []
@@ -260,7 +260,7 @@ class TestMoving:
     def test_a_move_that_lost_its_lease_writes_nothing(
         self, letters: Letters, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Another host may take over the ledger during verification."""
+        """Another host may take over the ledger during the verification."""
         letters.run(path="old")
 
         def be_overtaken(store: Store, outputs: OutputStore, **choices: bool) -> VerificationResult:

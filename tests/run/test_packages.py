@@ -1,4 +1,7 @@
-"""Packages are installed beside the image's from the configured source; nothing is replaced."""
+"""Packages are installed beside the image's packages, and replace none of them.
+
+The configured source is used.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from wheel_builders import write_wheel
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
-    """Create wheels; `tidal` needs `moonlike` and pydantic, which is installed."""
+    """Create wheels. `tidal` needs `moonlike` and pydantic, which is installed."""
     folder = tmp_path / "wheels"
     write_wheel(folder, "moonlike", "2.0", {"moonlike.py": "PHASE = 'full'\n"})
     needs = ["moonlike>=1", "pydantic"]

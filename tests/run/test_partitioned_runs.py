@@ -1,4 +1,4 @@
-"""Groups are resumed, replayed, replaced, quarantined, and verified like any source."""
+"""Groups of sources are resumed, replayed, replaced, quarantined, and verified like sources."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_changed_member_changes_only_its_group(
 def test_merged_and_split_groups_leave_no_duplicates(volume: Volume) -> None:
     volume.run([8, 9, 10, 11], per_file=2)
     assert volume.read() == [keys(8, 9), keys(10, 11)]
-    joined = volume.run([8, 9, 10, 11], per_file=3)  # steps 9 to 11 share a file
+    joined = volume.run([8, 9, 10, 11], per_file=3)  # 9 to 11 are in one file and link two groups
     assert (count(joined), volume.read()) == ((1, 0, 2), [keys(8, 9, 10, 11)])
     apart = volume.run([8, 9, 10, 11], per_file=2)
     assert (count(apart), volume.read()) == ((2, 0, 1), [keys(8, 9), keys(10, 11)])
@@ -134,7 +134,7 @@ def test_nothing_is_written_if_a_group_is_too_large(volume: Volume) -> None:
 
 
 def test_with_a_limit_a_file_holds_the_members_of_the_sample(tmp_path: Path) -> None:
-    """Without the limit, files hold all members, and no file of another sample remains."""
+    """Without the limit, files hold all members, and files of the limited sample are replaced."""
     for step in range(20):
         (tmp_path / f"step {step:03d}.txt").write_text(f"{step}")
     volume = Volume(tmp_path / "volume")

@@ -1,4 +1,4 @@
-"""Groups as listed: one key, one version, one task; and errors reported before work starts."""
+"""The listing of groups: one key, one version, and one task per group, and errors before work."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_source_that_shares_nothing_is_a_group_with_its_own_key() -> None:
 
 def test_sources_and_sinks_both_define_groups() -> None:
     groups = list_groups(plan_steps(range(30), per_file=15))
-    assert [len(group.data) for group in groups] == [30]  # step 14 links tens 0 and 1, and so on
+    assert [len(group.data) for group in groups] == [30]  # step 14 joins tens 0 and 1 etc.
     groups = list_groups(plan_steps(range(30), per_file=5))
     assert [len(group.data) for group in groups] == [10, 10, 10]
 
@@ -241,10 +241,10 @@ def test_an_empty_listing_is_refused() -> None:
 
 
 class Runs(ParquetPartitions):
-    """Writes one file for a number of consecutive steps."""
+    """Writes one file for a fixed number of consecutive steps."""
 
     class Params(ParquetPartitions.Params):
-        """The number of steps in a file."""
+        """The number of steps per file."""
 
         by: str = "never"
         steps_a_file: int = Field(ge=4)
@@ -289,8 +289,8 @@ def test_a_chain_of_most_sources_is_detected_and_a_better_chunk_suggested(
     "plan",
     [
         chain(6, per_file=6),
-        chain(5, per_file=6),  # two groups, each with half of the sources
-        chain(60),  # one chunk, as requested
+        chain(5, per_file=6),  # two groups of half of the sources
+        chain(60),  # one chunk of the requested size
         replace_source(Steps(steps=()), Runs(steps_a_file=4)),
         chain(7, 2, changed=(1,)),
     ],

@@ -1,4 +1,4 @@
-"""Parts of a file: parts that a changed file no longer has leave nothing behind."""
+"""Sources that are parts of a file: if a file loses parts, none of their outputs remain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AFTER: list[list[list[int]]] = [[[7]], [[7], [8]], [[]], [], [[1, 2], [3]], [[4]
 
 
 def list_changes() -> list[ParameterSet]:
-    """Return all changes of a file with all sinks; one sink per change runs in the first tier."""
+    """Return all changes with all sinks. Only one sink per change runs in the first tier."""
     return [
         pytest.param(sink, after, marks=() if place == number % len(SINKS) else pytest.mark.full)
         for number, after in enumerate(AFTER)
@@ -48,14 +48,14 @@ def passes(tmp_path: Path) -> Passes:
 
 
 def write_groups(path: Path, *groups: list[int]) -> None:
-    """Write a file with one row group per list of numbers, and change its modification time."""
+    """Write a file with a row group per list of numbers, and change its modification time."""
     path.parent.mkdir(exist_ok=True)
     before = path.stat().st_mtime_ns if path.exists() else 0
     schema = pa.schema([("n", pa.int64())])
     with pq.ParquetWriter(path, schema) as writer:
         for group in groups:
             writer.write_table(pa.table({"n": group}, schema))
-    if path.stat().st_mtime_ns == before:  # the clock may be coarse
+    if path.stat().st_mtime_ns == before:  # clocks may be coarse
         os.utime(path, ns=(before + 1, before + 1))
 
 
@@ -78,7 +78,7 @@ def count_measured(passes: Passes) -> int:
 
 
 def check(passes: Passes, *numbers: int) -> None:
-    """Check that only these rows exist, and that ledger and statistics agree."""
+    """Check that exactly these rows exist, and that ledger and statistics agree."""
     assert passes.read_rows(NAME, "n") == Counter(numbers)
     assert passes.find_problems(NAME) == []
     assert count_measured(passes) == len(numbers)
@@ -118,7 +118,7 @@ def test_row_groups_missing_from_a_changed_file_are_removed(
 def test_law_outputs_equal_the_files_of_the_last_listing(
     tmp_path_factory: pytest.TempPathFactory, states: list[dict[str, list[list[int]]]]
 ) -> None:
-    """With `Keep`, the last rows of removed files stay."""
+    """With `Keep`, the last rows of a removed file remain."""
     passes = Passes(tmp_path_factory.mktemp("passes"))
     expected: dict[str, list[list[int]]] = {}
     for state in states:
@@ -151,7 +151,7 @@ def test_a_sample_of_files_loses_no_other_file(passes: Passes) -> None:
     for number, name in enumerate("abcd"):
         write_groups(passes.folder / f"in/{name}.parquet", [number])
     copy_groups(passes, onRemoved="Delete", limit=1)
-    assert passes.read_rows(NAME, "n").total() == 7  # rows of the listed file
+    assert passes.read_rows(NAME, "n").total() == 7  # the rows of the file within the limit
 
 
 @pytest.mark.parametrize("has_changed", [True, False])
@@ -169,7 +169,8 @@ def test_a_footer_that_cant_be_read_once_costs_no_row_group(
     (passes.folder / "in/c.parquet").unlink()
     monkeypatch.setattr(parquet_source, "count_groups", lambda at: None if at == str(path) else 2)
     second = copy_groups(passes, onRemoved=on_removed)
-    # A single group would stand for several groups, so the source fails and is retried.
+    # If the number of row groups is unknown, one source would replace several, so the source fails
+    # and is retried.
     assert second.code is (ExitCode.SOURCES_FAILED if has_changed else ExitCode.COMPLETE)
     rows = passes.read_rows(NAME, "n")
     assert {2, 3, 4, 5} <= rows.keys()

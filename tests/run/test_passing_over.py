@@ -1,4 +1,4 @@
-"""Long listings without finished sources: nothing else is left out, and all sources are counted."""
+"""Long listings skip only finished sources, in chunks, and all sources are counted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from strandline.storage.outputs.ports import OutputLocation
 
 
 class FakeLookUps:
-    """Reports sources with these keys as finished."""
+    """Reports the sources with the given keys as finished."""
 
     def __init__(self, finished: set[str]) -> None:
         self.finished = finished
@@ -102,7 +102,7 @@ def test_law_unfinished_sources_come_in_order_and_all_are_counted(
     passed = {number for number in range(len(states)) if number + 1 not in begun}
     assert {number for number, is_known in enumerate(states) if is_known} >= passed
     assert len(passed) == listing.passed
-    if chunk == 1 and short == 0:  # otherwise the last chunk is not full and is never looked up
+    if chunk == 1 and short == 0:  # otherwise the incomplete last chunk is never looked up
         assert len(passed) == sum(states)
     assert look_ups.is_closed or not look_ups.quick
 
@@ -136,7 +136,7 @@ def test_a_slow_listing_is_not_looked_up(
             times[entry.ordinal - 1] = clock.time
     assert listing.passed == 20
     assert list(times) == list(range(20, 30))
-    # Slow sources appear one by one as listed, except the first, which was still in a quick chunk.
+    # Slow sources are passed on one by one, except the first, which is still in a chunk.
     late = list(times.values())[1:]
     assert late == sorted(set(late))
 
@@ -214,11 +214,11 @@ def run(config: AttemptConfig, told: list[tuple[int, int]]) -> AttemptResult:
 def test_a_resumed_run_ends_with_the_same_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
-    """Uses real processes; the run uses Ray until no work is left."""
+    """Runs use real processes, and Ray until no work is left."""
     monkeypatch.setattr(look_ahead, "MANY_FINISHED", 1)
     monkeypatch.setattr(look_ahead, "MANY_LISTED", 7)
     monkeypatch.setattr(look_ahead, "CHUNK", 4)
-    monkeypatch.setattr(look_ahead, "CHUNK_SECONDS", 1e9)  # independent of the machine's load
+    monkeypatch.setattr(look_ahead, "CHUNK_SECONDS", 1e9)  # independent of the load
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     path = tmp_path / "letters.yaml"
     path.write_text(LETTERS.replace("FOLDER", str(tmp_path)).replace("ON_REMOVED", ""))
@@ -237,11 +237,11 @@ def test_a_resumed_run_ends_with_the_same_counts(
     assert (again.standing.finished, again.standing.skipped) == (changed, 50 - changed // 2)
     assert (again.total, again.code, again.remaining) == (50 + changed // 2, 0, changed)
     assert told[-1] == (50 + changed // 2, 50 - changed // 2)
-    assert sum(asked) >= 36  # neither the first seven nor the last sources are looked up
+    assert sum(asked) >= 36  # the first seven and the last sources are not looked up
 
 
 def watch_look_ups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that collects the number of finished sources in each answer."""
+    """Return a list that collects the number of finished sources of each look-up."""
     found: list[int] = []
     take = LookUps.take
 

@@ -1,4 +1,4 @@
-"""Rows that a pipeline no longer outputs vanish from all its readers, whatever the sinks are."""
+"""Rows that a pipeline no longer outputs disappear from all of its readers, with any sink."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 FIRST, SECOND = "first", "second"
 STRAY = f"abc/abc{0:029x}/of-a-task-in-flight.jsonl"
 SHARED = {"targetBytes": 1 << 20}
-# The sink of the first pipeline, and how the second pipeline reads its files.
+# For each kind: the sink of the first pipeline, and how the second pipeline reads its files.
 HANDS: dict[str, tuple[Any, str, str, str]] = {
     "jsonl": ({"use": "jsonl"}, "jsonl-files", "read-jsonl", "**/*.jsonl"),
     "parquet": ({"use": "parquet"}, "parquet-row-groups", "read-parquet", "**/*.parquet"),
@@ -43,7 +43,7 @@ def passes(tmp_path: Path) -> Passes:
 
 
 def write(passes: Passes, **texts: str) -> None:
-    """Write files with one row per letter; remove the file if there are no letters."""
+    """Write files with one row per letter. Remove a file without letters."""
     folder = passes.folder / "in"
     folder.mkdir(exist_ok=True)
     for name, text in texts.items():
@@ -237,7 +237,7 @@ def test_an_unreadable_ledger_deletes_nothing(
 
 
 def test_a_plain_folder_of_a_pipeline_is_read_as_its_name_is(passes: Passes) -> None:
-    """A cluster's operator replaces names with folders."""
+    """On a cluster, the operator replaces pipeline names with folders."""
     write(passes, one="a", two="b")
     run_first(passes, HANDS["jsonl"][0])
     source = {"use": "jsonl-files", "with": {"paths": [f"{passes.find_output(FIRST)}/**/*.jsonl"]}}
@@ -308,7 +308,7 @@ def test_a_shared_file_that_awaits_rewriting_is_not_read(
     write(passes, one="a", two="b")
     run_first(passes, sink)
     run_second(passes, "shared jsonl")
-    with monkeypatch.context() as patch:  # as after a kill
+    with monkeypatch.context() as patch:  # end as if killed before the tidying
         closing = tuple(phase for phase in CLOSING if phase is not tidy)
         patch.setattr("strandline.run.attempt.attempt.CLOSING", closing)
         write(passes, one="")
@@ -334,5 +334,5 @@ def test_the_ledger_of_another_volume_is_not_read(passes: Passes) -> None:
     source = {"use": "jsonl-files", "with": {"paths": [f"{passes.find_output(FIRST)}/**/*.jsonl"]}}
     ledger.rename(ledger.with_name("elsewhere"))
     passes.run(SECOND, source=source, stages=[{"use": "read-jsonl"}], sink={"use": "jsonl"})
-    # The set of outputs is unknown, but missing files are certainly gone.
+    # Without the ledger the set of outputs is unknown, but rows of missing files are removed.
     assert passes.read_rows(SECOND, "letter") == Counter("bz")

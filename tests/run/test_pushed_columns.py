@@ -1,4 +1,4 @@
-"""Column types and names for each kind of table: written unchanged, or refused by name."""
+"""Column types and names of each table format: written unchanged, or rejected by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [
 NOON = datetime(2026, 1, 2, 12, 30, 15, 123456, UTC)
 PLAIN = NOON.replace(tzinfo=None)
 BIG = Decimal("1234567890123456789012345678.1234567890")
-# A type, an example value, and the tables that accept the type.
+# A column type, an example value, and the table formats that accept the type.
 ALL = frozenset({"delta", "iceberg", "lance"})
 TYPES: list[tuple[pa.DataType, Any, Collection[str]]] = [
     (pa.bool_(), True, ALL),
@@ -77,7 +77,7 @@ TYPES: list[tuple[pa.DataType, Any, Collection[str]]] = [
 
 
 class Target:
-    """A table that does not exist yet, and the rows that its readers see."""
+    """A table that does not exist yet, and the rows that readers see in it."""
 
     def __init__(self, kind: str, folder: Path, catalog: Catalog) -> None:
         self.kind, self._folder, self._catalog = kind, folder, catalog
@@ -96,7 +96,7 @@ class Target:
         return push_to_table(self.kind, push)
 
     def read_all(self) -> list[pa.Table]:
-        """Return the rows as read by each library; the first library wrote the table."""
+        """Return the rows as each library reads them. The first library wrote the table."""
         if self.kind == "delta":
             own = pa.table(DeltaTable(self._path).to_pyarrow_table())
             return [own, pl.read_delta(self._path).to_arrow()]

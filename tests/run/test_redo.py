@@ -1,4 +1,4 @@
-"""Changed pipelines, of which only the affected part runs again."""
+"""Changed pipelines: only the affected stages run again."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_redone_sources_are_counted_during_the_run_and_at_its_end(tuning: Tuning
     assert (FILES, FILES) == (told["sources"]["redone"], parse_json(told).redone)
     sources = [render_snapshot(take_snapshot(each, 1.0, Pace()))["sources"] for each in seen]
     done = [each["finished"] + each["skipped"] for each in sources if "redone" in each]
-    # Counts include the new source, which was finished before the redo.
+    # The first count includes the new source, which was finished before the redo.
     assert done == sorted(done)
     assert 1 == done[0] <= done[-1] <= FILES + 1
     assert {FILES + 1} == {each["total"] for each in sources if "redone" in each}
@@ -92,7 +92,7 @@ def test_a_change_before_the_cut_starts_over_and_makes_new_cuts(tuning: Tuning) 
 
 
 def test_statistics_of_new_sources_survive_a_redo_of_others(tuning: Tuning) -> None:
-    """New and redone sources belong to one attempt, and so to one shard."""
+    """New and redone sources are in one attempt, and so in one shard of the statistics."""
     total: Item = {"use": "tuned_stages:Total", "name": "total"}
     tuning.run(add(1, keep=True), below(1000), total)
     tuning.write(FILES, range(100, 120))
@@ -126,7 +126,7 @@ def test_new_and_changed_sources_begin_at_the_beginning(tuning: Tuning) -> None:
 
 
 def hurt(packed: bytes) -> bytes:
-    """Change one byte so that the bytes still parse but yield other numbers."""
+    """Change one byte so that the bytes can still be read but contain other numbers."""
     for at in range(len(packed) - 1, 0, -1):
         other = packed[:at] + bytes([packed[at] ^ 1]) + packed[at + 1 :]
         with suppress(pa.ArrowException, KeyError, ValueError, TypeError, OSError):
@@ -153,7 +153,7 @@ def test_sources_without_an_intact_cut_start_before_the_cut(tuning: Tuning, harm
 
 
 def test_a_source_that_loses_its_cut_is_redone_in_the_same_attempt(tuning: Tuning) -> None:
-    """Sources with the lowest cuts come first, or this source would wait for another attempt."""
+    """Sources with the lowest cuts come first. Otherwise this source would wait."""
     tuning.run(add(1, keep=True), below(10))
     lost, silent, _ = tuning.cuts
     lost.unlink()
@@ -196,7 +196,7 @@ def test_a_source_whose_redo_fails_keeps_its_previous_output(tuning: Tuning) -> 
     assert ExitCode.QUARANTINE_EXCEEDED is tuning.run(add(1, keep=True), refuse, below(10))
     assert 20 == tuning.read().total()
     tuned_stages.BROKEN.clear()
-    # The previous recipe needs no work, and another recipe gives the source another try.
+    # The previous recipe needs no work. A new recipe tries the failed source again.
     assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), refuse, below(50))
     assert before == tuning.read()
     assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), refuse, below(10))
@@ -216,7 +216,7 @@ def test_a_source_that_is_no_longer_listed_follows_the_removal_policy(tuning: Tu
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_sources_that_share_storage_are_redone_as_one(tuning: Tuning, *, keep: bool) -> None:
-    """The list of a group's members travels beside its data."""
+    """A task of a group has the list of the group's members in addition to its data."""
     options: dict[str, Any] = {
         "sink": {"use": "parquet-partitions", "with": {"by": "in/[01]"}},
         "listing": {"onRemoved": "Delete"},
@@ -311,7 +311,7 @@ def test_an_added_stage_reads_the_files_of_the_sink(tuning: Tuning) -> None:
     assert (0, 0, 49) == tuple(map(tuning.count_rows, ("add", "below", "odd")))
     assert 48 == tuning.read().total()
     tuning.check()
-    # Add another stage behind it, then change the first stage as well.
+    # Add a stage at the end, and then also change the first stage.
     tuning.run(add(1), below(50), more, more | {"name": "odder", "with": {"where": "n != 9"}})
     assert (0, 48, 47) == (*map(tuning.count_rows, ("odd", "odder")), tuning.read().total())
     tuning.run(add(1), below(40), more, more | {"name": "odder", "with": {"where": "n != 9"}})
@@ -322,7 +322,7 @@ def test_an_added_stage_reads_the_files_of_the_sink(tuning: Tuning) -> None:
 @pytest.mark.parametrize(
     ("stage", "sink"),
     [
-        (below(45, name="late"), {"use": "parquet"}),  # does not declare its columns
+        (below(45, name="late"), {"use": "parquet"}),  # the stage does not declare its columns
         ({"use": "keep-rows", "with": {"where": "n != 7"}}, {"use": "jsonl"}),
     ],
 )
@@ -404,7 +404,7 @@ def test_a_ledger_of_an_older_release_has_the_recipe_of_its_last_attempt(
 
 
 def test_a_longer_list_does_not_make_a_recipe_older(tuning: Tuning) -> None:
-    """Finished outputs still count after a change that was reverted."""
+    """The outputs of the first run still count after a change that was reverted."""
     paths = [f"{tuning.texts}/*.jsonl"]
     tuning.run(below(50), listing={"paths": paths})
     tuning.write(FILES, range(60, 80))
@@ -435,7 +435,7 @@ JOIN: Item = {"use": "tuned_stages:Join", "group": 4}
     ],
 )
 def test_groups_after_a_cut_use_the_slots_of_a_fresh_run(tuning: Tuning, above: list[Item]) -> None:
-    """Slots of filtered or failed tasks stay empty; later slots do not move up."""
+    """Slots of filtered or failed tasks stay empty. Later slots keep their numbers."""
     tuning.reader = {"use": "tuned_stages:OpenNumbers"}
     tuning.run(*above, add(5), JOIN)
     assert ExitCode.COMPLETE is tuning.run(*above, add(1000), JOIN)

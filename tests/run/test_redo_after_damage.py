@@ -1,4 +1,4 @@
-"""Redo where outputs are gone or damaged, and where sources were in quarantine."""
+"""Redo with missing or damaged outputs, and with sources in quarantine."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_recreated_file_stays_if_the_former_file_is_gone(
 ) -> None:
     tuning.run(add(1), below(1000))
     hurt(next(tuning.output.rglob("*.parquet")))
-    assert ExitCode.COMPLETE is tuning.run(add(1), below(2000))  # with the same rows
+    assert ExitCode.COMPLETE is tuning.run(add(1), below(2000))  # the new limit gives the same rows
     tuning.check()
 
 
@@ -90,7 +90,7 @@ def test_quarantined_sources_are_retried_if_the_change_may_help(
     quarantine = {"after": 1}
     tuning.run(add(0), refuse, below(1000), quarantine=quarantine)
     assert FILES - finished == tuning.outcome.standing.quarantined
-    # A change behind the failed stage cannot help.
+    # A change of a later stage cannot help, so the sources stay in quarantine.
     tuning.run(add(0), refuse, below(1001), quarantine=quarantine)
     assert FILES - finished == tuning.outcome.standing.quarantined
     assert ExitCode.COMPLETE is tuning.run(add(500), refuse, below(1001), quarantine=quarantine)

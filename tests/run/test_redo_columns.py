@@ -1,4 +1,4 @@
-"""Columns added or recomputed at the end of a chain, from the sink's own files."""
+"""Columns that are added or changed at the end of a chain are computed from the sink's files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tuning import NAME, Tuning, add, below
 
 ALONE: Item = {"use": "parquet"}
 SHARED: Item = {"use": "parquet", "with": {"targetBytes": 1_000_000, "rowGroupRows": 7}}
-# Each file holds some sources, so several files exist.
+# Sources share files, but there are several files.
 SEVERAL: Item = {"use": "parquet", "with": {"targetBytes": 900, "rowGroupRows": 16}}
 SINKS = pytest.mark.parametrize("sink", [ALONE, SHARED, SEVERAL])
 FEATURES: Item = {"use": "parquet", "with": {"features": {"label": {"classes": ["a", "b"]}}}}
@@ -52,13 +52,13 @@ def read_rows(tuning: Tuning, name: str = NAME) -> Counter[str]:
 
 
 def read_bytes(tuning: Tuning, name: str = NAME) -> Counter[tuple[str, bytes]]:
-    """Return the contents of files that belong to a single source, with the source's folder."""
+    """Return the contents of files that have a single source, with the source's folder."""
     paths = tuning.passes.find_output(name).glob("???/*/*.parquet")
     return Counter((path.parent.name, path.read_bytes()) for path in paths)
 
 
 def check_as_fresh(tuning: Tuning, *stages: Item, sink: Item) -> None:
-    """Check that the result equals that of a fresh run."""
+    """Check that the result equals the result of a fresh run."""
     tuning.check()
     shutil.rmtree(tuning.passes.find_output("fresh").parent, ignore_errors=True)
     assert ExitCode.COMPLETE is tuning.run(*stages, sink=sink, name="fresh")
@@ -71,13 +71,13 @@ def test_the_files_of_the_sink_are_preferred_to_a_cut(tuning: Tuning) -> None:
     tuning.run(kept, below(50), sink=ALONE)
     chain = kept, below(50), times(3)
     assert ExitCode.COMPLETE is tuning.run(*chain, sink=ALONE)
-    # From the cut, which is earlier in the chain, `below` would run again.
+    # The cut is earlier in the chain, so a redo from the cut would run `below` again.
     assert (0, 0, 49) == tuple(map(tuning.count_rows, ("add", "below", "times")))
     check_as_fresh(tuning, *chain, sink=ALONE)
 
 
 def test_without_files_and_cuts_all_sources_start_from_the_beginning(tuning: Tuning) -> None:
-    """A cut is looked up for sources whose files of the sink turn out to be missing."""
+    """A redo looks for a cut if the sink's files are missing. Here the cut is missing, too."""
     kept = {**add(1), "keep": True}
     tuning.run(kept, below(50), sink=ALONE)
     assert tuning.cuts
@@ -154,7 +154,7 @@ def test_rows_whose_column_failed_are_not_lost(tuning: Tuning, policy: str) -> N
     tuned_stages.BROKEN.update([3, 23])
     tuning.run(add(1), times(3, onError=policy), sink=ALONE)
     tuned_stages.BROKEN.clear()
-    # Another policy is the same recipe, and the previous policy is remembered anyway.
+    # The error policy is not part of the recipe, but the ledger still records the previous policy.
     tuning.run(add(1), times(3), sink=ALONE)
     assert ExitCode.COMPLETE is tuning.run(add(1), times(4), sink=ALONE)
     assert tuning.count_rows("add") == (60 if policy == "drop" else 40)
@@ -208,7 +208,7 @@ TAILS = st.sampled_from(
 def test_law_changed_columns_equal_those_of_a_fresh_run(
     edits: list[tuple[tuple[Item, ...], int | None]], sink: Item, above: int
 ) -> None:
-    """Some runs are cut off."""
+    """Some of the runs crash at a step."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         tuning = Tuning(Path(folder))
         tuning.reader = {"use": "read-jsonl", "with": {"maxRows": 6}}
@@ -216,7 +216,7 @@ def test_law_changed_columns_equal_those_of_a_fresh_run(
             if crash is None:
                 tuning.run(add(above), below(50), *tail, sink=sink)
                 continue
-            # A run without work has fewer steps.
+            # A run without work has fewer steps and may not reach the crash.
             with suppress(AssertionError), crashing_at(crash, patch):
                 tuning.run(add(above), below(50), *tail, sink=sink)
         chain = add(above), below(50), *tail

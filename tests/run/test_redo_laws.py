@@ -1,4 +1,4 @@
-"""Laws of a redo: the result equals a fresh run, wherever a run is cut off."""
+"""Laws of a redo: the result equals a fresh run, even if runs crash at any step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EDITS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, m
 
 
 def make_chain(chain: list[tuple[str, bool]], values: list[int]) -> list[Item]:
-    """Return the items of a chain; stages below two fan-outs cannot keep their output."""
+    """Return the items of a chain. Stages after two fan-outs cannot keep their output."""
     items: list[Item] = []
     for at, (kind, keep) in enumerate(chain):
         kinds: dict[str, Item] = {
@@ -50,7 +50,7 @@ def make_chain(chain: list[tuple[str, bool]], values: list[int]) -> list[Item]:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=scale_examples(12))
 @given(CHAINS, EDITS, st.booleans())
-@example([("add", True), ("join", False)], [(1, 9)], False)  # must be joined in order
+@example([("add", True), ("join", False)], [(1, 9)], False)  # the rows must be joined in order
 def test_law_a_redo_equals_a_fresh_run(
     chain: list[tuple[str, bool]], edits: list[tuple[int, int]], is_shared: bool
 ) -> None:
@@ -82,7 +82,7 @@ def test_law_a_crash_anywhere_leaves_no_source_with_mixed_recipes(
     with tuning.passes.opened(NAME) as store:
         attempts = {record.key: entry.attempt for _, entry, record in store.list_records()}
     assert len(attempts) == FILES
-    # Files left by a killed attempt may exist, but all recorded files must be intact.
+    # A killed attempt may leave files, but all files in the ledger must be intact.
     assert not [line for line in tuning.passes.find_problems(NAME) if "bytes" in line]
     assert not [line for line in tuning.passes.find_problems(NAME) if "missing" in line]
     assert ExitCode.COMPLETE is tuning.run(

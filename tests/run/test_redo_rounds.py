@@ -1,4 +1,4 @@
-"""Law: the result of a redo equals a fresh run, over drawn changes, damage, kills, and retries."""
+"""Law: over random changes, damage, kills, and retries, a redo gives the result of a fresh run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledgers, pipelines, and imports of earlier commits still work, and runs may be downgraded."""
+"""Ledgers, pipelines, and imports of earlier commits still work, and a downgrade works, too."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def test_a_ledger_survives_a_downgrade_and_an_upgrade(
     assert "verified: 4 finished sources" in call(ROOT, "verify")
 
 
-# The last release did not require `within` for `drop-duplicates`.
+# The last release does not require `within` for `drop-duplicates`, so only this commit is tested.
 @pytest.mark.parametrize("before", [BEFORE_PACKS], indirect=True)
 def test_earlier_examples_are_unchanged_or_still_valid(
     before: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Skip today's examples; other tests run them."""
+    """Examples that are unchanged since then are skipped here, because other tests run them."""
     found = [*(before / "pipelines/examples").rglob("*.yaml")]
     assert found
     for path in found:

@@ -1,4 +1,4 @@
-"""Missing or damaged outputs are made again by the next run, and the result is as before."""
+"""The next run recreates missing or damaged outputs, with the same result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(passes: Passes, sink: Mapping[str, Any], trigger: Trigger = Trigger.RUN)
 
 
 def make(folder: Path, sink: Mapping[str, Any]) -> Passes:
-    """Make a pipeline whose run is complete."""
+    """Return a pipeline whose run is complete."""
     passes = Passes(folder)
     (folder / "in").mkdir()
     for number in range(FILES):

@@ -41,7 +41,7 @@ class Own(Stage):
 
 
 class Bare(SourceStage):
-    """A source whose parameters do not include places."""
+    """A source whose parameters contain no paths."""
 
     def list_sources(self) -> Iterator[Source]:
         yield Source("a", "1", None)
@@ -97,7 +97,7 @@ def test_law_every_late_import_of_a_shipped_stage_has_an_extra(
     by_class: dict[str, object] = {
         name: stage.packages for name, stage in list_registered().items()
     }
-    # Some packages depend on a parameter.
+    # Which packages a stage needs may depend on a parameter.
     named = [modules for modules in by_class.values() if isinstance(modules, tuple)]
     assert any(named)
     monkeypatch.setattr(packages, "find_spec", _find_nothing)

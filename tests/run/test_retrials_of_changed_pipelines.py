@@ -1,4 +1,4 @@
-"""Retries of dead letters after the pipeline changed: no record mixes two recipes."""
+"""Retries of dead letters after the pipeline has changed: no output mixes two recipes."""
 
 from __future__ import annotations
 

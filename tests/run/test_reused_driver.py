@@ -1,4 +1,4 @@
-"""A driver continues with the next pipeline only after it completed the previous one."""
+"""A driver is reused for the next pipeline only if it completed the previous pipeline."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from strandline_api.outcome.evidence import name_cause
 from strandline_api.status.enums import Trigger
 
 LONGEST = 30.0
-# A driver that reports its pid and arguments, then runs the code in a file named for its turn.
+# A driver that records its pid and arguments and executes the code planned for its turn.
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
@@ -50,7 +50,7 @@ while arguments is not None:
     arguments = orders.ask(os.environ) if orders else None
 (here / "left").touch()
 """
-# A parent that makes two attempts with the same driver and lives until it is killed.
+# A parent that makes two attempts with one driver and then waits to be killed.
 PARENT = """
 import sys, time
 from pathlib import Path
@@ -141,7 +141,7 @@ def test_a_driver_that_completed_gets_the_next_pipeline(
     assert len({(pid, above, words) for pid, above, words, *_ in turns}) == 1
     assert turns[0][1] == str(os.getpid())
     assert turns[0][3:] == ["a", "--trigger", "Run"]
-    # The command of a real driver has five words, and so has this driver's command.
+    # A reused driver gets its command without the first five words, which here include the name.
     assert turns[1][3:] == ["--trigger", "Run", "--after", "Preempted"]
     assert {str(driver.pid) for driver in drivers} == {turns[0][0]}
 
@@ -200,7 +200,7 @@ def test_a_driver_that_died_meanwhile_is_replaced(parent: Parent, kept: Retained
 def test_a_driver_that_dies_on_its_next_order_ends_badly(
     parent: Parent, kept: RetainedDriver
 ) -> None:
-    """The attempt may have begun, so starting another driver silently would be wrong."""
+    """The attempt may have begun, so the parent must not simply start another driver."""
     parent.plan(
         1,
         "signal.signal(signal.SIGTERM, lambda *_: None)\nask = orders.ask\n"
@@ -213,7 +213,7 @@ def test_a_driver_that_dies_on_its_next_order_ends_badly(
 def test_another_driver_is_started_if_the_log_cannot_be_kept(
     parent: Parent, kept: RetainedDriver
 ) -> None:
-    """The driver's output leads to a pipe without a reader."""
+    """The first driver writes its output to a pipe that has no reader any more."""
     parent.attempt("a", kept)
     (parent.here / "b").write_text("no folder")
     assert parent.attempt("b", kept).outcome.log_file == ""
@@ -250,7 +250,7 @@ def test_a_driver_does_not_wait_for_a_dead_parent(parent: Parent) -> None:
 def test_a_driver_starts_ray_early_if_there_may_be_work(
     parent: Parent, ray: str | None, has_ledger: bool, expected: str | None
 ) -> None:
-    """The content of an existing ledger is unknown until the driver reads it."""
+    """With an existing ledger, Ray does not start early: perhaps no work is left."""
     parent.plan(1, f"(here / 'ray').write_text(repr(os.environ.get({AHEAD!r})))")
     driver = parent.make("a", None)
     driver.ray = ray

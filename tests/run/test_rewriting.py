@@ -1,4 +1,4 @@
-"""A shared file that cannot be rewritten stays unchanged, and the reason is reported."""
+"""If a shared file cannot be rewritten, it stays unchanged, and the reason is reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ A, B, C, D, E, F = (listed(key) for key in "abcdef")
 
 
 class Stubborn(JsonlSink):
-    """A sink that writes but cannot copy rows."""
+    """A sink that writes rows but cannot copy rows."""
 
     def copy_rows(
         self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
@@ -43,7 +43,7 @@ class Stubborn(JsonlSink):
 
 
 class Full(JsonlSink):
-    """A sink that finds no space."""
+    """A sink whose disk is full."""
 
     def copy_rows(
         self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
@@ -69,7 +69,7 @@ def store(tmp_path: Path, outputs: LocalOutputs) -> Iterator[Store]:
 
 
 def write(outputs: LocalOutputs, tokens: list[tuple[ListedSource, bytes]]) -> list[Output]:
-    """Write one task of two rows per source to a shared file."""
+    """Write a task of two rows for each source to a shared file."""
     tasks = [
         Task(pa.table({"row": [each.key] * 2}), None, Lineage(each.source, token, each.key))
         for each, token in tokens

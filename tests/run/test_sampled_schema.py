@@ -1,4 +1,4 @@
-"""Runs without a schema setting: a sample of the sources decides, and readers open all files."""
+"""Runs without a schema setting infer the schema from a sample, and readers open all files."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.outcome.exit_codes import ExitCode
 
 NAME = "rows"
-# Sources: with nulls and an empty list; with text and a fraction; with columns added and missing.
+# Sources with nulls and an empty list, with text and a float, and with added and missing columns.
 SOURCES: list[list[dict[str, Any]]] = [
     [{"id": 1, "date": None, "score": 1, "tags": []}, {"id": 2, "date": None, "score": 2}],
     [{"id": 3, "date": "2026-01-02", "score": 0.5, "tags": ["a"]}],
     [{"id": 4, "score": 7, "only": "here"}],
 ]
 ALL = [1, 2, 3, 4]
-# JSON text has no types, so a reader that looks at one file alone needs them as an argument.
+# JSON lines have no types, so a reader of a single file needs the types as an argument.
 TYPES = {"key": "string", "id": "int64", "date": "string", "score": "float64", "only": "string"}
 
 

@@ -1,4 +1,4 @@
-"""Samples of an attempt: limited in number however long the attempt runs, without losing counts."""
+"""Samples of an attempt: their number is limited in long attempts, and no counts are lost."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_law_a_series_is_bounded_and_keeps_its_ends(
     assert (kept[0], kept[-1]) == (taken[0], taken[-1])
     assert set(kept) <= set(taken)
     assert all(left.seconds < right.seconds for left, right in pairwise(kept))
-    # Only halvings, which double the steps, and late reports widen the gaps.
+    # Gaps grow only by halving the samples, which doubles the interval, and by late reports.
     longest = series.interval * (1 + 1.5 / 0.5) * 1.0001
     assert all(b.seconds - a.seconds <= longest for a, b in pairwise(kept))
 
@@ -81,7 +81,7 @@ def test_a_long_attempt_is_kept_in_coarse_steps() -> None:
         if series.is_due(float(tick)):
             series.add(sample(float(tick), tick))
     assert LIMIT / 2 <= len(series.samples) <= LIMIT
-    assert 100 * INTERVAL < series.interval <= 4 * 200_000 / LIMIT  # and no coarser than necessary
+    assert 100 * INTERVAL < series.interval <= 4 * 200_000 / LIMIT  # as fine as the limit allows
     assert series.samples[0] == sample(0.0)
     assert series.samples[-1].seconds + series.interval >= 199_999
     steps = {b.seconds - a.seconds for a, b in pairwise(series.samples)}
@@ -186,7 +186,7 @@ def test_counts_are_kept_when_samples_have_become_rare(tmp_path: Path) -> None:
         sampler.report(progress)
     now[0] += 1.0
     sampler.take(4, {"read-files": read})
-    now[0] += KEEP_SECONDS  # much less than the time until the next sample
+    now[0] += KEEP_SECONDS  # before the next sample is due
     read.tasks_in, read.counters["dropped: empty"] = 7, 3
     before = _read(folder).samples
 

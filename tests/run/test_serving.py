@@ -1,4 +1,4 @@
-"""Data that an attempt serves over HTTP, before its end and after."""
+"""The data that an attempt serves over HTTP, during the attempt and after its end."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_the_page_has_the_numbers_that_are_served() -> None:
 def test_the_outcome_is_held_until_it_is_read(
     server: AttemptServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A client receives the answer a moment before the server notes the answer as sent.
+    # A client may receive the answer shortly before the server records it as sent.
     noted = threading.Semaphore(0)
     note_sent = server.note_sent
 
@@ -256,7 +256,7 @@ def test_only_whoever_has_the_attempts_token_lets_the_driver_go() -> None:
     strangers = ["", "guessed", digest_token(token), derive_token("8a1e"), "t\xf6kn"]
 
     def sleep(seconds: float) -> None:
-        # A client receives the answer a moment before the server notes the answer as sent.
+        # A client may receive the answer shortly before the server records it as sent.
         time.sleep(0.05)
         if strangers:
             answers.append(ask(server, "/outcome", strangers.pop(0)))
@@ -267,7 +267,7 @@ def test_only_whoever_has_the_attempts_token_lets_the_driver_go() -> None:
     server.end(OUTCOME, sleep)
     server.close()
     assert len(answers) == 6
-    assert {status for status, _ in answers} == {200}  # everyone may read the outcome
+    assert {status for status, _ in answers} == {200}  # the outcome needs no token
     assert {DriverOutcome.model_validate(json.loads(body)) for _, body in answers} == {OUTCOME}
 
 
@@ -282,7 +282,7 @@ def test_pages_are_read_by_whoever_has_the_attempts_token_alone(shown: Path, tok
         status, body = ask(server, path, token)
         assert (status, "Strandline-Token" in body) == (401, True)
         assert ask(server, path, "secret")[0] == 200
-    # Metrics are for Prometheus, which has no token.
+    # Prometheus has no token, so metrics need none.
     assert [200, 404] == [ask(server, path, token)[0] for path in ("/metrics", "/")]
     server.close()
 
@@ -352,16 +352,16 @@ def count_answering() -> int:
 
 def test_idle_connections_do_not_block_requests(server: AttemptServer, shown: Path) -> None:
     shown.write_text(json.dumps(SHOWN))
-    before = count_answering()  # threads of other tests
+    before = count_answering()  # threads of earlier tests
     idle = [
         socket.create_connection(("127.0.0.1", server.port), timeout=10)
         for _ in range(3 * MOST_CONNECTIONS)
     ]
     try:
         assert ask(server, "/progress")[0] == 200
-        # The oldest connections were closed, long before the timeout of idle connections.
+        # The server closed the oldest connections, long before their timeout.
         assert idle[0].recv(1) == b""
-        # A thread outlives its connection for a moment.
+        # A thread ends shortly after its connection.
         end = time.monotonic() + 20
         while count_answering() > before + MOST_CONNECTIONS:
             assert time.monotonic() < end

@@ -1,4 +1,4 @@
-"""Code of scripts, notebooks, and closures in the fingerprint."""
+"""The fingerprint of code in scripts, notebooks, and closures."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ Bound = make(partial(divmod, 8))
 
 
 class Session:
-    """A notebook: a module that imports cannot find, with text that is kept line by line."""
+    """A notebook: a module that imports cannot find, whose text is in `linecache`."""
 
     def __init__(self, code: Code, patch: pytest.MonkeyPatch) -> None:
         self._code, self._patch = code, patch

@@ -1,4 +1,4 @@
-"""Removed settings leave nothing behind that readers or the next run would find."""
+"""A removed setting leaves nothing that readers or the next run would find."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_statistics_of_a_removed_stage_are_not_published(tuning: Tuning, on_chan
     assert ExitCode.COMPLETE is tuning.run(add(1), on_change=on_change)
     latest = tuning.output.parent / "latest"
     assert not list(latest.glob("artifacts/*"))
-    # When the stage returns, each row counts once.
+    # After the stage is added again, each row counts once.
     assert ExitCode.COMPLETE is tuning.run(add(1), TOTAL, on_change="Redo")
     tuning.run(add(1), TOTAL, name="fresh")
     assert tuning.read_totals("fresh") == tuning.read_totals()

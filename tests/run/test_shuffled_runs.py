@@ -1,4 +1,4 @@
-"""Laws of a shuffle in two passes: only seed and rows decide the order."""
+"""Laws of a shuffle in two passes: the order depends only on the seed and the rows."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def write(folder: Path, *sizes: int) -> Path:
 def test_law_the_order_depends_only_on_seed_and_rows(
     rows: int, sizes: list[int], max_rows: int, seed: int
 ) -> None:
-    """The split of rows into files and tasks is irrelevant, and so are the workers."""
+    """The order depends neither on the split of rows into files and tasks nor on the workers."""
     cuts, left = list[int](), rows
     for size in sizes:
         cuts.append(min(size, left))
@@ -99,7 +99,7 @@ def test_law_a_kill_anywhere_changes_no_file(
     whole.run()
     assert len(whole.read()) == 3
     killed = Shuffle(tmp_path, "killed", **options)
-    with crashing_at(at, monkeypatch), suppress(AssertionError):  # a failed source is allowed
+    with crashing_at(at, monkeypatch), suppress(AssertionError):  # a source may fail
         killed.run()
     killed.run()
     assert killed.read() == whole.read()

@@ -1,4 +1,4 @@
-"""Module texts: the parts that count, and the imported modules."""
+"""The texts of modules: which parts count for the fingerprint, and which modules they import."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_comments_and_formatting_do_not_count() -> None:
         ("def shorten", "async def shorten"),
         (":at]", "at:]"),
         ("!r", "!s"),
-        ("Cut a text", "Cut the text"),  # a docstring may be a prompt
+        ("Cut a text", "Cut the text"),  # a docstring may be used as a prompt
         ("import os", "import os as sys"),
         ("import os", "from . import os"),
     ],

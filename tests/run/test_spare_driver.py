@@ -1,4 +1,4 @@
-"""The process that is forked before a driver is needed: start, refusal, and end."""
+"""The spare process that is forked before a driver is needed: its start, refusal, and end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.run.supervise.driver.spare_driver import SpareDriver, fork_spare
 
 
 def fork(work: Callable[[list[str]], None], load: Callable[[], None] = lambda: None) -> SpareDriver:
-    """Fork a spare process that passes the arguments of its order to a function."""
+    """Fork a spare process that calls `work` with the arguments of its order."""
     parent = os.getpid()
     try:
         arguments = fork_spare(load)
@@ -58,7 +58,7 @@ def test_a_started_process_has_the_arguments_variables_and_files_of_its_order(
     assert json.loads((tmp_path / "out").read_text()) == {
         "arguments": ["drive", "a.yaml"],
         "environment": {"A": "1"},
-        "group": process.pid,  # the terminal's Ctrl-C does not reach the driver
+        "group": process.pid,  # its own group, so Ctrl-C does not reach the driver
     }
     assert (tmp_path / "message").read_text() == "message"
 

@@ -1,4 +1,4 @@
-"""Sources return from a spool unchanged, whatever a source stage put into them."""
+"""Sources come back from a spool unchanged, whatever a source stage put into them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PLAIN = st.recursive(
 
 
 def turn(source: Source) -> tuple[Source, bool]:
-    """Return the source after spooling, and whether it stayed in memory."""
+    """Return the source after a round trip through the spool, and whether it stayed in memory."""
     kept = SpooledSources()
     packed = kept.pack(7, source)
     is_kept = len(kept) == 1

@@ -1,4 +1,4 @@
-"""Own code and files in the fingerprint: which parts count, and how changes are named."""
+"""Users' code and files in the fingerprint: which parts count, and how changes are reported."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_ledger_without_code_accepts_the_current_code(code: Code) -> None:
 
 
 def install(code: Code, folder: Path, version: str, record: str | None = "top.py,,\n") -> None:
-    """Write the metadata that `pip install` leaves, or that of a project if `record` is None."""
+    """Write the metadata that `pip install` leaves, or without `record` that of a project."""
     name = f"{code.top}-{version}.dist-info" if record else f"{code.top}.egg-info"
     code.write(
         f"{name}/{'METADATA' if record else 'PKG-INFO'}", f"Name: top\nVersion: {version}\n", folder
@@ -240,12 +240,12 @@ def test_a_large_file_counts_by_blocks_all_over_it(
     with path.open("ab") as file:
         file.write(b"1")
     digests.add(digest_file(path))
-    # Bytes between two blocks are not read.
+    # The digest skips the bytes between two blocks, so the change there has no effect.
     assert len(digests) == 6
 
 
 def write_model(path: Path) -> None:
-    """Write a model with external weights: its own, a branch's, and a constant's."""
+    """Write a model whose weights are in three files: a graph's, a branch's, and a constant's."""
     weights = [make_weights(name) for name in ("own", "branch", "constant")]
     result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
     constant = onnx.helper.make_node("Constant", [], ["y"], value=weights[2])

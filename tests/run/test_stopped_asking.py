@@ -26,7 +26,7 @@ def test_a_graceful_stop_loses_no_paid_answer(tmp_path: Path, engine: str) -> No
         asked = model.asked.total()
         assert set(runs.list_logged()) == set(model.asked)
         assert asked < len(runs.prompts)
-        assert outcome.work.lost.seconds < 1.0  # waits are not repeated
+        assert outcome.work.lost.seconds < 1.0  # the wait for answers is not lost work
         delays[0] = 0.0
         assert runs.passes.run(NAME, engine=engine, **spec).code is ExitCode.COMPLETE
     assert model.asked == Counter(runs.prompts)

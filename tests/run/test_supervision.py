@@ -1,4 +1,4 @@
-"""The loop of attempts, with fake attempts, clock, waits, and dice."""
+"""The loop of attempts, with fake attempts, clock, waits, and random numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMPLETE = outcome_of(0)
 
 
 class Stage:
-    """Attempts with prepared outcomes, on a clock that advances only in attempts and waits."""
+    """Attempts with prepared outcomes. Only attempts and waits advance the clock."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ def test_the_retry_law_gets_the_whole_history() -> None:
 
 
 def test_a_ledger_held_by_another_driver_is_not_awaited() -> None:
-    """On one machine the user can see the other run; on a cluster the run is retried later."""
+    """On one machine the user sees the other run. A cluster retries later instead."""
     stage = Stage(outcome_of(69), COMPLETE)
     assert 69 == stage.run()
     assert [Trigger.RUN] == stage.triggers

@@ -1,4 +1,4 @@
-"""Taking over a folder: the previous attempt's end, the blamed sources, and the lease."""
+"""Taking over a folder: how the previous attempt ended, which sources are blamed, and the lease."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ VERSION = b"version1"
 
 
 class Place:
-    """A pipeline's folder, with attempts that tests start and cut off."""
+    """A pipeline's folder. Tests start attempts in it and cut attempts off."""
 
     def __init__(self, path: Path) -> None:
         self.volume = path
@@ -64,7 +64,7 @@ class Place:
         return take_over(replace(AttemptConfig(self.plan, self.volume), **given), self.heartbeat)
 
     def go_through(self, **given: Any) -> TakenFolder:
-        """Make an attempt that does nothing, and return the taken folder."""
+        """Make an attempt that does nothing, and return the folder after the takeover."""
         with self.take(**given) as held:
             held.end(outcome_of(0, held.attempt))
         taken: TakenFolder = held
@@ -86,7 +86,7 @@ class Place:
         return left
 
     def cut_off(self, number: int, processing: str, queued: str = "", **record: Any) -> None:
-        """Leave the state of a driver that was killed over the sources of these letters."""
+        """Leave the state of a driver that was killed while it processed these letters."""
         make_folder(self.folder.ledger)
         with closing(Store(self.folder.ledger)) as store:
             lease = {"attempt": number, "uid": "x", "boot": "", "pid": 0, "started": 0}
@@ -113,7 +113,7 @@ class Place:
 
     @property
     def accused(self) -> dict[str, tuple[int, int]]:
-        """Return by key how often a source died alone, and the size of the suspected group."""
+        """By key, how often a source failed alone, and how many sources were suspected together."""
         with closing(Store(self.folder.ledger, readonly=True)) as store:
             return {
                 mark.key: (mark.failed_before, mark.exposed)
@@ -220,7 +220,7 @@ def test_samples_are_signs_of_life_too(place: Place) -> None:
 def test_a_sign_of_life_from_another_clock_is_ignored(
     place: Place, sign: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strandline.ledger.access.lease.LAPSE_SECONDS", 1.0)  # the takeover waits
+    monkeypatch.setattr("strandline.ledger.access.lease.LAPSE_SECONDS", 1.0)  # the wait
     place.cut_off(1, "a", started=1000.0)
     lease = place.read_meta("lease") | {"time": sign, "ended": False}
     with closing(Store(place.folder.ledger)) as store:
@@ -270,7 +270,7 @@ def write_end(cause: Cause, witness: Witness) -> Callable[[Place], None]:
 
 
 def leave_open(_: Place) -> None:
-    """Leave the record open because the supervisor died too."""
+    """Leave the record open, as if the supervisor had died, too."""
 
 
 @pytest.mark.parametrize(
@@ -283,11 +283,11 @@ def leave_open(_: Place) -> None:
         (write_end(Cause.KILLED, Witness.SUPERVISOR), None, None, True),
         (write_end(Cause.OOM_KILLED, Witness.SUPERVISOR), None, None, True),
         (write_end(Cause.STALLED, Witness.SUPERVISOR), None, None, True),
-        # A fault in compiled code: the driver would otherwise have reported an error.
+        # A crash in compiled code. The driver would have reported any other error.
         (write_end(Cause.APPLICATION_ERROR, Witness.SUPERVISOR), None, None, True),
         (write_end(Cause.INTERRUPTED, Witness.SUPERVISOR), None, None, False),
         (write_end(Cause.DEADLINE_EXCEEDED, Witness.SUPERVISOR), None, None, False),
-        # An operator has better evidence than the supervisor: the whole machine was taken away.
+        # The operator has better evidence than the supervisor: the machine was reclaimed.
         (write_end(Cause.KILLED, Witness.SUPERVISOR), None, Cause.PREEMPTED, False),
         (write_end(Cause.INTERRUPTED, Witness.SUPERVISOR), None, Cause.OOM_KILLED, True),
         (write_end(Cause.OOM_KILLED, Witness.DRIVER), None, None, False),
@@ -391,7 +391,7 @@ def test_an_unsuitable_ledger_is_left_unchanged(place: Place, tmp_path: Path) ->
 
 
 def test_leftovers_of_the_previous_attempt_are_removed(place: Place) -> None:
-    """The previous attempt finished the source and was killed before it tidied the folder."""
+    """The previous attempt finished the source but was killed before it tidied the folder."""
     (left,) = place.leave_untidy("a")
     place.go_through()
     assert not left.exists()
@@ -418,7 +418,7 @@ def test_law_the_lease_is_renewed_during_a_long_cleanup(
     assert len(left) == len(beats)
     place.passed += LAPSE_SECONDS
     place.heartbeat.renew_lease()
-    assert len(left) == len(beats)  # the ledger is closed, and the engine opens its own
+    assert len(left) == len(beats)  # no more renewals: the ledger is closed
 
 
 @pytest.fixture
@@ -437,7 +437,7 @@ def test_the_lease_names_a_live_parent(place: Place, sleeper: subprocess.Popen[b
         assert list(parent) == place.read_meta("lease")["parent"]
     sleeper.kill()
     sleeper.wait()
-    with place.take(parent=sleeper.pid):  # the parent has died meanwhile
+    with place.take(parent=sleeper.pid):  # the parent is dead
         assert [sleeper.pid, 0] == place.read_meta("lease")["parent"]
     with place.take():
         assert place.read_meta("lease")["parent"] is None

@@ -1,4 +1,4 @@
-"""Drops predicted from marks: each number equals that of a run with the limit."""
+"""Drops predicted from marked rows: each number equals that of a run with the limit."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read(stage: RowFilter, marked: Rows) -> MeasuredRows:
 
 
 def with_limit(values: dict[str, Any], stage: RowFilter, rule: Rule, at: float) -> dict[str, Any]:
-    """Return the parameters with another limit, which may be nested in a mapping or a list."""
+    """Return the parameters with another limit, also inside a mapping or a list."""
     name, *keys = rule.parameter.split(".")
     limit = int(at) if rule.is_count else at
     if not keys:
@@ -63,9 +63,9 @@ def with_limit(values: dict[str, Any], stage: RowFilter, rule: Rule, at: float) 
 
 
 def limit_anew(run: StageRun, values: dict[str, Any]) -> StageRun | None:
-    """Return the stage with other limits, or None if a value is invalid for its parameter.
+    """Return the stage with other limits, or None if a parameter rejects its value.
 
-    The second stage skips its setup, which takes a second for some stages.
+    The new stage skips its setup, which takes a second for some stages.
     """
     other = copy.copy(run)
     other.stage = copy.copy(run.stage)
@@ -132,7 +132,7 @@ def test_rows_are_counted_by_rule_and_together() -> None:
     assert 4 == least.measured
     assert [4, 3] == [each.at for each in most.thresholds]
     assert not any(each.is_current for each in most.thresholds)
-    # One parameter limits both rules, so neither rule drops the other's rows alone.
+    # One parameter limits both rules, so `alone` ignores drops of the other rule.
     assert Threshold(0.5, 2, 1, 5, True) in hashes.thresholds
     assert Threshold(0.5, 1, 1, 5, True) in dots.thresholds
     assert Threshold(0.7, 0, 0, 3, False) in dots.thresholds

@@ -78,10 +78,10 @@ class KeepBelow(Stage):
 
 
 class Part(Stage):
-    """Yields a table in parts of `rows` rows."""
+    """Splits a table into tables of `rows` rows."""
 
     class Params(Stage.Params):
-        """Number of rows in a part."""
+        """The number of rows per table."""
 
         rows: int = 3
 
@@ -109,14 +109,14 @@ class Refuse(Stage):
 
 
 class Oddity(Stage):
-    """Returns data that no file can hold."""
+    """Returns data that cannot be written to a file."""
 
     def process(self, task: Task) -> Task:
         return task.replace({"n": object})
 
 
 class Wrap(Stage):
-    """Wraps a table in data that no file can hold."""
+    """Wraps a table in data that cannot be written to a file."""
 
     def process(self, task: Task) -> Task:
         return task.replace({"table": task.table})
@@ -209,10 +209,10 @@ class Types(Stage):
 
 
 class Schema(Stage):
-    """Adds a column with the table's types."""
+    """Adds a column with the types of the table."""
 
     class Params(Stage.Params):
-        """A prefix of the types."""
+        """A prefix for the types."""
 
         word: str = ""
 
@@ -236,7 +236,7 @@ class Double(Stage):
 
 
 class Offsets(SourceStage):
-    """Lists one source; its numbers are to be raised by an offset in the metadata."""
+    """Lists one source of numbers, with an offset for the numbers in its metadata."""
 
     def list_sources(self) -> Iterator[Source]:
         yield Source("numbers", "1", [0, 1, 2], {"offset": 100})
@@ -251,10 +251,10 @@ class Load(Stage):
 
 
 class Halves(Stage):
-    """Returns a table in parts of two rows, without the parts that begin with a multiple."""
+    """Splits a table into tables of two rows, and drops those that begin with a multiple."""
 
     class Params(Stage.Params):
-        """Drop parts whose first number is a multiple of this number."""
+        """The divisor: tables whose first number is a multiple are dropped."""
 
         by: int = 3
 
@@ -278,7 +278,7 @@ class OpenNumbers(Stage):
 
 
 class DropMultiples(Stage):
-    """Drops the tables whose first number is a multiple."""
+    """Drops tables whose first number is a multiple."""
 
     class Params(Stage.Params):
         """The divisor of the dropped numbers."""
@@ -293,7 +293,7 @@ class DropMultiples(Stage):
 
 
 class DieOn(Stage):
-    """Fails on tables whose first number is a multiple, until the stage is mended."""
+    """Fails on tables whose first number is a multiple, until the stage is fixed."""
 
     class Params(Stage.Params):
         """The divisor of the failing numbers."""
@@ -311,7 +311,7 @@ class DieOn(Stage):
 
 
 class RefuseOn(Stage):
-    """Fails on tables that contain a certain number."""
+    """Fails on tables that contain the given number."""
 
     class Params(Stage.Params):
         """The number."""

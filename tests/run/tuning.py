@@ -1,4 +1,4 @@
-"""A tuned pipeline over files of numbers, with one number per stage, and its output."""
+"""A pipeline over files of numbers whose stages have one parameter each, and its output."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Tuning(NumberRuns):
         )
 
     def read_alive(self) -> Counter[tuple[str, int]]:
-        """Return the same without dead letters."""
+        """Return the output numbers as `read` does, without dead letters."""
         rows = self.read()
         for path in self.passes.find_output(NAME).glob("_strandline/dead-letters/*/*/*.parquet"):
             rows.subtract((path.parent.name, n) for n in pq.read_table(path)["n"].to_pylist())

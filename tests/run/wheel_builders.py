@@ -1,4 +1,4 @@
-"""Handmade wheels for tests: nothing is downloaded or built."""
+"""Writes wheels for tests directly: nothing is downloaded or built."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def write_wheel(
     modules: Mapping[str, str],
     needs: Sequence[str] = (),
 ) -> Path:
-    """Write a wheel of modules, given by file name; `needs` are its requirements."""
+    """Write a wheel with these modules, given by file name. `needs` has its requirements."""
     folder.mkdir(parents=True, exist_ok=True)
     about = f"{name}-{version}.dist-info"
     needed = "".join(f"Requires-Dist: {need}\n" for need in needs)

@@ -1,4 +1,4 @@
-"""Stages for chains on Ray: one fans out a source, one sleeps, one dies."""
+"""Stages for chains on Ray: some fan out, sleep, or kill their worker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Nap(Stage):
 
 
 class Die(Stage):
-    """Ends its worker at one certain task of source 3."""
+    """Kills its worker at the second task of source 3."""
 
     def process(self, task: Task) -> Task:
         """Return the same task."""
@@ -53,7 +53,7 @@ class Die(Stage):
 
 
 class RestOnce(Stage):
-    """Sleeps over the task with number 0 only."""
+    """Sleeps only during the task with number 0."""
 
     class Params(Stage.Params):
         """The duration."""

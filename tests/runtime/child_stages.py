@@ -1,4 +1,4 @@
-"""Stages that start their own processes, and tasks that end the stage's process."""
+"""Stages that start processes of their own, and tasks that kill the process of the stage."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _start_daemon() -> int:
 
 
 def _start_native_fork() -> int:
-    """Fork without Python's knowledge, as a C library does; all descriptors stay open."""
+    """Fork without Python's knowledge, as a C library does. All descriptors stay open."""
     libc = ctypes.CDLL(None)
     child: int = libc.fork()
     if not child:
@@ -83,7 +83,7 @@ STARTS: dict[str, Callable[[], int]] = {
 
 
 class Parent(Stage):
-    """Starts one child at each of the first numbers, and then kills its process if `is_killed`."""
+    """Starts a child for each of the first numbers, and kills its own process if `is_killed`."""
 
     class Params(Stage.Params):
         """How the children are started, and the folder for their process ids."""
@@ -101,7 +101,7 @@ class Parent(Stage):
         if task.data < len(self.params.kinds) and not mark.exists():
             mark.touch()
             child = STARTS[self.params.kinds[task.data]]()
-            part = Path(self.params.folder, f"part-{task.data}")  # concurrent workers write here
+            part = Path(self.params.folder, f"part-{task.data}")  # other workers also write
             part.write_text(str(child))
             part.rename(Path(self.params.folder, f"child-{task.data}"))
             if self.params.is_killed:
@@ -112,7 +112,7 @@ class Parent(Stage):
 
 
 class Program(Stage):
-    """Runs a program as its work, and logs the start."""
+    """Runs a program for each task, and logs its start."""
 
     class Params(Stage.Params):
         """The duration of the program."""

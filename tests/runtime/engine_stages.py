@@ -1,4 +1,4 @@
-"""Stages that misbehave on purpose, for engines that must cope."""
+"""Stages that misbehave on purpose, to test how engines handle errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Identity(Stage):
 
 
 class Spread(Stage):
-    """Fans a number n out into n tasks, of which the odd tasks are filtered."""
+    """Fans a number n out into n tasks. Tasks with odd numbers are filtered."""
 
     def process(self, task: Task) -> list[Slot]:
         """Return tasks for the even numbers below n."""

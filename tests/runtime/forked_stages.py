@@ -1,4 +1,4 @@
-"""Stages for tests of forked workers: they wait, or end their process on request."""
+"""Stages for tests of forked workers, which wait or end their process on request."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Signalled(Stage):
 
 
 class Inside(Stage):
-    """Returns the ids of its process and of the parent process."""
+    """Returns the ids of its own process and of the parent process."""
 
     def process(self, task: Task) -> Task:
         """Return both ids."""
@@ -63,7 +63,7 @@ class Inside(Stage):
 
 
 class Printing(Stage):
-    """Prints all numbers, and passes them on."""
+    """Prints each number, and passes it on."""
 
     def process(self, task: Task) -> Task:
         """Return the same task."""
@@ -73,7 +73,7 @@ class Printing(Stage):
 
 
 class Random(Stage):
-    """Returns numbers drawn from global generators, once both workers have drawn."""
+    """Returns random numbers of global generators, after both workers have drawn some."""
 
     class Params(Stage.Params):
         """The folder where the workers wait for each other."""
@@ -96,7 +96,7 @@ class Random(Stage):
 
 
 class StoppedWhileSending(Stage):
-    """Returns a large table once, and stops its process while the table is sent."""
+    """Returns a large table, and stops its process once while the table is sent."""
 
     class Params(Stage.Params):
         """A marker file for the first call, and the size of the table."""
@@ -126,7 +126,7 @@ class StoppedWhileSending(Stage):
 
 
 class Endless(Stage):
-    """Yields the number endlessly, and logs every hundred yields."""
+    """Yields its number without end, and logs every hundredth yield."""
 
     class Params(Stage.Params):
         """The log file."""
@@ -145,10 +145,10 @@ class Endless(Stage):
 
 
 class HangingOnce(Stage):
-    """Hangs at one number until all other numbers are done."""
+    """Hangs at one number until all other numbers have finished."""
 
     class Params(Stage.Params):
-        """The folder for finished numbers, and the count of numbers."""
+        """The folder for finished numbers, and how many numbers there are."""
 
         folder: str
         count: int
@@ -158,7 +158,7 @@ class HangingOnce(Stage):
     def process(self, task: Task) -> Task:
         """Return the same task."""
         folder = Path(self.params.folder)
-        # A worker gets a second call after several quick tasks.
+        # The middle number arrives when workers get a second call, after several quick tasks.
         if task.data == self.params.count // 2:
             while len(list(folder.iterdir())) < self.params.count - 1:
                 time.sleep(0.05)
@@ -170,7 +170,7 @@ class WaitingForOthers(Stage):
     """Waits at one number until all other numbers are written."""
 
     class Params(Stage.Params):
-        """The number, the count of numbers, their output folder, and the timeout in seconds."""
+        """The number, the count of all numbers, their output folder, and the timeout in seconds."""
 
         number: int
         count: int
@@ -198,7 +198,7 @@ class WaitingForOthers(Stage):
 
 
 class YieldingForOthers(WaitingForOthers):
-    """The same for a stage that yields."""
+    """`WaitingForOthers` as a stage that yields."""
 
     def process(self, task: Task) -> Iterator[Task]:  # type: ignore[override]
         """Yield the same task."""

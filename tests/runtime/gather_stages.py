@@ -1,4 +1,4 @@
-"""Stages that gather: moments with counts, lists of keys, and pieces too large for memory."""
+"""Stages that gather statistics: moments, lists of keys, and pieces too large for memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGE = 70_000
 
 
 class LineMoments(StatefulFilter):
-    """Gathers count, mean, and squared deviations of line lengths by Welford's method."""
+    """Gathers the count, mean, and squared deviations of line lengths with Welford's method."""
 
     class Params(Stage.Params):
         """The size of pieces."""
@@ -66,7 +66,7 @@ class ByteTokens(Stage):
 
 
 class KeyList(StatefulFilter):
-    """Lists the key and row count of every task; the order of joined pieces is visible."""
+    """Lists the key and row count of every task. The list shows the order of merged pieces."""
 
     def process_batch(self, tasks: list[Task]) -> list[Any]:
         self.lines = [f"{task.key}\t{task.num_rows}\n" for task in tasks]

@@ -1,6 +1,6 @@
-"""A manifest that runs as real processes on its own volumes, and the resulting files.
+"""A job: a manifest that runs as real processes on its own volumes, and its output files.
 
-Nothing here disturbs a run. Tests that disturb runs find the processes and the problems here.
+This module disturbs no run. Tests that disturb runs use it to find processes and problems.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Job:
         self._engine = engine
         self._options = options
         self._metadata = yaml.safe_load(manifest.read_text())["metadata"]
-        # Arrow would load pandas, which takes half a second per process; users do not have pandas.
+        # Hide pandas: users do not have pandas, and Arrow would load it for half a second per
+        # process.
         self._absent = manifest.parent / "absent"
         self._absent.mkdir(exist_ok=True)
         (self._absent / "pandas.py").write_text("raise ImportError\n")
@@ -80,13 +81,13 @@ class Job:
         options: Sequence[str] | None = None,
         is_supervised: bool = False,
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Start a run in its own process; at the end, kill the remaining processes.
+        """Start a run in its own process, and kill all remaining processes at the end.
 
         Args:
             volume: the volume of the run.
             extra: additional environment variables.
-            engine, options: used instead of the job's own.
-            is_supervised: whether to run with the supervisor, as users do.
+            engine, options: values to use instead of the job's own, or None.
+            is_supervised: True to run with the supervisor, as users do.
         """
         volume.mkdir(parents=True, exist_ok=True)
         environment = self._make_environment() | _list_variables(volume, extra)
@@ -139,7 +140,7 @@ class Job:
         return [*words, *(self._options if options is None else options)]
 
     def _explain_hanging(self, pid: int, volume: Path) -> str:
-        """Return the processes of a hanging run; abort them so that they print their threads."""
+        """Return the processes of a hanging run. Abort them so that they print their threads."""
         whole = psutil.Process(pid)
         below = whole.children(recursive=True)
         names = [f"{child.pid} {child.status()} {_title(child)}" for child in below]
@@ -152,7 +153,7 @@ class Job:
         return "\n".join(["it does not end; its processes:", *names, self.read_log(volume)])
 
     def run_whole(self, volume: Path) -> dict[str, str]:
-        """Run undisturbed, and return digests of the outputs by name."""
+        """Run without disturbance, and return the digests of the outputs by name."""
         if self.run(volume):
             raise AssertionError(self.read_log(volume))
         return self.digest_outputs(volume)
@@ -221,7 +222,7 @@ class Job:
 
         Args:
             volume: the volume of the run.
-            outputs: where the outputs are; None if on the volume.
+            outputs: location of the outputs, or None if they are on the volume.
             unfinished: number of sources that always fail.
         """
         folder = self.find_folder(volume)
@@ -234,7 +235,7 @@ class Job:
 
     def _make_environment(self) -> dict[str, str]:
         path = [str(DRIVER_NODE), str(self._absent), *filter(None, [os.environ.get("PYTHONPATH")])]
-        # Keep the bytecode, so that the many processes need not compile the modules.
+        # Keep the bytecode. Otherwise each of the many processes would compile all modules.
         unwanted = {"STRANDLINE_FAULT", "PYTHONDONTWRITEBYTECODE"}
         clean = {name: value for name, value in os.environ.items() if name not in unwanted}
         return {**clean, "PYTHONPATH": os.pathsep.join(path), "PYTHONFAULTHANDLER": "1"}
@@ -310,7 +311,7 @@ def find_driver(parent: int) -> psutil.Process | None:
 
 
 def find_victims(parent: int, target: str) -> list[psutil.Process]:
-    """Return the processes of one kind in a run."""
+    """Return the processes to kill: the parent, the driver, or a kind of Ray process."""
     with suppress(psutil.Error):
         if target == "parent":
             return [psutil.Process(parent)]
@@ -332,7 +333,7 @@ def find_ray_processes(driver: psutil.Process, target: str) -> list[psutil.Proce
 
 
 def end_strays(volume: Path) -> None:
-    """Kill remaining processes of runs on this volume: the Ray of a killed driver leaves slowly."""
+    """Kill remaining processes of runs on this volume. The Ray of a killed driver ends slowly."""
     mark = str(volume / "opened.log")
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):

@@ -1,4 +1,4 @@
-"""Stages for runs that are killed: one keeps a log, the others split, join, and delay."""
+"""Stages for runs that are killed: some log, split, join, or delay their tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LogOpened(Stage):
 
 
 class Dawdle(Stage):
-    """Sleeps over every task for DAWDLE_SECONDS (0.25 by default)."""
+    """Delays every task by DAWDLE_SECONDS (0.25 by default)."""
 
     def process(self, task: Task) -> Task:
         time.sleep(float(os.environ.get("DAWDLE_SECONDS", "0.25")))
@@ -31,7 +31,7 @@ class Dawdle(Stage):
 
 
 class SplitLines(Stage):
-    """Fans a text out into one task per line, in SPLIT_SECONDS (0.05 by default).
+    """Fans a text out into one task per line, after SPLIT_SECONDS (0.05 by default).
 
     The delay gives a test the time to kill a process in the middle of a run.
     """
@@ -44,7 +44,7 @@ class SplitLines(Stage):
 
 
 class JoinLengths(Stage):
-    """Adds the length of lines; used with a group, so a kill can also hit a join."""
+    """Adds the length of lines. The stage has a group, so a kill can hit a join."""
 
     def process(self, task: Task) -> Task:
         lengths = pa.array([len(line) for line in task.table.column("line").to_pylist()])

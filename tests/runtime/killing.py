@@ -1,4 +1,4 @@
-"""Kill a process of a run at a chosen moment, run again to the end, and compare.
+"""Kills a process of a run at a chosen moment, runs again to the end, and compares the outputs.
 
 Used by the tests on a small input and by `make kills` on the real one. Random choices come from a
 seed. A moment is a step of the code or a number of written outputs, so the machine's speed does not
@@ -39,7 +39,7 @@ SMALL_SOURCES = 24
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """The process to kill, and the moment: the nth pass of a step or a count of written outputs."""
+    """The process to kill, and when: at the nth pass of a step, or after a number of outputs."""
 
     target: str
     step: str | None
@@ -56,13 +56,13 @@ class Result:
     """The result of a kill.
 
     Attributes:
-        has_fired: whether the process was really killed.
+        has_fired: True if the process was killed.
         kept: number of finished sources in the ledger right after the kill.
         reopened: finished sources that were opened again.
         runs: runs needed to finish after the killed run.
-        is_same: whether the output equals that of an undisturbed run.
-        is_verified: whether `strandline verify` finds no problem.
-        is_left: whether a driver whose parent was killed has drained and left.
+        is_same: True if the output equals that of an undisturbed run.
+        is_verified: True if `strandline verify` finds no problem.
+        is_left: True if a driver whose parent was killed has drained and ended.
     """
 
     kill: Kill
@@ -76,13 +76,13 @@ class Result:
 
     @property
     def is_good(self) -> bool:
-        """Return True if all promises were kept."""
+        """Return True if nothing was lost, duplicated, or repeated."""
         is_whole = self.is_same and self.is_verified and not self.reopened
         return self.has_fired and is_whole and self.is_left
 
 
 def choose_kill(target: str, seed: int, outputs: int) -> Kill:
-    """Return the kill for a seed; even seeds choose a named step if the target has any.
+    """Return the kill for a seed. Even seeds choose a named step if the target has steps.
 
     The driver has only one step, so only every fourth of its seeds chooses the step.
 
@@ -125,7 +125,7 @@ def kill_and_finish(
 
 
 def _wait_and_kill(job: Job, kill: Kill, volume: Path, process: subprocess.Popen[bytes]) -> bool:
-    """Wait for the moment and kill, or wait for the fault port to kill.
+    """Wait for the moment and kill a process, or wait until the fault port kills it.
 
     Return True after a kill.
     """

@@ -1,4 +1,4 @@
-"""Ray clusters on this machine, for programs whose nodes come and go.
+"""Ray clusters on this machine, for programs that add and remove nodes.
 
 The start of a cluster is not under test, so it waits as long as the product waits, and is repeated
 if the cluster never answers.
@@ -58,7 +58,7 @@ def join_local_cluster(cpus: int, **options: Any) -> Iterator[tuple[PatientClust
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     path = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path)
-    # Otherwise, programs that start their own Ray meanwhile would connect to this cluster.
+    # Do not announce the cluster. Programs that start their own Ray would connect to it.
     ray._private.utils.write_ray_address = lambda *_: None
     cluster = PatientCluster()
     try:

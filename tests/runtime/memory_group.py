@@ -1,4 +1,4 @@
-"""A memory cgroup for running a command, if this machine permits cgroups."""
+"""A cgroup with a memory limit for a command, if this machine permits cgroups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _numbers = itertools.count()
 
 @contextmanager
 def made_group(limit: int) -> Iterator[Path | None]:
-    """Make a cgroup with a memory limit in bytes; yield None if that is not permitted.
+    """Create a cgroup with a memory limit in bytes, or yield None if that is not permitted.
 
     Remaining processes in the group are killed at the end.
     """

@@ -1,4 +1,4 @@
-"""A program: runs on a local cluster where one node joins and one node is killed.
+"""A program that runs pipelines on a local cluster while a node joins and a node is killed.
 
 Ray connects once per process, so this program cannot share the Ray of other tests. The program
 writes its observations to a JSON file; the outputs show which nodes did which work.
@@ -33,7 +33,7 @@ SOURCES = 80
 
 
 def make_plan(name: str, folder: Path) -> PipelinePlan:
-    """Return a plan in which numbers are enlarged, processed slowly, and written at the driver."""
+    """Return a plan that enlarges numbers, processes them slowly, and writes them in one worker."""
     source = StagePlan("numbers", "numbers", bad.Numbers(count=SOURCES))
     stages = [
         StagePlan("large", "large", told.Large(), cpu=0.5, min_workers=2, max_workers=2),
@@ -44,7 +44,7 @@ def make_plan(name: str, folder: Path) -> PipelinePlan:
 
 
 class Trial:
-    """A run whose cluster is disturbed after enough finished sources."""
+    """A run whose cluster changes after enough sources have finished."""
 
     def __init__(self, name: str, volume: Path, after: int, disturb: Callable[[], None]) -> None:
         self._name = name
@@ -90,7 +90,7 @@ class Trial:
         self._notes = list(progress.notes)
         if progress.finished >= self._after and not self._is_begun:
             self._is_begun = True
-            self._disturb()  # in this thread, because Ray sets signal handlers
+            self._disturb()  # in the main thread, because Ray sets signal handlers
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A program: runs on two local nodes, one of which gets a notice and then leaves.
+"""A program that runs pipelines on two local nodes. One node gets a notice and then leaves.
 
 Ray connects once per process, so this program cannot share the Ray of other tests. The program
 writes its observations to a JSON file.
@@ -34,17 +34,18 @@ from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 SOURCES = 40
 SECONDS = 1.0
 AFTER = 8
-PARTS = 10  # parts of a yielded task
+PARTS = 10  # yielded tasks per number
 ENGINE = Path(__file__).parents[1] / "stages" / "fake_engine.py"
-# Seconds of notice for the node in each trial.
+# Seconds of notice that the node gets in each trial.
 NOTICES = {"told": 60.0, "chained": 60.0, "parts": 60.0, "served": 60.0, "taken": 0.0}
 
 
 def make_plan(name: str, folder: Path) -> PipelinePlan:
-    """Return a plan in which numbers pass two stages with large data in between.
+    """Return a plan in which numbers pass through two stages with large data between them.
 
-    The trial's name selects whether both stages share a worker, the first stage yields, or the
-    second stage calls its own server. Otherwise, the second stage has the longer calls.
+    In the trial "chained" both stages share a worker, in "parts" the first stage yields, and in
+    "served" the second stage calls its own server. In all other trials, the calls of the second
+    stage take longer.
     """
     if name == "served":
         return make_served_plan(name, folder)
@@ -65,7 +66,7 @@ def make_plan(name: str, folder: Path) -> PipelinePlan:
 
 
 def make_served_plan(name: str, folder: Path) -> PipelinePlan:
-    """Return a plan that makes prompts from numbers; its workers send them to their own servers."""
+    """Return a plan that makes prompts from numbers, and whose workers have their own servers."""
     (folder / "soon").touch()
     command = [sys.executable, str(ENGINE), "{port}", "{name}", str(folder)]
     serve = {"engine": "command", "model": "weights", "command": command}
@@ -146,7 +147,7 @@ class Trial:
 
 
 def main() -> None:
-    """Run all trials, with sufficient notice and with none."""
+    """Run all trials, with enough notice and without notice."""
     health = {"health_check_period_ms": 500, "health_check_failure_threshold": 4}
     with join_local_cluster(2, _system_config=health) as (cluster, folder):
         seen = {}

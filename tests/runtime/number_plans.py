@@ -1,4 +1,4 @@
-"""Plans over numbers with stages in the middle, for tests of one engine."""
+"""Makes plans over numbers with any stages in the middle, for tests of one engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.run.attempt.outcome import AttemptResult
 def make_plan(
     *stages: Stage, count: int = 10, name: str = "numbers", env: dict[str, Any] | None = None
 ) -> PipelinePlan:
-    """Plan numbers through stages into text files.
+    """Return a plan that passes numbers through stages into text files.
 
     Args:
         count: number of sources.

@@ -1,4 +1,4 @@
-"""A source and a stage with many odd items, and healthy items in between."""
+"""A source and a stage with many malformed items, and healthy items in between."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ ANSWERS: dict[str, Any] = {
 
 
 class OddSources(SourceStage):
-    """Lists instructions for the stage, and sources that are odd themselves."""
+    """Lists malformed sources, and sources that make the stage misbehave."""
 
     def list_sources(self) -> Iterator[Source]:
-        """Yield odd sources with healthy sources in between."""
+        """Yield each source, followed by a healthy source."""
         odd: list[Any] = [Source(what, "1", what) for what in ODDITIES]
         odd += [
             Source("key \ud800", "1", "healthy"),
@@ -52,10 +52,10 @@ class OddSources(SourceStage):
 
 
 class Odd(Stage):
-    """Behaves as its task requests."""
+    """Misbehaves in the way that its task names."""
 
     def process(self, task: Task) -> Task | Iterator[Slot]:
-        """Return the same task, or an odd answer."""
+        """Return the same task, or misbehave."""
         what = task.data
         if what in ERRORS:
             error = ERRORS[what]()
@@ -76,7 +76,7 @@ class Odd(Stage):
 
 
 class Printing(Stage):
-    """Prints to the current stdout."""
+    """Prints the number of tasks to the current stdout."""
 
     def process_batch(self, tasks: list[Task]) -> list[Task]:  # type: ignore[override]
         """Return the same tasks."""
@@ -92,7 +92,7 @@ def raise_late(task: Task) -> Iterator[Slot]:
 
 
 class Bad(Stage):
-    """Fails the first sources of the listing."""
+    """Fails at the first sources of the listing."""
 
     class Params(Stage.Params):
         """The number of failing sources."""

@@ -1,4 +1,4 @@
-"""Sources that share storage, as declared by the source or the sink."""
+"""A source and stages whose sources share storage, as the source or the sink declares."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Steps(SourceStage):
 
 
 class Wave(Stage):
-    """Gives each member its own value; a configured step fails."""
+    """Computes a value for each member of a group, and fails at a configured step."""
 
     class Params(Stage.Params):
         """The failing step."""

@@ -1,4 +1,4 @@
-"""Payloads that fail during pickling, unpickling, or description."""
+"""Payloads that fail when they are pickled, unpickled, or described."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Unreadable:
 
 
 class Endless:
-    """Pickles endlessly."""
+    """Never finishes pickling."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Endless, (Endless(),)

@@ -1,4 +1,4 @@
-"""Stages that use memory: one without limit, and one with a fixed large amount."""
+"""Stages that use memory: without limit, or a fixed large amount."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Grow(Stage):
 
 
 def _measure_room(group: Path) -> int:
-    """Return the bytes left in the cgroup; reclaimable page cache counts as free."""
+    """Return the free bytes of the cgroup. Reclaimable page cache counts as free."""
     is_v1 = (group / "memory.usage_in_bytes").exists()
     used = int((group / ("memory.usage_in_bytes" if is_v1 else "memory.current")).read_text())
     limit = int((group / ("memory.limit_in_bytes" if is_v1 else "memory.max")).read_text())

@@ -1,4 +1,4 @@
-"""A small pipeline on the installed Ray, with Ray's functions replaced or unchanged.
+"""A program that runs a small pipeline on the installed Ray, with or without replaced functions.
 
 Prints a JSON line with the version, differences of the replaced functions, and the programs that
 Ray started. `make ray-versions` runs this program in the environment of each version.
@@ -25,10 +25,11 @@ LOOK_SECONDS = 0.02
 
 
 def main() -> int:
-    """Run the pipeline; return exit code 1 if the run is incomplete."""
+    """Run the pipeline. Return exit code 1 if the run is incomplete."""
     way, folder, sources = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     is_known = local_start.replaces_functions(ray.__version__)
-    # Try both ways in every version: the result decides whether the range of versions may grow.
+    # Force both ways for any version. The results decide whether the range of versions can be
+    # extended.
     local_start._OLDEST, local_start._NEWEST = (2, 0), (2, 9999 if way == "replaced" else -1)
     texts = folder / "texts"
     texts.mkdir()
@@ -61,7 +62,7 @@ def main() -> int:
 
 
 def _watch(scripts: set[str], is_over: threading.Event) -> None:
-    """Record the Python programs of Ray that run below this process."""
+    """Record Ray's Python programs that run as descendants of this process."""
     while not is_over.wait(LOOK_SECONDS):
         for process in psutil.Process().children(recursive=True):
             try:

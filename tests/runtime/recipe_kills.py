@@ -1,4 +1,4 @@
-"""FineWeb's recipe in five passes, killed at random moments, then run to the end.
+"""Runs FineWeb's recipe in five passes with kills at random moments, and then to the end.
 
 Used by the tests on a small crawl and by `make kills`. A moment is a named step of the code, or the
 total number of outputs of all passes, so the machine's speed does not matter.
@@ -26,7 +26,7 @@ from strandline.storage.layout import PipelineFolder
 
 EXAMPLE = Path(__file__).parents[2] / "pipelines" / "examples" / "fineweb.yaml"
 RANGE_BYTES = 6000  # small ranges give more sources between kills
-SECONDS = "0.12"  # sleep per source, longer than a ledger waits to commit others along
+SECONDS = "0.12"  # sleep per source, so that the ledger commits sources singly
 OUTPUT_STEPS = ("output.written", "output.renamed")
 STEPS = (*OUTPUT_STEPS, "commit.begun", "commit.written", "commit.synced")
 Kept = list[tuple[str, str, str]]
@@ -55,7 +55,7 @@ class RecipeKills:
 
     @property
     def is_good(self) -> bool:
-        """Return True if all promises were kept."""
+        """Return True if nothing was lost, duplicated, or rewritten."""
         return self.is_same and self.is_verified and not self.rewritten and self.fired > 0
 
 
@@ -82,12 +82,12 @@ class Recipe:
     def started(
         self, volume: Path, engine: str = "inline", fault: str = "", only: str = ""
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Start one attempt of each incomplete pass; at the end, kill the remaining processes.
+        """Start one attempt of each incomplete pass. At the end, kill the remaining processes.
 
         Args:
             volume, engine: the volume and engine of the run.
             fault: a named step that kills its process, in the format of the fault port.
-            only: name of a single pass to run.
+            only: name of a single pass to run, or an empty string for all passes.
         """
         volume.mkdir(parents=True, exist_ok=True)
         manifest = f"{self._manifest}#{only}" if only else str(self._manifest)
@@ -152,7 +152,7 @@ class Recipe:
         return written
 
     def find_current(self, volume: Path) -> str:
-        """Return the last pass with a folder, which is the current pass."""
+        """Return the current pass: the last pass that has a folder."""
         begun = [name for name in self.names if self._find(volume, name).path.exists()]
         return begun[-1] if begun else self.names[0]
 
@@ -248,7 +248,7 @@ def _compare(
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:
-    """Kill a run and all its child processes at once."""
+    """Kill a run together with all its child processes."""
     with suppress(psutil.Error):
         for each in psutil.Process(process.pid).children(recursive=True):
             with suppress(psutil.Error):
@@ -257,7 +257,7 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
 
 
 def kill_driver(process: subprocess.Popen[bytes]) -> None:
-    """Kill only the driver, or the whole run if no driver exists at the moment."""
+    """Kill only the driver, or the whole run if no driver exists."""
     driver = find_driver(process.pid)
     if driver is None:
         kill_all(process)
@@ -272,7 +272,7 @@ def _kill_at(
     moment: int,
     chance: random.Random,
 ) -> bool:
-    """Kill at a number of outputs, or shortly after. Return True if a process was working."""
+    """Kill at a number of outputs or shortly afterwards. Return True if a process was working."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         if sum(recipe.count_outputs(volume).values()) >= moment:

@@ -26,7 +26,7 @@ RECIPE_PAGES, RUNS = 340, 4  # the last run is on Ray
 
 
 def main() -> int:
-    """Run all kills; return exit code 1 if any work was lost or duplicated."""
+    """Run all kills. Return exit code 1 if any work was lost or duplicated."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="kills a target")
     parser.add_argument("--limit", type=int, help="only so many files of the real input")

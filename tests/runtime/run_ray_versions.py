@@ -36,7 +36,7 @@ PIP_SECONDS, TRIAL_SECONDS = 900, 300
 
 
 def main() -> int:
-    """Try the versions; return exit code 1 if one fails, or works but is not in the known range."""
+    """Try the versions. Return exit code 1 if a version fails, or works outside the known range."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("versions", nargs="*", help="instead of the oldest and the newest")
     asked = [f"ray=={version}" for version in parser.parse_args().versions]
@@ -58,14 +58,14 @@ def read_requirement() -> str:
 
 
 def list_bounds(requirement: str) -> list[str]:
-    """Return the oldest allowed version, and the requirement, for which pip takes the newest."""
+    """Return requirements for the oldest allowed version and for the newest, which pip selects."""
     oldest = re.search(r">=([\d.]+)", requirement)
     assert oldest is not None
     return [f"ray=={oldest[1]}", requirement]
 
 
 def try_version(requirement: str, folder: Path) -> tuple[str, bool]:
-    """Return the line about a version, and whether the version works."""
+    """Return a line about a version, and whether the version works."""
     python = folder / "venv" / "bin" / "python"
     if not _install(requirement, folder, python):
         return f"{requirement}: pip did not install it", False
@@ -151,7 +151,7 @@ def _find_problems(found: dict[str, Any], way: str, room: Path, mark: str) -> It
 
 
 def _await_end(mark: str) -> list[str]:
-    """Return the processes of a trial that remain after a while; a worker may still be ending."""
+    """Return the processes of a trial that remain after some time, in which workers may end."""
     until = time.monotonic() + END_SECONDS
     while (left := [*_list_marked(mark)]) and time.monotonic() < until:
         time.sleep(0.2)
@@ -163,7 +163,7 @@ def _list_marked(mark: str) -> Iterator[str]:
         try:
             if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
                 yield process.name()
-        except psutil.Error:  # another user's process, or ended
+        except psutil.Error:  # the process is another user's or has ended
             continue
 
 

@@ -1,6 +1,7 @@
 """`make soak`: disturb runs at random for SECONDS_TO_RUN seconds (600 by default).
 
-SEED=... repeats the choices of an earlier soak; the progress at each choice depends on the machine.
+SEED=... repeats the choices of an earlier soak. How far a run is at each choice depends on the
+machine.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ SOURCES = 240
 
 
 def main() -> int:
-    """Soak; return exit code 1 after any violation."""
+    """Run the soak; return exit code 1 after any violation."""
     seconds, seed = float(os.environ.get("SECONDS_TO_RUN", "600")), choose_seed()
     print(f"soak for {seconds:g} s with SEED={seed}", flush=True)
     folder = tempfile.mkdtemp(prefix="soak-")

@@ -1,4 +1,4 @@
-"""A small pipeline with all countable features: fan-outs, filters, and groups."""
+"""Fixtures: a small pipeline with fan-outs, filters, and groups, and a shared local Ray."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from strandline.engine.ray.local.start import start_local, stop_local
 from waiting import wait_until
 
 HERE = Path(__file__).parent
-# Folders of tests that share the local Ray, and of modules that its workers import.
+# Folders of tests that share the local Ray. The workers of Ray import modules from these folders.
 RAY_FOLDERS = (HERE, HERE.parent / "engines")
 CPUS = 2
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Stop the shared Ray after the last test of its folders; other tests must not use it."""
+    """Stop the shared Ray after the last test of its folders. Other tests must not use it."""
     if nextitem is None or not set(RAY_FOLDERS) & set(nextitem.path.parents):
         stop_local()
 
@@ -75,7 +75,7 @@ def small_whole(small_job: Job, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 @pytest.fixture(scope="session")
 def ray_folder() -> Iterator[Path]:
-    """Yield the folder of the shared Ray; its sockets need shorter names than pytest's folders."""
+    """Yield the folder of the shared Ray, whose sockets need shorter paths than pytest's."""
     folder = tempfile.mkdtemp(prefix="ray-")
     yield Path(folder)
     stop_local()
@@ -84,7 +84,7 @@ def ray_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def local_ray(ray_folder: Path) -> str:
-    """Start or reuse the shared local Ray once it is idle; return its address."""
+    """Start the shared local Ray or wait until it is idle, and return its address."""
     return enter_local_ray(ray_folder)
 
 
@@ -93,8 +93,8 @@ def enter_local_ray(ray_folder: Path) -> str:
     if not ray.is_initialized():
         folders = [*map(str, RAY_FOLDERS), str(HERE.parents[1] / "pipelines/examples")]
         path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
-        # A job environment would double the cost of each process, because Ray starts processes for
-        # a new environment only on demand.
+        # Set the path in the environment of all tests. With an environment per job, Ray starts
+        # processes only on demand, which doubles the cost of each process.
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", path)
             start_local(

@@ -1,7 +1,7 @@
-"""Disturb a supervised run at random for a given time, and find violations.
+"""Disturbs a supervised run at random for a given time, and finds violations.
 
 `strandline run` runs a job as users do. The soak kills processes, requests stops, and makes the
-disk fail; it restarts the job if nothing else would. A complete job is compared with an undisturbed
+disk fail. It restarts the job if no supervisor does. A complete job is compared with an undisturbed
 run, then the next job begins on a fresh volume. Random choices come from a seed.
 """
 
@@ -37,10 +37,10 @@ PAUSES = (2.0, 10.0)
 
 @dataclass(slots=True)
 class Watch:
-    """Finished sources, which must not be opened again.
+    """Finished sources of a job, which must not be opened again.
 
     Attributes:
-        seen: by source, the number of openings at the time.
+        seen: number of all openings when each source was first seen as finished, by source.
     """
 
     job: Job
@@ -65,7 +65,7 @@ class Soak:
     """A series of disturbed jobs.
 
     Args:
-        folder: for all files.
+        folder: folder for all files.
         seed: seed of all random choices.
         sources: number of sources in a job.
         say: receives a line per event.
@@ -99,9 +99,9 @@ class Soak:
         self._whole = self._job.digest_outputs(volume)
 
     def run(self, is_over: Callable[[], bool]) -> None:
-        """Disturb jobs until `is_over`; then the last job continues undisturbed to its end.
+        """Disturb jobs until `is_over`. The last job then continues undisturbed to its end.
 
-        A violation ends the soak at once and keeps the volume.
+        A violation ends the soak immediately and keeps the volume.
         """
         while not self.violations:
             self._run_job(self.folder / f"job-{self.jobs}", is_over)
@@ -122,9 +122,9 @@ class Soak:
             shutil.rmtree(volume)
 
     def _run_parent(self, volume: Path, watch: Watch, is_over: Callable[[], bool]) -> int:
-        """Start the run and disturb it until its end.
+        """Start the run and disturb it until it ends.
 
-        Return the exit code, 0 only if all is done.
+        Return the exit code, which is 0 only if the job is complete.
         """
         armed, self._is_hurt = {} if is_over() else self._arm(volume), False
         with self._job.started(volume, armed, is_supervised=True) as process:
@@ -133,7 +133,8 @@ class Soak:
                 watch.look()
                 expected |= self._disturb(process)
             code = process.returncode
-        # A stop during the end of a killed attempt reports the kill, and no other attempt follows.
+        # If a stop arrives while a killed attempt ends, the run reports the kill and makes no other
+        # attempt.
         if self._is_hurt and int(ExitCode.INTERRUPTED) in expected:
             expected.add(read_last_code(volume))
         if code not in expected:
@@ -143,7 +144,7 @@ class Soak:
             return code
         self._note(log.read_text().split()[1])
         log.unlink()
-        return code or -1  # a survived error may leave files that the next run removes
+        return code or -1  # after an absorbed error, the next run removes files
 
     def _wait(
         self, process: subprocess.Popen[bytes], volume: Path, is_over: Callable[[], bool]
@@ -163,7 +164,7 @@ class Soak:
         return process.wait()
 
     def _choose_moment(self) -> tuple[float, int]:
-        """Return seconds to wait and sources to open; the first of both to pass counts."""
+        """Return how long to wait and how many sources to open, whichever comes first."""
         if self._rng.random() < 0.3:
             return self._rng.uniform(*PAUSES), self.sources
         return PATIENCE, self._rng.randint(1, max(2, self.sources // 8))
@@ -195,7 +196,7 @@ class Soak:
         return {int(ExitCode.INTERRUPTED), TERMINATED, -signal.SIGTERM}
 
     def _arm(self, volume: Path) -> dict[str, str]:
-        """Return the environment for a disk that sometimes fails once at a random step."""
+        """Return environment variables that sometimes make the disk fail once at a random step."""
         if not volume.exists() or self._rng.random() < 0.5:
             return {}
         step, action = self._rng.choice(STEPS), self._rng.choice(ERRORS)
@@ -221,7 +222,7 @@ class Soak:
 
 
 def write_job(folder: Path, sources: int) -> Path:
-    """Write a manifest with generated input that runs long enough; its retries never run out."""
+    """Write a manifest whose generated input takes long enough, with unlimited retries."""
     texts = folder / "texts"
     texts.mkdir(parents=True)
     for number in range(sources):
@@ -246,13 +247,13 @@ def write_job(folder: Path, sources: int) -> Path:
             "checkpoint": {"interval": "2s", "keepLast": 1},
             "retry": {
                 "delay": "0s",
-                # Retry failed sources as well, because no person watches.
+                # Also retry failed sources, because the soak cannot fix anything.
                 "eligibleCauses": [cause.value for cause in RETRYABLE_CAUSES],
                 "maxRetries": 10_000,
                 "maxAttempts": 10_000,
                 "disruptions": {"maxRetries": 10_000},
             },
-            # Frequent kills must not make a source look like a poison source.
+            # Otherwise frequent kills would quarantine sources.
             "quarantine": {"after": 10_000},
         },
     }

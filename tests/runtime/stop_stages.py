@@ -1,4 +1,4 @@
-"""Stages of a pipeline that is full of long calls when the stop is requested."""
+"""A stage for pipelines that are in the middle of long calls when a stop is requested."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from strandline.plan.task import Task
 
 
 class Long(Stage):
-    """Returns the first numbers at once, and works for an hour on the others.
+    """Returns the first numbers immediately, and works for an hour on each other number.
 
     Long calls are logged when they begin.
     """
 
     class Params(Stage.Params):
-        """The count of quick numbers, and the duration of the others."""
+        """How many numbers are quick, and how many seconds the other numbers take."""
 
         quick: int = Field(default=8, description="Numbers that take no time.")
         seconds: float = Field(default=3600.0, description="Of each of the others.")

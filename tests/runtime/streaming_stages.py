@@ -1,4 +1,4 @@
-"""Stages that yield large pieces and keep a log, for tests of answers that travel in parts."""
+"""Stages that yield large pieces and keep a log, for tests of answers in several parts."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class LogParams(Stage.Params):
 
 
 def note(log: str, line: str) -> None:
-    """Append a line atomically; other processes append as well."""
+    """Append a line atomically, because other processes append, too."""
     handle = os.open(log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
     os.write(handle, f"{line}\n".encode())
     os.close(handle)
 
 
 class Pieces(Stage):
-    """Yields large pieces of each number, and may die once, or raise in the middle."""
+    """Yields large pieces of each number, and may die once or raise between two pieces."""
 
     class Params(LogParams):
-        """The number of pieces, and where the stage dies or raises."""
+        """The number of pieces, and the pieces at which the stage dies or raises."""
 
         count: int = Field(default=10, description="Pieces of each.")
         dies_at: int = Field(default=-1, description="Piece before which the first worker dies.")
@@ -99,7 +99,7 @@ class Name(SinkStage):
 
 
 class YieldLines(Stage):
-    """Yields the lines of a text as separate parts; empty lines are filtered."""
+    """Yields each line of a text in a separate part, and filters empty lines."""
 
     class Params(LogParams):
         """See `LogParams`."""
@@ -107,7 +107,7 @@ class YieldLines(Stage):
     params: Params
 
     def setup(self) -> None:
-        """Send each task as a separate part in this process."""
+        """Make each task a separate part in this process."""
         stage_call.PART_TASKS = 1
 
     def process(self, task: Task) -> Iterator[Slot]:
@@ -119,7 +119,7 @@ class YieldLines(Stage):
 
 
 class SeeLine(Stage):
-    """Logs the number of its line."""
+    """Logs the number of each line."""
 
     class Params(LogParams):
         """See `LogParams`."""

@@ -1,4 +1,4 @@
-"""Stages that call models, on Ray: state shared by workers, and notes for the driver."""
+"""Stages that call models on Ray: state that workers share, and notes for the driver."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_workers_share_a_budget(tmp_path: Path) -> None:
     assert set(model.asked.values()) == {1}
 
 
-# In the first tier, tests/packs has the notes of an unreachable server, in one process.
+# In the first tier, tests/packs covers an unreachable server in one process.
 @pytest.mark.more
 @pytest.mark.usefixtures("local_ray")
 def test_an_unreachable_server_is_reported_while_the_run_waits(tmp_path: Path) -> None:
@@ -80,13 +80,13 @@ def test_an_unreachable_server_is_reported_while_the_run_waits(tmp_path: Path) -
         plan = read_manifest(manifest, volume=tmp_path).plan
         outcome = run_attempt(AttemptConfig(plan, tmp_path / "volume", engine="ray"), report=report)
     assert outcome.code is ExitCode.COMPLETE
-    down, up = notes  # the first note was sent during the outage
+    down, up = notes  # the first note came during the outage
     assert f"ask-model: the server {url}: the server has not responded since " in down
     assert "(503 Service Unavailable); retrying until " in down
     assert "the server responds again since " in up
 
 
-# In the first tier, tests/packs/models/test_own_servers.py has dying servers, in one process.
+# In the first tier, tests/packs/models/test_own_servers.py covers dying servers in one process.
 @pytest.mark.more
 @pytest.mark.usefixtures("local_ray")
 def test_each_worker_has_its_own_server_and_a_dead_server_is_replaced(tmp_path: Path) -> None:

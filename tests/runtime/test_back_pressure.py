@@ -1,4 +1,4 @@
-"""A slow stage holds back earlier stages, and a slow listing holds back nothing."""
+"""A slow stage delays earlier stages, but a slow listing delays no stage."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ TINY_SECONDS = 0.05
 SLOW_SECONDS = 0.2
 QUICK_SECONDS = SLOW_SECONDS / 20
 PATIENCE = 120.0
-# Two calls of a stage run and three wait: with two tasks each, or as many as the sink takes at
-# once.
+# For each of three stages, two calls run and three calls wait, with two tasks each. The sink's
+# calls have as many tasks as the sink takes together.
 _CALLS = 3 * 5 * 2 + 5 * int(SINK_SECONDS / TINY_SECONDS)
 FEW = {"processes": _CALLS, "ray": _CALLS}
 
@@ -90,20 +90,20 @@ def test_law_a_producer_twenty_times_as_fast_fills_no_memory(tmp_path: Path) -> 
     outcome = run_attempt(AttemptConfig(plan, tmp_path), report=report)
 
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, COUNT)
-    # Tasks that wait for the sink or are at the sink, results of calls that were sent before the
-    # queue was full, and one block that is not freed yet.
+    # Tasks at the sink or in its queue, the results of calls that were sent before the queue was
+    # full, and a block that is not yet freed.
     most = bound_queue(1, 1) + 2 * CALLS_PER_WORKER + 1
     assert len(seen) > COUNT / 4
     assert max(seen) - before <= most * told.LARGE * 1.01
     assert most * told.LARGE < COUNT * told.LARGE / 5
 
 
-# On Ray, the test above has a tighter bound.
+# On Ray, the previous test has a tighter bound.
 @pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.more)])
 def test_law_open_sources_are_limited_to_a_few_calls_of_the_slowest_stage(
     tmp_path: Path, engine: str
 ) -> None:
-    """Even for tiny tasks and quick earlier stages: a kill would cost all open sources."""
+    """The limit also holds for tiny tasks and quick stages: a kill loses all open sources."""
     log, output = tmp_path / "opened", tmp_path / "output"
     most = 0
 
@@ -115,7 +115,7 @@ def test_law_open_sources_are_limited_to_a_few_calls_of_the_slowest_stage(
 
     source = StagePlan("numbers", "numbers", bad.Numbers(count=TINY))
     asked: dict[str, Any] = {"cpu": 0.25, "max_workers": 1}
-    asked["isolate"] = engine == "processes"  # a chain would be reported only at its end
+    asked["isolate"] = engine == "processes"  # chains report only at their end
     stages = [
         StagePlan("open", "open", told.Opened(log=str(log)), **asked),
         StagePlan("pass", "pass", bad.Identity(), **asked),

@@ -1,4 +1,4 @@
-"""Chains on a real Ray: work spreads over workers, and a stage that kills its worker is named."""
+"""Chains on a real Ray spread work over workers and name a stage that kills its worker."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_tasks_of_one_source_spread_over_the_workers_of_its_chain(tmp_path: Path
     assert sum(line[2] == line[3] for line in written) > 100  # most tasks stay in their worker
     assert outcome.counts["nap"].tasks_in == outcome.counts["text"].tasks_in == 200
     assert outcome.pools["split"].started >= 3
-    assert outcome.pools["nap"].started == 0  # the workers are reported once, under the chain
+    assert outcome.pools["nap"].started == 0  # the chain reports its workers once
 
 
 @pytest.mark.more
@@ -81,7 +81,7 @@ def test_a_task_that_kills_its_worker_fails_its_source_under_the_right_stage(
 
 
 # In the first tier, tests/engines has a stage that ends every worker on the engine `processes`, and
-# the test above names a stage within a chain.
+# the previous test names a stage within a chain.
 @pytest.mark.more
 def test_a_stage_of_a_chain_that_kills_all_its_workers_ends_the_attempt_by_its_name(
     tmp_path: Path,
@@ -91,7 +91,7 @@ def test_a_stage_of_a_chain_that_kills_all_its_workers_ends_the_attempt_by_its_n
         run(make_plan(stages, 8), tmp_path)
 
 
-# Waits until a call counts as long. tests/engine/test_long_calls.py has the decisions.
+# Waits until a call counts as long. tests/engine/test_long_calls.py tests the decisions.
 @pytest.mark.more
 def test_a_long_stage_in_a_chain_is_shown_by_name_and_blocks_nothing(
     tmp_path: Path,
@@ -115,5 +115,5 @@ def test_a_long_stage_in_a_chain_is_shown_by_name_and_blocks_nothing(
     assert max(each["rest"] for each in seen) > 2 * LONG_SECONDS
     assert max(each["read"] for each in seen) < max(each["rest"] for each in seen)
     assert over == {"", "number-0"}
-    # The worker's remaining tasks were given back, and the other worker did them.
+    # The worker returned its remaining tasks, and the other worker processed them.
     assert max(done) == 5

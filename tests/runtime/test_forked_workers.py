@@ -1,4 +1,4 @@
-"""Forked workers: messages about their end, their parent process, and early refusals."""
+"""Forked workers: messages about their end, their parent process, and unsupported features."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_requested_workers_are_not_exceeded_and_have_one_parent(tmp_path: Path) 
     assert len(told) == 40
     assert 1 <= len({pid for pid, _ in told}) <= 3
     (parent,) = {parent for _, parent in told}
-    assert not psutil.pid_exists(parent)  # all ends with the run
+    assert not psutil.pid_exists(parent)  # the parent ends with the run
 
 
 @pytest.mark.parametrize("victim", ["driver", "forker"])
@@ -127,7 +127,7 @@ def test_law_a_worker_stopped_while_answering_becomes_overdue(tmp_path: Path) ->
 def test_law_a_stop_does_not_wait_for_an_endlessly_yielding_stage(tmp_path: Path) -> None:
     log = tmp_path / "log"
     plan = make_plan(forked.Endless(log=str(log)), count=1)
-    stage = replace(plan.stages[0], isolate=True)  # a sink in the same worker would set the pace
+    stage = replace(plan.stages[0], isolate=True)  # a sink in the same worker would slow the stage
     plan = replace(plan, stages=(stage, *plan.stages[1:]))
 
     def count() -> int:
@@ -142,18 +142,18 @@ def test_law_a_stop_does_not_wait_for_an_endlessly_yielding_stage(tmp_path: Path
 
     assert run_attempt(config, must_stop).code is ExitCode.INTERRUPTED
     asked = next(number for number in seen if number > 20)
-    assert count() - asked < 20  # of hundreds in the available time
+    assert count() - asked < 20  # hundreds would have been possible
 
 
 @pytest.mark.more
 def test_law_calls_behind_a_hanging_call_move_to_another_worker(tmp_path: Path) -> None:
     (tmp_path / "done").mkdir()
     plan = make_plan(forked.HangingOnce(folder=str(tmp_path / "done"), count=400), count=400)
-    # With a limit, a call is a single task, and quick tasks wait at their worker.
+    # With a timeout, a call has only one task, and quick tasks wait at their worker.
     stage = replace(plan.stages[0], timeout=60.0)
     outcome = run(replace(plan, stages=(stage, *plan.stages[1:])), tmp_path)
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 400)
-    assert outcome.incidents == ()  # otherwise the limit has ended the call
+    assert outcome.incidents == ()  # the timeout has not ended the call
 
 
 @pytest.mark.parametrize(

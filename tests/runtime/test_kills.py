@@ -1,4 +1,4 @@
-"""A run with a killed process ends with the output of an undisturbed run."""
+"""After a kill of a process, a run ends with the output of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.first(reason="each kind of process needs a Ray of its o
 
 # Seeds of the first tier: one kill per kind of process. `make kills` takes twenty seeds.
 FIRST = {"parent": 0, "driver": 0, "worker": 0, "ledger": 1, "raylet": 1}
-# Seeds of the third tier: the other way to choose a moment. The parent has only one way.
+# Seeds of the third tier, with the other kind of moment. The parent has only one kind.
 OTHERS = {"driver": 1, "worker": 1, "ledger": 0, "raylet": 0}
 
 
@@ -29,7 +29,7 @@ def test_a_kill_loses_and_doubles_nothing(
 ) -> None:
     kill = choose_kill(target, seed, len(small_whole))
 
-    # A driver without its parent ends by itself, and the next run takes over.
+    # A driver without its parent ends by itself. The next run takes over.
     rounds = 1 if target == "parent" else ROUNDS
     result = kill_and_finish(small_job, tmp_path, kill, small_whole, rounds)
 

@@ -1,4 +1,4 @@
-"""Calls of a worker that dies, is drained, or cannot read its input."""
+"""What happens to calls of a worker that dies, is drained, or cannot read its input."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 
 class Bench:
-    """A flow and one pool with one ready worker, driven by the test."""
+    """A flow and a pool with one ready worker. The test drives both."""
 
     def __init__(self, stage: Stage, folder: Path) -> None:
         plan = StagePlan("told", "told", stage, cpu=0.1)
@@ -72,7 +72,7 @@ class Bench:
         self.pools.take_ready(reference, ray.get(reference, timeout=TIMEOUT), here)
 
     def submit(self, number: int, source: int | None = None) -> Any:
-        """Submit a task with a number; return the reference of its receipt."""
+        """Submit a task with a number, and return the reference of its receipt."""
         name = bytes([number if source is None else source]) * 16
         task = Task(number, {}, Lineage(name, bytes([number]) * 16, str(number)))
         return self.submit_block(name, pack_tasks([task]), bytes([number]) * 16)
@@ -167,7 +167,7 @@ def test_a_source_that_kills_three_workers_alone_fails_without_its_neighbor(
             bench.pools.submit(0, bench.flow.next_batch(0), 1)
             assert not bench.pools.has_room(
                 0, CALLS_PER_WORKER
-            )  # a suspect is a worker's only call
+            )  # a worker has no other call beside a suspect
             (poison,) = bench.pools.calls
             bench.lose(poison)
 

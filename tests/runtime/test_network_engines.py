@@ -1,4 +1,4 @@
-"""Networks over tokens in worker processes write the same bytes as a run in one process."""
+"""Networks over tokens in worker processes write the same bytes as in one process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_manifest(folder: Path) -> Path:
     return manifest
 
 
-# Both engines load a network alike in worker processes, so Ray belongs to the second tier.
+# Both engines load a network in the same way, so Ray belongs to the second tier.
 @pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.more)])
 def test_workers_keep_the_same_texts_with_the_same_scores(engine: str, tmp_path: Path) -> None:
     manifest = write_manifest(tmp_path)

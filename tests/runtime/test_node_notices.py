@@ -1,4 +1,4 @@
-"""Notice of a node's end: work that fits in the time ends there, and no work runs again.
+"""After a notice, work that fits in the remaining time ends on the node, and no work is repeated.
 
 tests/engine/test_leaving_workers.py and test_node_losses.py check the same laws in memory.
 """

@@ -1,4 +1,4 @@
-"""A cluster whose nodes come and go in the middle of a run.
+"""A cluster whose nodes join and die during a run.
 
 tests/engine/test_node_losses.py checks the same laws in memory.
 """
@@ -39,7 +39,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_node_that_joins_is_used(seen: dict[str, Any]) -> None:
     trial = seen["joins"]
     assert trial["byNode"].get(seen["there"], 0) > 0, seen
-    assert trial["most"]["slow"] > 3  # more than fit on the first node
+    assert trial["most"]["slow"] > 3  # more than the first node can hold
     assert "slow" in trial["bottlenecks"]
 
 
@@ -59,5 +59,5 @@ def test_law_data_lost_with_a_node_is_recomputed(seen: dict[str, Any]) -> None:
 
 def test_a_lost_node_is_detected_and_blames_no_source(seen: dict[str, Any]) -> None:
     trial = seen["dies"]
-    assert trial["byNode"].get(seen["there"], 0) > 0, seen  # was used until then
+    assert trial["byNode"].get(seen["there"], 0) > 0, seen  # the node was used until its death
     assert trial["incidents"], trial

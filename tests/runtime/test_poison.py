@@ -1,4 +1,4 @@
-"""A source that exhausts memory is found and parked, but sources in flight beside it are not."""
+"""A source that exhausts memory is found and quarantined, but not other sources in flight."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run_under(limit: int, manifest: Path, *arguments: str, **extra: str) -> tupl
         **os.environ,
         "MARKERS": str(manifest.parent),
         "PYTHONPATH": os.pathsep.join([str(DRIVER_NODE), os.environ.get("PYTHONPATH", "")]),
-        # Otherwise Ray may kill before the kernel does.
+        # Disable Ray's memory monitor, which may kill before the kernel does.
         "RAY_memory_monitor_refresh_ms": "0",
         **extra,
     }
@@ -80,7 +80,7 @@ def run_under(limit: int, manifest: Path, *arguments: str, **extra: str) -> tupl
 
 
 def read_end(manifest: Path) -> tuple[set[str], dict[str, str], dict[str, int]]:
-    """Return names of finished sources, causes of quarantined sources, and the ledger's counts."""
+    """Return the finished sources, the causes of quarantined sources, and the ledger's counts."""
     store = Store(
         PipelineFolder.on_volume(manifest.parent, "default", "poison").ledger, readonly=True
     )
@@ -111,7 +111,8 @@ def test_a_poison_source_that_kills_the_driver_is_parked(tmp_path: Path) -> None
         json.loads(path.read_text())
         for path in sorted((tmp_path / "default/poison/attempts").glob("*/attempt.json"))
     ]
-    # The first kill hits a batch with a neighbor, and the next three hit the source alone.
+    # The first kill hits the source together with a neighbor, and the next three hit the source
+    # alone.
     causes = [record["cause"] for record in records]
     assert ["OOMKilled"] * 4 + ["QuarantineExceeded"] == causes
     assert {"cgroup"} == {
@@ -122,13 +123,13 @@ def test_a_poison_source_that_kills_the_driver_is_parked(tmp_path: Path) -> None
     }
 
 
-# In the first tier, the test above parks a source that exhausts memory, and
+# In the first tier, the previous test quarantines a source that exhausts memory, and
 # tests/engine/test_held_suspects.py retries suspects alone.
 @pytest.mark.more
 @pytest.mark.parametrize("engine", ["processes", "ray"])
 def test_a_neighbor_that_the_kernel_kills_is_not_blamed(engine: str, tmp_path: Path) -> None:
-    """The neighbor uses so much memory that it dies beside the poison and finishes only alone."""
-    # Two sources and two workers: both sources run at once, in any order.
+    """The neighbor needs so much memory that it dies beside the poison source, but not alone."""
+    # With two sources and two workers, both sources run together, in any order.
     manifest = write_job(tmp_path, healthy=0, after=1, batch_size=1)
 
     words = ("--engine", engine, "--workers", "2", "--no-supervise")

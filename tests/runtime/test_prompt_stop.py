@@ -1,4 +1,4 @@
-"""A driver that must stop in the middle of long calls reports its outcome in time."""
+"""If a driver must stop during long calls, it reports its outcome in time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE = 120.0
 
 
 def make_manifest(path: Path, checkpoint: dict[str, Any]) -> Path:
-    """Write a pipeline that finishes a few sources, then occupies all workers for an hour."""
+    """Write a pipeline that finishes a few sources and then keeps all workers busy for an hour."""
     document = {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",
@@ -45,10 +45,10 @@ def make_manifest(path: Path, checkpoint: dict[str, Any]) -> Path:
 
 
 def stop_in_the_middle(job: Job, volume: Path) -> tuple[int, float]:
-    """Request a stop once the workers are in long calls; return exit code and seconds taken."""
+    """Request a stop in the middle of long calls. Return the exit code and the seconds taken."""
     with job.started(volume, options=["--workers", str(WORKERS)]) as process:
         end = time.monotonic() + PATIENCE
-        # A quick task can share a call with a long one, so the outputs do not show the moment.
+        # Outputs do not show this moment, because a quick task can share a call with a long task.
         while len(job.read_opened(volume)) < WORKERS:
             assert process.poll() is None, job.read_log(volume)
             assert time.monotonic() < end, job.read_log(volume)
@@ -89,7 +89,7 @@ def test_law_calls_that_cannot_end_in_time_are_not_awaited(tmp_path: Path) -> No
     manifest = make_manifest(tmp_path / "stopped.yaml", {"gracePeriod": "20m"})
     job, volume = Job(manifest), tmp_path / "volume"
 
-    code, _ = stop_in_the_middle(job, volume)  # otherwise the grace period outlasts the test
+    code, _ = stop_in_the_middle(job, volume)  # must not use up the grace period
 
     assert code == ExitCode.INTERRUPTED, job.read_log(volume)
     (record,) = read_chain(job.find_folder(volume))

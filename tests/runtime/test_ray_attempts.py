@@ -1,4 +1,4 @@
-"""Attempts on Ray: imports and full disks in workers, and two pipelines on one cluster."""
+"""Attempts on Ray: imports in workers, full disks in workers, and two pipelines on one cluster."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_full_disk_in_a_sink_worker_ends_the_run_and_loses_nothing(tmp_path: P
     with pytest.raises(VolumeError, match="no space is left on the volume"):
         run(make_plan(env=fault), tmp_path, "ray")
 
-    # The next attempt needs no Ray to show that nothing is lost.
+    # The next attempt runs without Ray and shows that nothing was lost.
     assert run(make_plan(env={}), tmp_path, "inline").code == ExitCode.COMPLETE
 
 

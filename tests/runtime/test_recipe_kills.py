@@ -1,4 +1,4 @@
-"""FineWeb's recipe keeps the pages of an undisturbed run after kills in each of its passes."""
+"""After kills in each pass, FineWeb's recipe keeps the same pages as an undisturbed run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAGES = 68
 
 
 @pytest.mark.full
-@pytest.mark.timeout(1800)  # a dozen drivers in a row, on a possibly busy machine
+@pytest.mark.timeout(1800)  # a dozen drivers in sequence, on a possibly busy machine
 def test_a_recipe_killed_in_every_pass_keeps_the_same_pages(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, PAGES)
     recipe.run(tmp_path / "whole")

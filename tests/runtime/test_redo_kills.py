@@ -1,4 +1,4 @@
-"""Processes of Ray die while a run redoes finished sources after a change."""
+"""Kills of Ray processes while a run redoes finished sources after a change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.storage.outputs.remote import open_outputs
 @pytest.mark.full
 @pytest.mark.parametrize("step", ["output.renamed", "commit.written", "commit.synced"])
 def test_a_run_killed_during_a_redo_ends_as_an_undisturbed_run(step: str, tmp_path: Path) -> None:
-    """Kill a process of Ray: a sink's worker, or the owner of the ledger."""
+    """The killed process is a sink's worker or the owner of the ledger."""
     (tmp_path / "in").mkdir()
     for file in range(6):
         lines = "".join(json.dumps({"n": file * 20 + row}) + "\n" for row in range(20))

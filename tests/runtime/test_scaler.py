@@ -1,4 +1,4 @@
-"""Plans of workers on a real Ray: started, drained, withdrawn, and reported."""
+"""The scaler's plans on a real Ray: workers are started, drained, withdrawn, and reported."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Bench:
         self.queues = [StageQueue(plan.name, 1, None) for plan in plans]
 
     def look(self, seconds: float = LOOK_SECONDS) -> None:
-        """Let time pass, then look."""
+        """Advance the time, then run the scaler."""
         self.seconds += seconds
         assert not self.scaler.look(self.queues, None)
 
     def take_ready(self) -> None:
-        """Wait for all workers that are being started."""
+        """Wait until all starting workers are ready."""
         here = ray.get_runtime_context().get_node_id()
         for take, words in (
             (self.pools.take_placed, self.pools.unplaced),
@@ -110,12 +110,12 @@ def test_a_fan_out_makes_a_look_due_early() -> None:
         bench.seconds += SURGE_SECONDS
         waiting = bench.queues[0].waiting
         waiting.extend([Slot(b"s" * 16, "key", b"t" * 16, None, [], 0)] * 2)
-        assert not bench.scaler.is_due(bench.queues)  # two tasks per worker are no reason
+        assert not bench.scaler.is_due(bench.queues)  # two tasks per worker need no more workers
         waiting.append(waiting[0])
         assert bench.scaler.is_due(bench.queues)
         bench.look(0.0)
         waiting.extend([waiting[0]] * 4)
-        assert not bench.scaler.is_due(bench.queues)  # the last look was just now
+        assert not bench.scaler.is_due(bench.queues)  # the last plan is too recent
         bench.seconds += SURGE_SECONDS
         assert bench.scaler.is_due(bench.queues)
 
@@ -125,7 +125,7 @@ def test_law_a_worker_without_room_is_withdrawn_and_blocks_no_other() -> None:
         bench.pools.start_worker(0, 0.1)
         bench.take_ready()
         here = ray.get_runtime_context().get_node_id()
-        bench.pools.start_worker(0, 0.1, here)  # only one unit exists
+        bench.pools.start_worker(0, 0.1, here)  # there is only one such unit
         bench.look()
         assert bench.pools.look()[0].workers == 2
         bench.look(PENDING_SECONDS)
@@ -143,7 +143,7 @@ def test_law_the_worker_with_the_least_to_lose_is_drained() -> None:
         bench.take_ready()
         first, second = bench.pools.list_workers()
         first.calls["call"] = None  # type: ignore[assignment]
-        bench.look()  # the other pool's floor has room only after a drain
+        bench.look()  # a drain makes space for the other pool's minimum
         first.calls.clear()
         assert (first.is_draining, second.is_draining) == (False, True)
         assert bench.notes == []

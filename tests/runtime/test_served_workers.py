@@ -1,4 +1,4 @@
-"""Workers with their own servers end only after all requests to the servers are answered."""
+"""Workers with their own servers end only when all requests to the servers are answered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAME, ROWS = "served", 3
 
 
 def read_prompts(folder: Path, what: str) -> Counter[str]:
-    """Return the prompts that servers received, or have answered."""
+    """Return the prompts that servers have received ("asked") or answered."""
     path = folder / what
     return Counter(path.read_text().splitlines()) if path.exists() else Counter()
 
@@ -55,7 +55,7 @@ def test_a_worker_that_must_make_room_answers_before_it_ends(tmp_path: Path) -> 
         for number in range(2):
             bench.pools.submit(1, [make_slot(number, prompts[number])], 1)
         wait_until(lambda: read_prompts(tmp_path, "asked").total() == 2 * ROWS, TIMEOUT)
-        bench.look()  # the other pool's floor has room only after a drain
+        bench.look()  # a drain makes space for the other pool's minimum
         workers = bench.pools[1].workers
         assert [worker.is_draining for worker in workers].count(True) == 1, workers
         (staying,) = (worker for worker in workers if not worker.is_draining)
@@ -81,7 +81,7 @@ def take_answers(pools: Any) -> None:
 
 
 def make_manifest(folder: Path, files: int) -> Path:
-    """Write a pipeline whose rows are answered only after the engine gets permission."""
+    """Write a pipeline whose servers answer only when the test permits."""
     for file in range(files):
         rows = [{"text": f"late {file} {row}"} for row in range(ROWS)]
         (folder / f"{file}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -107,15 +107,15 @@ def make_manifest(folder: Path, files: int) -> Path:
 
 
 def stop_once_asked(process: subprocess.Popen[bytes], folder: Path, requests: int) -> int:
-    """Request a stop while all requests are in flight; return the exit code."""
+    """Request a stop while all requests are in flight, and return the exit code."""
     wait_until(lambda: read_prompts(folder, "asked").total() == requests, TIMEOUT)
     process.send_signal(signal.SIGTERM)
-    time.sleep(0.5)  # time for the run to end wrongly
+    time.sleep(0.5)  # time in which the run could end wrongly
     (folder / "go").touch()
     return process.wait(TIMEOUT)
 
 
-# Both engines start drivers. The test above drains a worker on Ray.
+# Both engines start drivers. In the first tier, the previous test drains a worker on Ray.
 @pytest.mark.more
 @pytest.mark.parametrize(
     ("engine", "files"),

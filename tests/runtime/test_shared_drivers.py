@@ -1,4 +1,4 @@
-"""Pipelines of one command share a driver and its Ray, and a kill of either loses nothing.
+"""Pipelines of one command share a driver and its Ray. A kill of either loses nothing.
 
 The first tier uses the engine `processes`; test_kills.py kills the processes of a Ray.
 """
@@ -31,7 +31,7 @@ from strandline_api.outcome.causes import Cause
 
 NAMES = ("notes", "copies", "last")
 SOURCES = 12
-# One local Ray for three runs; each run prints the pid of its node.
+# Uses one local Ray for several runs, and prints which Ray each run had.
 KEEPING = """
 import time
 from strandline.engine.ray.connection import connected, sharing_local
@@ -54,7 +54,7 @@ with sharing_local():
 assert not is_running(raylet)
 print(*(seen.index(pid) for pid in seen))
 """
-# Ray starts before the run that needs it, and a module loaded in the background may fail.
+# Starts Ray before the run that needs it, while a module fails to load in the background.
 AHEAD = """
 import threading
 from strandline.engine.ray.connection import connected, find_capacity, sharing_local, start_ahead
@@ -72,7 +72,7 @@ with sharing_local(), connected(None, 1) as connection:
     print(is_running(raylet), connection.raylet == raylet)
 print(is_running(raylet))
 """
-# Modules loaded during Ray's start register no hooks that would break a fork of the main thread.
+# Prints the modules that register fork hooks while Ray starts.
 LOADED_BESIDE = """
 import os, sys
 
@@ -185,7 +185,7 @@ def await_ends(processes: list[psutil.Process]) -> None:
 def test_rays_processes_do_not_inherit_the_drivers_private_variables(
     passes: Passes,
 ) -> None:
-    """Otherwise, processes started by a stage would misread the numbers as pipes of their own."""
+    """Otherwise the processes of a stage would use the numbers of the driver's pipes."""
     with passes.started():
         driver = passes.await_begin("notes").pid
         told = [
@@ -205,7 +205,7 @@ def test_one_driver_makes_the_attempts_of_all(passes: Passes) -> None:
         await_ends(below)
     assert first.pid == last.pid != process.pid
     assert [len(passes.list_attempts(name)) for name in NAMES] == [1, 1, 1]
-    # A log begins with its pipeline's name, and contains no line of other pipelines.
+    # A log begins with the name of its pipeline and has no lines of other pipelines.
     for name in NAMES:
         (log,) = passes.find(name).logs.glob("*.log")
         told = log.read_text()
@@ -229,7 +229,7 @@ def test_a_driver_killed_in_the_second_pass_is_replaced(passes: Passes) -> None:
 
 @on_ray
 def test_a_ray_killed_in_the_second_pass_is_replaced(passes: Passes) -> None:
-    """Within the same attempt if Ray was not in use yet, otherwise in the next attempt."""
+    """Ray is replaced in the same attempt if it was not yet in use, and otherwise in the next."""
     with passes.started() as process:
         driver = passes.await_begin("copies").pid
         raylets = [each for each in psutil.Process(driver).children() if each.name() == "raylet"]
@@ -260,7 +260,7 @@ def test_a_request_to_stop_in_the_second_pass_ends_all_passes(passes: Passes) ->
         process.send_signal(signal.SIGINT)
         code = process.wait(PATIENCE)
         await_ends(below)
-    # Exit code 0 means that the request came after all work.
+    # Exit code 0 means that the request came after the end of all work.
     assert code in {0, 75}, passes.read_log()
     with passes.started() as process:
         assert process.wait(PATIENCE) == 0, passes.read_log()
@@ -284,7 +284,7 @@ def test_the_first_run_uses_the_ray_that_was_started_early() -> None:
 
 
 def test_modules_loaded_in_the_background_add_no_fork_hooks() -> None:
-    """Otherwise, hooks registered during a fork would release a lock that they never acquired."""
+    """A hook that is registered during a fork would release a lock that it has not acquired."""
     command = [sys.executable, "-c", LOADED_BESIDE]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 

@@ -1,4 +1,4 @@
-"""A worker dies while writing a file that sources share."""
+"""A worker dies while it writes a file that sources share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 from strandline_packs.sinks.jsonl_sink import JsonlSink
 
 COUNT = 60
-SIZE = 200  # length of a source's only line
+SIZE = 200  # characters in the only line of a source
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -87,5 +87,5 @@ def test_a_worker_that_dies_while_writing_a_file_leaves_no_duplicate_rows(tmp_pa
     assert outcome.code is ExitCode.COMPLETE
     rows = Counter(number for file in read_files(outcome) for number in file)
     assert rows == Counter(range(COUNT))
-    # The next attempt removes unrenamed temporary files.
+    # The next attempt removes temporary files that were not renamed.
     assert all(each.startswith("left over: .tmp/") for each in find_problems(tmp_path, outcome))

@@ -1,4 +1,4 @@
-"""A short soak: a supervised run ends as an undisturbed run after any disturbance."""
+"""A short soak: after any disturbance, a supervised run ends like an undisturbed run."""
 
 from __future__ import annotations
 

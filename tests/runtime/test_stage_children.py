@@ -1,4 +1,4 @@
-"""Processes that a stage starts neither delay a run nor outlive it."""
+"""Processes that a stage starts neither delay a run nor outlive the run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def find_children(folder: Path) -> list[psutil.Process]:
 
 
 def list_left(folder: Path) -> list[psutil.Process]:
-    """Return the children that do not end."""
+    """Return the children that have not ended after a while."""
     return psutil.wait_procs(find_children(folder), timeout=GONE_SECONDS)[1]
 
 

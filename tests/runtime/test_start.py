@@ -1,4 +1,4 @@
-"""Workers of a local Ray preload the modules that a run needs, and few other processes start."""
+"""Workers of a local Ray preload the modules of a run, and Ray starts few other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A signal to all processes of a run, as service managers and batch systems send it."""
+"""A stop signal to all processes of a run, as service managers and batch systems send it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def signal_all(pid: int) -> None:
 
 @pytest.mark.parametrize(
     "engine",
-    # A Ray starts slowly, and a second time for the continued run.
+    # Ray starts slowly, and the continued run needs a second Ray.
     ["inline", "processes", pytest.param("ray", marks=pytest.mark.more)],
 )
 def test_law_a_signal_to_all_is_one_request_to_stop(engine: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Yielded tasks travel on before their call has ended; none is lost or doubled.
+"""Yielded tasks go to the next stage before their call ends. No task is lost or duplicated.
 
 Pieces are large, so a part of an answer holds only a few of them.
 """
@@ -25,11 +25,11 @@ from strandline_api.spec.policy import Checkpoint
 
 SOURCES = 2
 PIECES = 12
-# Parts that are made, wait to be taken, or are at the driver; tasks that wait for the sink or are
-# at the sink; and results of calls that were sent before the queue was full.
+# Limits by engine. On Ray: parts that are made, waiting, or at the driver; tasks at the sink or in
+# its queue; and results of calls that were sent before the queue was full.
 AHEAD = {
     "inline": told.PIECES_PER_PART,
-    # Parts that are answered or under way; tasks that wait for the sink or are at the sink.
+    # Parts that are answered or in flight, and tasks at the sink or in its queue.
     "processes": told.PIECES_PER_PART * 2 + bound_queue(1, 2) + CALLS_PER_WORKER,
     "ray": told.PIECES_PER_PART * (PARTS_AHEAD + 4) + bound_queue(1, 1) + CALLS_PER_WORKER,
 }
@@ -48,7 +48,7 @@ def make_plan(
     refuses: int = -1,
     **how: Any,
 ) -> PipelinePlan:
-    """Return a plan that splits numbers into pieces for a slow sink, which may refuse one piece."""
+    """Return a plan that splits numbers into pieces for a slow sink, which may reject a piece."""
     log = str(folder / "log")
     asked: dict[str, Any] = {"cpu": 0.25, "max_workers": 1}
     stages = [
@@ -72,7 +72,7 @@ def name_pieces(sources: Sequence[int] = range(SOURCES), pieces: int = PIECES) -
 
 
 def count_ahead(log: list[str]) -> int:
-    """Return the maximum number of pieces that were made and not yet written."""
+    """Return the maximum number of pieces that were made but not yet written."""
     ahead = most = 0
     for line in log:
         ahead += 1 if line.startswith("made") else -1
@@ -92,7 +92,7 @@ def test_law_a_long_answer_fills_no_memory(engine: str, tmp_path: Path) -> None:
     assert count_ahead(read_log(tmp_path)) <= AHEAD[engine]
 
 
-# tests/engine/test_streaming.py has the law of calls that begin again, without Ray.
+# tests/engine/test_streaming.py tests repeated calls without Ray.
 @pytest.mark.parametrize(
     "dies_at", [7, *(pytest.param(piece, marks=pytest.mark.more) for piece in (0, 1, PIECES - 1))]
 )
@@ -111,7 +111,7 @@ def test_law_a_worker_that_dies_in_the_middle_loses_and_doubles_no_piece(
     assert (counts.tasks_in, counts.tasks_out) == (SOURCES, SOURCES * PIECES)
 
 
-# The bound on Ray is that of the test above.
+# The previous test has the bound on Ray.
 @pytest.mark.parametrize("engine", ["inline", "processes", pytest.param("ray", marks=MORE)])
 def test_a_failed_source_yields_no_more_pieces(engine: str, tmp_path: Path) -> None:
     plan = make_plan(tmp_path, sources=1, pieces=4 * AHEAD[engine], refuses=1)
@@ -123,7 +123,7 @@ def test_a_failed_source_yields_no_more_pieces(engine: str, tmp_path: Path) -> N
     assert len(read_log(tmp_path)) <= 2 * AHEAD[engine]
 
 
-# tests/engines stops each engine, and tests/run/test_grace.py has the grace period.
+# tests/engines stops each engine, and tests/run/test_grace.py tests the grace period.
 @pytest.mark.parametrize(
     ("engine", "grace"),
     [("inline", "0s"), *(pytest.param("ray", grace, marks=MORE) for grace in ("0s", "60s"))],

@@ -1,4 +1,4 @@
-"""A stage that hangs in the driver's process ends the attempt; the next attempt parks the source.
+"""A stage that hangs in the driver's process ends the attempt. The next quarantines the source.
 
 tests/engines/test_casualties.py has the engines that replace the worker.
 """

@@ -1,4 +1,4 @@
-"""Videos with both engines: the same bytes, even if a worker dies while writing a shard."""
+"""Videos give the same bytes with both engines, even if a worker dies during a shard."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def whole(manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return Job(manifest, "inline").run_whole(tmp_path_factory.mktemp("whole"))
 
 
-# Starts a Ray. In the first tier, test_forked_workers.py names the signal that ends a worker.
+# Starts a Ray. In the first tier, test_forked_workers.py tests the message about the signal.
 @pytest.mark.more
 def test_a_decoder_that_crashes_its_process_fails_only_its_source(
     manifest: Path, whole: dict[str, str], tmp_path: Path
@@ -62,7 +62,7 @@ def test_a_decoder_that_crashes_its_process_fails_only_its_source(
     assert not job.find_problems(volume, unfinished=1)
     found = sorted(job.digest_outputs(volume).values())
     assert set(found) < set(whole.values())
-    assert len(whole) - 4 == len(found)  # two files per shard, one shard for each of the two clips
+    assert len(whole) - 4 == len(found)  # two files for each clip's shard are missing
 
 
 # Starts a Ray. In the first tier, tests/engines compares the engines, and tests/docs runs the

@@ -1,4 +1,4 @@
-"""Duties of real workers toward their stage and driver."""
+"""Real workers: how they run stages, and how they report to the driver."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ pytestmark = [
 
 
 def make_plan(stage: Stage, count: int = 10, **more: Any) -> PipelinePlan:
-    """A pipeline over numbers with this stage in the middle."""
+    """Return a pipeline over numbers with this stage in the middle."""
     plan = StagePlan("told", "told", stage, **{"cpu": 0.1, **more})
     source = StagePlan("numbers", "numbers", bad.Numbers(count=count))
     sink = StagePlan("text", "text", told.NodeSink(), cpu=0.1)
@@ -131,7 +131,7 @@ def test_law_a_node_is_set_up_once_before_any_of_its_workers(tmp_path: Path) -> 
     assert not list_folders()
 
 
-# tests/engine/test_node_setup.py has the folders of earlier attempts.
+# tests/engine/test_node_setup.py covers the folders of earlier attempts.
 @pytest.mark.more
 def test_a_new_attempt_sets_nodes_up_again(tmp_path: Path) -> None:
     for count in (1, 2):
@@ -146,7 +146,7 @@ def test_inline_sets_its_node_up_once(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("node-*"))) == 1
 
 
-# tests/engine/test_node_setup.py ends processes during the setup of a node.
+# tests/engine/test_node_setup.py covers processes that end during the setup of a node.
 @pytest.mark.more
 def test_after_a_death_during_node_setup_the_next_worker_sets_the_node_up(
     tmp_path: Path,
@@ -165,7 +165,7 @@ def find_pool(outcome: AttemptResult) -> PoolState:
 @pytest.mark.parametrize(
     ("stage", "limit"),
     [
-        # tests/engine/test_worker_limits.py has the law of ages.
+        # tests/engine/test_worker_limits.py tests the maximum age.
         pytest.param(told.Process(), {"max_age": 0.001}, marks=pytest.mark.more),
         (told.Growing(), {"max_memory": 220_000_000}),
     ],
@@ -186,7 +186,7 @@ def test_law_a_worker_beyond_its_limit_is_replaced_and_nothing_is_lost(
 @pytest.mark.parametrize(
     "needs",
     [
-        # Ray reserves all kinds of resources alike; GPUs also set a variable.
+        # Ray reserves all resources in the same way. GPUs also set a variable.
         pytest.param({"cpu": 0.25}, marks=pytest.mark.more),
         pytest.param({"cpu": 0.1, "custom": {"nvdec": 0.5}}, marks=pytest.mark.more),
         {"cpu": 0.0, "gpu": 0.5},
@@ -206,7 +206,7 @@ def test_a_stages_own_environment_reaches_its_workers(tmp_path: Path) -> None:
     assert {facts["word"] for facts in read_told(outcome)} == {"tide"}
 
 
-# Starts a cluster of two nodes. tests/engine has the placement of workers and calls.
+# Starts a cluster of two nodes. tests/engine tests the placement of workers and calls.
 @pytest.mark.more
 def test_workers_start_on_requested_nodes_and_calls_go_to_their_input() -> None:
     program = Path(__file__).with_name("two_nodes.py")

@@ -1,4 +1,4 @@
-"""A program: a pool on a local cluster of two nodes, and where its workers and calls go.
+"""A program that checks where workers and calls go on a local cluster of two nodes.
 
 Ray connects once per process, so this program cannot share the Ray of other tests.
 """
@@ -44,14 +44,14 @@ def make_slot(number: int, node: str) -> Slot:
     ray.wait([block], timeout=TIMEOUT, fetch_local=False)
     end = time.monotonic() + TIMEOUT
     while not get_local_object_locations([block])[block].get("node_ids"):
-        assert time.monotonic() < end  # ready before its location is known
+        assert time.monotonic() < end  # the block is ready before its location is known
         time.sleep(0.01)
     token = number.to_bytes(16, "big")
     return Slot(token, str(number), token, None, block, 0)
 
 
 def take_ready(pools: RayPools, here: str) -> None:
-    """Wait for all workers that are being started."""
+    """Wait until all starting workers are ready."""
     while pools.preparing:
         (reference,), _ = ray.wait(list(pools.preparing), timeout=TIMEOUT)
         pools.take_ready(reference, ray.get(reference), here)
@@ -74,7 +74,7 @@ def check_placement(pools: RayPools, pool: Pool, here: str, nodes: list[str]) ->
 
 
 def check_calls(pools: RayPools, pool: Pool, nodes: list[str]) -> None:
-    """Check that calls go to their input, and that idle workers elsewhere precede busy workers."""
+    """Check that calls go to the node of their input, or to an idle worker if that node is busy."""
     for number, node in enumerate([*nodes, *nodes, nodes[1]]):
         pools.submit(0, [make_slot(number, node)], CALLS_PER_WORKER)
         (call,) = pools.calls.values()
@@ -87,7 +87,7 @@ def check_calls(pools: RayPools, pool: Pool, nodes: list[str]) -> None:
 
 
 def check_drain(pools: RayPools, pool: Pool, here: str, nodes: list[str]) -> None:
-    """Check that a drained worker takes no more calls and ends, and where a new worker starts."""
+    """Check that a drained worker takes no more calls and ends, and where new workers start."""
     first, second = _by_node(pool, nodes)
     pools.submit(0, [make_slot(20, nodes[1])], CALLS_PER_WORKER)
     pools.drain(second)

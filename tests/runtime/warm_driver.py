@@ -1,4 +1,4 @@
-"""Drivers of the engine `inline` as forks of a process that has loaded their stages.
+"""Runs drivers of the engine `inline` as forks of a process that has loaded their stages.
 
 An undisturbed run takes a tenth of a second, but a new interpreter takes seconds. A fork runs
 `strandline run` or `strandline drive` as the command line does, and can be killed like any process.
@@ -18,7 +18,7 @@ from typing import Any
 from command_server import CommandServer
 
 PATIENCE = 120.0
-# Arrow loads pandas with its first array, but users have no pandas; see `jobs`.
+# Modules to load. Arrow would load pandas with its first array, but users have no pandas.
 LOADED = (
     "pyarrow.parquet",
     "strandline.cli.app.commands",
@@ -34,8 +34,8 @@ class WarmDriver:
 
     Args:
         environment: variables of all commands.
-        modules: names of the modules to load in addition, such as those of stages.
-        server: forks the processes. By default, the driver has a server of its own.
+        modules: names of more modules to load, such as those of stages.
+        server: forks the processes, or None to start a server for this driver only.
 
     Attributes:
         pid: the process of the running command, or 0.
@@ -67,10 +67,10 @@ class WarmDriver:
         self.pid = self._process.pid
 
     def wait(self, seconds: float = PATIENCE) -> int:
-        """Return the exit code, below 0 for a signal.
+        """Return the exit code, or a negative number after a signal.
 
         Raises:
-            TimeoutError: the command does not end.
+            TimeoutError: if the command does not end.
         """
         assert self._process is not None
         try:
@@ -81,7 +81,7 @@ class WarmDriver:
         return code
 
     def send(self, number: int) -> None:
-        """Send the process a signal. A process that has ended receives nothing."""
+        """Send a signal to the process, unless the process has ended."""
         if self.pid:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -108,7 +108,7 @@ class WarmDrivers:
 
     @contextmanager
     def lent(self) -> Iterator[WarmDriver]:
-        """Yield a driver. Afterwards its running command is killed."""
+        """Yield a driver. At the end, kill its running command."""
         driver = WarmDriver(self._environment, server=self._server)
         try:
             yield driver
@@ -121,6 +121,6 @@ class WarmDrivers:
 
 
 def make_server(environment: Mapping[str, str], modules: Sequence[str]) -> CommandServer:
-    """Start a server that finds modules where the commands will find them."""
+    """Start a server that finds modules in the same places as the commands."""
     folders = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     return CommandServer((*LOADED, *modules), [Path(folder) for folder in folders])

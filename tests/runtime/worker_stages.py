@@ -1,4 +1,4 @@
-"""Stages that report how workers ran them, for tests of workers."""
+"""Stages that record how workers ran the stages, for tests of workers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FolderParams(Stage.Params):
 
 
 class Told(Stage):
-    """Returns properties of its worker."""
+    """Returns facts about its worker."""
 
     def setup(self) -> None:
         self.thread = threading.get_ident()
@@ -45,7 +45,7 @@ class Told(Stage):
 
 
 class NodeReady(Stage):
-    """Counts the setups of its node, and refuses to work on a node without setup."""
+    """Counts the setups of its node, and fails on a node without setup."""
 
     class Params(FolderParams):
         """The behavior of the first setup, and the number of workers that tasks wait for."""
@@ -97,7 +97,7 @@ class Growing(Stage):
 
     def process(self, task: Task) -> Task:
         self.kept.append(bytes(bytearray(b"1") * 60_000_000))
-        time.sleep(0.3)  # long enough for a look at its memory
+        time.sleep(0.3)  # long enough to measure the memory
         return task.replace(os.getpid())
 
 
@@ -120,10 +120,10 @@ class Ordered(Stage):
 
 
 class Overlapped(Stage):
-    """Finishes its first task only after the next task's input has been read."""
+    """Finishes its first task only after the next task's input was read."""
 
     class Params(FolderParams):
-        """The folder where the second input leaves a marker when read."""
+        """The folder for the marker that the second input writes when it is read."""
 
     params: Params
 
@@ -145,7 +145,7 @@ class SlowParams(Stage.Params):
 
 
 class Large(Stage):
-    """Makes a payload from a number, too large to travel with a receipt."""
+    """Makes a large payload from a number, so that it cannot be part of a receipt."""
 
     Params = SlowParams
     params: SlowParams
@@ -172,7 +172,7 @@ class Opened(Stage):
 
 
 class SlowHere(Stage):
-    """Sleeps, and returns its node; the second half waits until another node joins."""
+    """Sleeps, and returns its node. The second half of the tasks waits until another node joins."""
 
     class Params(FolderParams):
         """The folder for node names, and the first number that waits for a second node."""
@@ -194,7 +194,7 @@ class SlowHere(Stage):
 
 
 class Slow:
-    """A payload that is slow to unpickle, or leaves a file when unpickled."""
+    """A payload that takes long to unpickle, or writes a file when it is unpickled."""
 
     def __init__(self, seconds: float = 0.0, mark: str = "") -> None:
         self.seconds = seconds
@@ -223,7 +223,7 @@ class NodeSink(SinkStage):
 
 
 class SlowSink(NodeSink):
-    """Writes the number of a large payload, slowly."""
+    """Slowly writes the number of a large payload."""
 
     Params = SlowParams
     params: SlowParams

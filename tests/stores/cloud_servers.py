@@ -1,4 +1,4 @@
-"""Local emulators of Google's and Azure's stores, which end with the test session.
+"""Local emulators of Google's and Azure's stores. The emulators end with the test session.
 
 Google's emulator checks no credentials; Azure's does. This module must not depend on the stored
 objects.
@@ -64,7 +64,7 @@ class GoogleStore(Store):
 
 
 class AzureStore(Store):
-    """A `abfs://` server with an account whose key it checks."""
+    """An `abfs://` server with an account whose key it checks."""
 
     protocol: ClassVar[str] = "abfs"
 
@@ -82,7 +82,7 @@ class AzureStore(Store):
 
     @property
     def spoilt(self) -> dict[str, tuple[dict[str, str], str]]:  # type: ignore[override]
-        """Variables with invalid credentials, each with the expected message."""
+        """Environment variables with invalid credentials, and the expected message for each."""
         wrong = self.connect(b64encode(b"another").decode())
         name = "AZURE_STORAGE_CONNECTION_STRING"
         return {

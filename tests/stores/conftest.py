@@ -1,4 +1,4 @@
-"""Fixtures of this folder, imported from a module that mypy can check."""
+"""Imports the fixtures of this folder from a module that mypy can check."""
 
 from store_fixtures import cloud, every_cloud, fresh_file_systems, store
 

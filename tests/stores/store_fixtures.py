@@ -1,4 +1,4 @@
-"""Servers for all of these tests; without its server, a test is skipped with a reason."""
+"""Fixtures: the store servers. A test is skipped with a reason if its server is missing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cloud_servers import serve_azure, serve_google
 from store_server import Store, require_server, serve
 
 CLOUDS = ("s3", "gs", "abfs")
-# A run takes seconds, so the second tier runs on one cloud only. The store contract, on which the
-# product relies, is tested on every cloud.
+# A run takes seconds, so the second tier runs on S3 only. All clouds are tested against the store
+# contract, which the product relies on.
 S3_FIRST = ["s3", *(pytest.param(name, marks=pytest.mark.full) for name in CLOUDS[1:])]
 
 
 @pytest.fixture(autouse=True)
 def fresh_file_systems() -> Iterator[None]:
-    """Clear cached stores: fsspec may have cached a server of earlier tests, which has ended."""
+    """Clear fsspec's cache, which may contain stores of servers that have ended."""
     _forget()
     yield
     _forget()

@@ -1,4 +1,4 @@
-"""A proxy in front of a store: forwards requests until it starts to reject them.
+"""A proxy in front of a store that forwards requests until it starts to reject them.
 
 The proxy's rejection equals the cloud's response to expired credentials. This module must not
 depend on the requested objects.
@@ -22,7 +22,7 @@ _S3 = "<?xml version='1.0'?><Error><Code>{}</Code><Message>{}</Message></Error>"
 
 
 class Answer(NamedTuple):
-    """A store's response in place of a file.
+    """A response of a store instead of a file.
 
     Attributes:
         said: text of the response that the user's message must contain.
@@ -67,10 +67,10 @@ FORBIDDEN = {
 
 
 class Gate:
-    """Responds to refused requests, and forwards all others.
+    """Rejects some requests, and forwards all others.
 
     Args:
-        refuses: decides by a request's method and path.
+        refuses: function that returns True for the method and path of a request to reject.
     """
 
     def __init__(self, store: Store, answer: Answer, refuses: Callable[[str, str], bool]) -> None:
@@ -137,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, text in headers.items():
             self.send_header(name, text)
         self.send_header("Content-Length", length or str(len(body)))
-        with suppress(ConnectionError):  # a refused client may disconnect early
+        with suppress(ConnectionError):  # a rejected client may disconnect early
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body)

@@ -1,4 +1,4 @@
-"""Runs of a small pipeline within a store, each in a process with the store's variables."""
+"""Runs of a small pipeline on a store, each in a process with the store's variables."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def execute_on_stores(*words: str, **settings: Any) -> subprocess.CompletedProce
 
 
 class StoreRuns:
-    """One bucket with sources, and a manifest over it.
+    """A bucket with sources, and a manifest for a pipeline over the sources.
 
     Args:
-        folder: for manifest, volumes and stages.
+        folder: folder for the manifest, volumes, and stages.
     """
 
     def __init__(self, store: Server, bucket: str, folder: Path) -> None:
@@ -68,7 +68,7 @@ class StoreRuns:
     def run(
         self, *words: str, output: str, extra: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a `strandline` command with the manifest, with a prefix for its output."""
+        """Run a `strandline` command on the manifest, with a prefix for the output."""
         at = 2 if words[0] == "kept" else 1  # `kept` has a subcommand
         words = (*words[:at], self._write(output), *words[at:])
         environment = self._make_environment() | dict(extra or {})

@@ -33,16 +33,16 @@ PATIENCE = 30.0
 
 
 class NoServerError(Exception):
-    """No server is available here; the text has instructions."""
+    """No server is available. The message has instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A running server; S3 unless a subclass differs."""
+    """A running server, which serves S3 unless a subclass differs."""
 
     url: str
     protocol: ClassVar[str] = "s3"
-    # Variables with invalid credentials, each with the expected message.
+    # Environment variables with invalid credentials, and the expected message for each.
     spoilt: ClassVar[Mapping[str, tuple[Mapping[str, str], str]]] = {
         "wrong secret": ({"AWS_SECRET_ACCESS_KEY": "another"}, "signature"),
         "unknown key": (
@@ -100,22 +100,22 @@ def keep_running(
 
 
 def find_server() -> Path:
-    """Return the server's program, and build it if a variable requests that.
+    """Return the server's program. Build the program if a variable requests that.
 
     Raises:
-        NoServerError: if it is missing, or cannot be built.
+        NoServerError: if the program is missing or cannot be built.
     """
     return find_program("s3", "versitygw", NEEDED, ADVICE)
 
 
 def find_program(target: str, below: str, needed: str, advice: str) -> Path:
-    """Return the program of a make target, and build it if a variable requests that.
+    """Return the program of a make target. Build the program if a variable requests that.
 
     Args:
         below: path in the target's cache folder.
 
     Raises:
-        NoServerError: if it is missing or cannot be built; the text has instructions.
+        NoServerError: if the program is missing or cannot be built. The message has instructions.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     is_built = any(cache.glob(f"strandline/{target}-*/{below}"))
@@ -129,7 +129,7 @@ def find_program(target: str, below: str, needed: str, advice: str) -> Path:
 
 
 def require_server() -> Path:
-    """Return the server's program, or skip the test; fail if the program is required."""
+    """Return the server's program, or skip the test. Fail instead if the program is required."""
     return require(find_server, NEEDED)
 
 

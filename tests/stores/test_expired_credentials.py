@@ -1,4 +1,4 @@
-"""Credentials that expire during a run: one message, and the next run resumes with new ones.
+"""Credentials that expire during a run give one message, and the next run resumes with new ones.
 
 A missing permission for one file is different: it fails that file's source.
 """
@@ -27,7 +27,7 @@ from store_runs import COUNT, StoreRuns
 from store_server import Store
 from strandline_api.outcome.exit_codes import ExitCode
 
-REFUSALS = 20  # libraries that retry for minutes send more requests
+REFUSALS = 20  # more than this, if a library retries for minutes
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def list_errors(done: CompletedProcess[str]) -> list[str]:
 
 
 def assert_refused(done: CompletedProcess[str], place: str, said: str) -> None:
-    """Check that one sentence names the store and the remedy, and that our code does not retry."""
+    """Check that one sentence names the store and the remedy, and that no retry follows."""
     assert done.returncode == ExitCode.APPLICATION_ERROR, done.stdout + done.stderr
     (error,) = list_errors(done)
     assert place in error

@@ -1,4 +1,4 @@
-"""A second run in one process sees changes that a store had since the first run."""
+"""A second run in the same process sees the changes of a store since the first run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from strandline.stages import JsonlFiles, JsonlSink, ReadJsonl
 
 @pytest.fixture
 def bucket(cloud: Store, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Provide a separate folder of a bucket for each test; this process has the store's keys."""
+    """Provide a separate folder of a bucket for each test. This process has the store's keys."""
     for name, value in cloud.variables.items():
         monkeypatch.setenv(name, value)
-    name = f"today-{blake2b(request.node.name.encode()).hexdigest()[:12]}"  # the name has brackets
+    name = f"today-{blake2b(request.node.name.encode()).hexdigest()[:12]}"  # no brackets
     cloud.open().mkdir(name)
     return f"{name}/below"
 

@@ -1,4 +1,4 @@
-"""Runs that read from and write to a server of each cloud, and are killed meanwhile."""
+"""Runs that read from and write to a server of each cloud, with kills."""
 
 from __future__ import annotations
 

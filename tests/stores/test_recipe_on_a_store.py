@@ -1,4 +1,4 @@
-"""FineWeb's recipe with its crawl and all results of its five passes in an object store."""
+"""FineWeb's recipe, with the crawl and all results of its five passes in an object store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(folder: Path, store: Store, crawl: str, outputs: str | None) -> None:
 
 
 def read_kept(folder: Path) -> list[Row]:
-    """Return the URL and text of each row; keys depend on the crawl's location."""
+    """Return the URL and text of each row, but no keys, which depend on the crawl's location."""
     rows = [row for path in folder.rglob("*.parquet") for row in pq.read_table(path).to_pylist()]
     return sorted((row["url"], row["text"]) for row in rows)
 

@@ -1,4 +1,4 @@
-"""Stores configured by a source's options, with an empty or different environment."""
+"""Stores that a source's options configure, with an empty or different environment."""
 
 from __future__ import annotations
 

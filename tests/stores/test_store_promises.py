@@ -1,4 +1,4 @@
-"""Required properties of every store: versions, conditional puts, and identities of requests."""
+"""Properties that every store must have: versions, conditional puts, and request identities."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def test_a_version_is_the_same_by_name_and_pattern_and_changes_with_content(
     base = f"{filled.protocol}://{BUCKET}/in"
     first = find_version(f"{base}/a.txt")
     assert find_version(f"{base}/*.txt") == find_version(f"{base}/**") == first
-    filled.open().pipe_file(f"{BUCKET}/in/a.txt", b"other")  # of the same size
+    filled.open().pipe_file(f"{BUCKET}/in/a.txt", b"other")  # with the same size
     assert find_version(f"{base}/a.txt") == find_version(f"{base}/*") != first
     stage = Files(paths=[f"{base}/**"])
     list(stage.list_sources())
-    assert stage.counters == {}  # versions can be distinguished
+    assert stage.counters == {}  # no counter reports indistinguishable versions
 
 
 def test_only_a_row_group_is_fetched_not_the_whole_file(
@@ -135,7 +135,7 @@ def test_listed_files_have_the_account_of_the_url(
 
 
 class Platform:
-    """Issues credentials as a cloud platform does for each pod; they expire within a minute."""
+    """Issues credentials as a cloud platform does for each pod. They expire in a minute."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""Crash cases: every named step × every fault × every engine, with the expected exit codes.
+"""Crash cases: all named steps, faults, and engines, with the expected exit codes.
 
 A case starts on a copy of a volume that an earlier run wrote. The input changed after that run, so
 the disturbed run has sources to skip, to replace, and to remove. An environment variable injects
@@ -26,14 +26,14 @@ from strandline.storage.faults import ACTIONS, STEPS
 from strandline_api.outcome.exit_codes import ExitCode
 
 ENGINES = tuple(sorted(product.ENGINES))
-# The parts of a run that have their own process beside the driver.
+# The parts of a run that run in their own process instead of the driver's, by engine.
 SEPARATE = {
     "inline": frozenset[str](),
     "processes": frozenset({"worker"}),
     "ray": frozenset({"worker", "ledger"}),
 }
 KILLED = 137
-# The pass through a step at which the fault fires; the default is the first pass.
+# The fault fires at this pass through a step, counted from 1. The default is the first pass.
 TIMES = {
     "output.opened": (2,),
     "output.written": (3,),
@@ -64,7 +64,7 @@ TOLERATED = {
     "lease.ended": "all work is done; a lease that is not released ends with its process",
 }
 SOURCES = 9
-# Modules that a forked run would otherwise import, which takes half a second each time.
+# Modules to import before the fork. Importing them takes half a second per run.
 LOADED = (
     "gather_stages",
     "kill_stages",
@@ -74,13 +74,13 @@ LOADED = (
     "strandline.stages",
     "streaming_stages",
 )
-# In one process, nothing runs concurrently with a stage, so a slow stage only delays the fault.
+# Without concurrency, a slow stage would only delay the fault.
 QUICK = {"SPLIT_SECONDS": "0"}
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A fault in a run of an engine, at the nth pass of one process through a step."""
+    """A fault in a run of an engine, when a process passes a step for the nth time."""
 
     engine: str
     step: str
@@ -101,7 +101,7 @@ class Finding:
     """The result of a case.
 
     Attributes:
-        fired: line that the fault port wrote; empty if no fault fired.
+        fired: line that the fault port wrote, or an empty string if no fault fired.
         code: exit code of the disturbed run.
         rerun: exit code of the next run.
         problems: differences from an undisturbed run.
@@ -129,7 +129,7 @@ class Finding:
 
 
 def list_cases() -> list[Case]:
-    """Return all cases, in the order of the steps."""
+    """Return all cases in the order of their steps."""
     return [
         Case(engine, step, action, nth)
         for engine in ENGINES
@@ -145,9 +145,9 @@ def in_full_tier(*cases: Case) -> list[ParameterSet]:
 
 
 def list_telling_cases(engine: str) -> list[Case]:
-    """Return all kills in an engine's runs, and one of the two errors per step, alternating.
+    """Return all kills in an engine's runs, and one error per step.
 
-    The product handles both errors in the same way.
+    Steps alternate between the two errors, which the product handles in the same way.
     """
     errors = [action for action in ACTIONS if action != "kill"]
     turns = {step: errors[number % len(errors)] for number, step in enumerate(STEPS)}
@@ -167,7 +167,7 @@ def expect_code(case: Case) -> int:
         return ExitCode.COMPLETE  # another worker repeats the call
     is_of_ledger = case.step in LEDGER or (case.step == "commit.written" and case.nth > 1)
     if "ledger" in separate and is_of_ledger:
-        return ExitCode.APPLICATION_ERROR  # the driver cannot continue without its ledger
+        return ExitCode.APPLICATION_ERROR  # the driver needs its ledger to continue
     return KILLED
 
 
@@ -175,8 +175,8 @@ class Ground:
     """A job with a previous run: a volume to copy, and the result of an undisturbed run.
 
     Args:
-        folder: for all files of the job.
-        describe: returns the pipeline's `spec` for a path pattern of input texts.
+        folder: folder for all files of the job.
+        describe: function that returns the pipeline's `spec` for a path pattern of input texts.
     """
 
     def __init__(
@@ -205,9 +205,10 @@ class Ground:
         """Disturb a run, run again, and compare the volume with that of an undisturbed run.
 
         Args:
-            is_forked: whether to fork runs of the engine `inline` from a process that has loaded
-                all
-                modules. If False, each run starts an interpreter.
+            case: the fault and the engine.
+            is_forked: True to fork runs of the engine `inline` from a process that has loaded all
+                modules.
+                If False, each run starts an interpreter.
         """
         job = self.job if is_forked else self._unforked
         volume = self._copy(f"{case.engine}-{case.step}-{case.nth}-{case.action}")
@@ -242,7 +243,7 @@ class Ground:
         return shutil.copytree(self._folder / "past", self._folder / name, symlinks=True)
 
     def _change_input(self) -> None:
-        for number in (0, 4, 5):  # text 0 had no rows
+        for number in (0, 4, 5):  # the first run found no rows in text 0
             _write_text(self._texts / f"{number:02d}.txt", number + 1)
             os.utime(self._texts / f"{number:02d}.txt", (time.time() + 5,) * 2)
         for number in (6, 7):
@@ -264,7 +265,7 @@ def describe_texts(paths: str) -> dict[str, Any]:
             {"use": "kill_stages:JoinLengths", "group": 2},
         ],
         "sink": {"use": "jsonl", "batchSize": 2},
-        # No publication before the end: on Ray, the process that publishes is not the ledger's.
+        # Publish only at the end: on Ray, publishing and the ledger are in different processes.
         "checkpoint": {"interval": "1h", "keepLast": 1},
     }
 
@@ -283,5 +284,5 @@ def _write_manifest(folder: Path, spec: dict[str, Any]) -> Path:
 
 def _write_text(path: Path, number: int) -> None:
     lines = [f"line {number}.{line}" * (line + 1) for line in range(number % 5)]
-    lines.insert(number % 3, "")  # filtered
+    lines.insert(number % 3, "")  # an empty line, which is filtered
     path.write_text("\n".join(lines))

@@ -26,7 +26,7 @@ SHARES = {"on": 0.0, "off": 1.0, "random": 0.5}  # share of stages that run outs
 
 
 def main() -> int:
-    """Run all cases; return exit code 1 if a result differs from the expectation."""
+    """Run all cases. Return exit code 1 if a result differs from the expectation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="cases that have this in their name")
     parser.add_argument(
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def describe_cut(share: float, paths: str) -> dict[str, Any]:
-    """Return the pipeline of the matrix, with a share of its stages in separate workers."""
+    """Return the pipeline of the matrix. A random share of its stages gets separate workers."""
     spec = describe_texts(paths)
     for stage in spec["stages"]:
         stage["isolate"] = random.random() < share
@@ -79,7 +79,7 @@ def tabulate(findings: Sequence[Finding]) -> str:
 
 
 def _spell_cell(findings: Sequence[Finding], engine: str, step: str, action: str) -> str:
-    """Return the exit codes of the disturbed runs by `nth`, with BAD after a wrong result."""
+    """Return the exit codes of the disturbed runs by `nth`, or BAD for a wrong result."""
     own = [
         finding
         for finding in findings

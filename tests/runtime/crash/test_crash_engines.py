@@ -1,4 +1,4 @@
-"""A fault at any named step of a run with several processes costs only the work in flight.
+"""A fault at any named step of a run with several processes loses only the work in flight.
 
 `make crash` also runs the errors omitted here.
 """

@@ -1,4 +1,4 @@
-"""A fault at any named step costs only the work in flight.
+"""A fault at any named step loses only the work in flight.
 
 This module covers all steps in one process, and both kinds of processes of the engine `processes`.
 test_kills.py covers the processes on Ray; test_crash_engines.py and `make crash` cover the

@@ -1,4 +1,4 @@
-"""A fault costs only the groups in flight: no member of a partition is lost or doubled."""
+"""A fault loses only the groups in flight: no member of a partition is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from gather_stages import LARGE
 from matrix import LEDGER, WORKERS, Case, Ground, in_full_tier
 
-# Partitions by the last digit: 11 joins 01, and 13 joins 03; those of 06 and 07 vanish.
+# Partitions by the last digit: 11 joins 01, 13 joins 03, and the partitions of 06 and 07 vanish.
 SHARED = r"\d\.txt$"
 CASES = [
     *(Case("inline", step, "kill", 2) for step in sorted(WORKERS)),

@@ -21,7 +21,7 @@ from shard_files import read_shard
 
 pytestmark = pytest.mark.first(reason="three kinds of shared files, each with its own ground")
 
-# Files that one process writes or rewrites.
+# Number of files that one process writes or rewrites.
 FILES = 3
 CASES = [
     *(
@@ -49,7 +49,7 @@ CASES = [
 ]
 
 
-# Shards have tables beside them, so there are twice as many files.
+# Each shard has a table in a second file, so there are twice as many files.
 PAIRED = [
     *(
         Case("inline", step, "kill", nth)
@@ -67,7 +67,7 @@ PAIRED = [
 ]
 
 
-# An index of another shard's tokens would be read without an error.
+# An index that belongs to another shard would be read without an error.
 INDEXED = [
     *(Case("inline", "output.written", "kill", nth) for nth in (1, 2, 3)),
     *(Case("inline", "output.renamed", "kill", nth) for nth in (1, 2, 4)),
@@ -89,7 +89,7 @@ def describe_shared(paths: str) -> dict[str, Any]:
 
 
 class SharedGround(Ground):
-    """Compares rows only: after a crash other sources may share a file."""
+    """Compares only rows, because sources may share other files after a crash."""
 
     suffix = ".parquet"
 
@@ -112,7 +112,7 @@ class SharedGround(Ground):
         return list(self.job.find_folder(volume).output.rglob(f"*{self.suffix}"))
 
     def read_file(self, path: Path) -> list[tuple[str, bytes]]:
-        """Return path and content of all rows."""
+        """Return the path and the content of each row."""
         table = pq.read_table(path)
         columns = (table[name].to_pylist() for name in ("path", "content"))
         return list(zip(*columns, strict=True))
@@ -138,7 +138,7 @@ class ShardGround(SharedGround):
 
 
 class TokenGround(SharedGround):
-    """Shards of tokens with their indexes; the tokens identify a row."""
+    """Shards of tokens with their indexes. A row is identified by its tokens."""
 
     suffix = ".bin"
 
@@ -217,6 +217,6 @@ def test_in_an_undisturbed_run_sources_share_shards(
     ground: SharedGround = request.getfixturevalue(kind)
     ground.job.run_whole(tmp_path)
     assert ground.read_rows(tmp_path) == ground.expect_rows()
-    # The folder's name determines the order of sources, and thus how many fit into a shard.
+    # The number of files varies: the folder's name decides the order of sources and so the shards.
     assert 0 < len(ground.list_files(tmp_path)) < ground.expect_rows().total()
     assert ground.job.verify(tmp_path)

@@ -1,4 +1,4 @@
-"""A kill between two parts of an answer costs only the work in flight: no line is doubled.
+"""A kill between two parts of an answer loses only work in flight, and duplicates no line.
 
 A worker writes and reports outputs before it sends the event that announces them.
 """
