@@ -112,8 +112,6 @@ def _are_objects(block: bytes, lines: Sequence[bytes]) -> bool:
     if not lines:
         return False
     sizes = np.fromiter(map(len, lines), np.int64, len(lines))
-    if not sizes.all():
-        return False
     content, ends = np.frombuffer(block, np.uint8), np.cumsum(sizes + 1) - 1
     last = content[ends - 1]
     is_cr = last == _CR
