@@ -17,6 +17,7 @@ import psutil
 from drawing import Disturbance
 from jobs import PATIENCE, find_ray_processes, find_victims
 from stands import Stand
+from strandline.engine.processes import fork_program
 from strandline_api.outcome.exit_codes import ExitCode
 from two_node_ray import TwoNodeRay
 from warm_driver import WarmDriver
@@ -175,7 +176,8 @@ def _find_forked(parent: int, target: str) -> list[psutil.Process]:
             child
             for driver in find_victims(parent, "driver")
             for child in driver.children()
-            if any("fork_server" in word for word in child.cmdline())
+            if child.name() == fork_program.NAME
+            or any("fork_server" in word for word in child.cmdline())
         ]
         if target == "forker":
             return forkers

@@ -22,6 +22,7 @@ from strandline.ledger.checks.verification import verify
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.store.store import Store
 from strandline.run.insight.records import read_chain
+from strandline.run.supervise.driver import spare_driver
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import NO_OUTPUTS, OWNER, TEMPORARY
@@ -305,7 +306,7 @@ def find_driver(parent: int) -> psutil.Process | None:
     """Return the driver's process, a child of the started process."""
     with suppress(psutil.Error):
         for child in psutil.Process(parent).children():
-            if "drive" in child.cmdline():
+            if child.name() == spare_driver.NAME or "drive" in child.cmdline():
                 return child
     return None
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_SET_DEATH_SIGNAL, _SET_SUBREAPER, _GET_SUBREAPER = 1, 36, 37  # options of `prctl`
+_SET_DEATH_SIGNAL, _SET_NAME, _SET_SUBREAPER, _GET_SUBREAPER = 1, 15, 36, 37  # options of `prctl`
 _PAUSE, _ROUNDS = 0.005, 400  # polling: a killed process may need a moment to end
 
 Find = Callable[[], Collection[int]]
@@ -40,6 +40,17 @@ def end_with_parent(parent: int) -> None:
 def outlive_parent() -> None:
     """Take back the request of `end_with_parent`."""
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, 0, 0, 0, 0)
+
+
+def name_process(name: str) -> None:
+    """Set the name of this process that `top` and `ps -o comm` show.
+
+    A forked process has the command line of its parent.
+
+    Args:
+        name: at most 15 bytes; the kernel cuts the rest.
+    """
+    ctypes.CDLL(None).prctl(_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def list_children() -> dict[int, int]:

@@ -45,6 +45,7 @@ signal.signal(signal.SIGIO, signal.SIG_DFL)
 control.close()
 main(int(sys.argv[1]), int(sys.argv[3]))
 """
+NAME = "strand-forker"
 _END_SECONDS = 10.0  # seconds to wait for the program to end without a signal
 
 

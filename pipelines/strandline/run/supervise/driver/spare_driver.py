@@ -19,9 +19,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from strandline.engine.call.descendants import end_with_parent, outlive_parent
+from strandline.engine.call.descendants import end_with_parent, name_process, outlive_parent
 from strandline.engine.call.forked_process import ForkedProcess, has_descriptors
 
+NAME = "strand-driver"
 _MOST_FILES = 16  # a driver gets two streams, two pipes to read, a message pipe, and a socket
 # Received files are moved out of the range of the numbers that they get in the end.
 _ASIDE = 64
@@ -116,6 +117,7 @@ def fork_spare(load: Callable[[], None]) -> list[str] | None:
     for file, number in zip(files, order["files"], strict=True):
         os.dup2(file, number)
         os.close(file)
+    name_process(NAME)
     os.environ.clear()
     os.environ.update(order["environment"])
     return list(order["arguments"])
