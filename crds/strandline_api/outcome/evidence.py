@@ -1,4 +1,4 @@
-"""Evidence about an attempt's end, and the choice of the cause.
+"""Defines evidence about an attempt's end, and chooses the cause of the end.
 
 An observer (the supervisor on a laptop, the operator on a cluster) provides the evidence. Only this
 module chooses a cause from several pieces of evidence. It must not depend on how observations are

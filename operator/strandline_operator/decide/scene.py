@@ -123,7 +123,7 @@ class Pass:
 
     @cached_property
     def scene(self) -> Scene | None:
-        """The scene of the newest attempt, or None without an attempt or if it is frozen."""
+        """The scene of the newest attempt, or None if there is no attempt or it is frozen."""
         newest = self.newest
         return None if newest is None or newest.status.is_frozen else Scene.from_facts(self, newest)
 

@@ -63,5 +63,5 @@ class Scheduler:
         return ""
 
     async def read_wait(self, reader: ClusterReader, rayjob: RayJob) -> QueueState | None:
-        """Return the state of a suspended RayJob's wait, or None without a record of it."""
+        """Return the state of a suspended RayJob's wait, or None if the wait has no record."""
         return QueueState()

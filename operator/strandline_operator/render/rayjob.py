@@ -94,7 +94,7 @@ def render_code_map(order: Order) -> Manifest | None:
 
 
 def render_token_secret(order: Order) -> Manifest | None:
-    """Render the Secret with the workers' token, or return None without a token."""
+    """Render the Secret with the workers' token, or return None if there is no token."""
     return render_secret(order, _metadata(order, order.name))
 
 

@@ -360,7 +360,7 @@ _READERS: tuple[Callable[[_Case], PodDisruption | None], ...] = (
 
 
 def _name_taker(case: _Case) -> PodDisruption | None:
-    """Return the disruption that the node's marks name, or None without a known mark."""
+    """Return the disruption that the node's marks name, or None if no mark is known."""
     marks = case.marks
     taints = dict(marks.taints)
     for mark in TAINTS:

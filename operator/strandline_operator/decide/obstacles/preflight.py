@@ -28,7 +28,7 @@ from strandline_operator.render.preflight import CONTAINER, PreflightOrder, rend
 
 
 class PreflightFinding(NamedTuple):
-    """The verdict of a check, with the sentence that explains it."""
+    """The verdict of a preflight check, with the sentence that explains the verdict."""
 
     verdict: PreflightVerdict
     message: str = ""

@@ -269,7 +269,10 @@ class SeenPipelines:
     _namespaces: Counter[str] = field(default_factory=Counter)
 
     def note(self, key: Key, uid: str) -> str:
-        """Add a pipeline. Return the uid of an earlier pipeline of this name, or empty."""
+        """Add a pipeline.
+
+        Return the uid of an earlier pipeline of this name, or an empty string.
+        """
         former = self._uids.get(key, "")
         self._namespaces[key.namespace] += key not in self._uids
         self._uids[key] = uid
