@@ -1,4 +1,7 @@
-"""Helpers that read and build Kubernetes objects. Pure."""
+"""Helpers that read and build Kubernetes objects.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Return `yes`, `no`, or a dash."""
+        """Return whether the target is reached: `yes`, `no`, or a dash if there is no target."""
         return "–" if self.is_reached is None else "yes" if self.is_reached else "no"
 
 

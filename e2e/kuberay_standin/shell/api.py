@@ -59,7 +59,7 @@ class Login:
     token: str = ""
 
     def build_headers(self) -> dict[str, str]:
-        """Return a header with the user's token, or no header without a token."""
+        """Return a header with the user's token, or no header if there is no token."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
