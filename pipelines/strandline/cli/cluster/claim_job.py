@@ -91,7 +91,7 @@ class ClusterSession:
         return read_cluster_pipeline(self.kubectl.get(PIPELINES, name))
 
     def find_attempt(self, pipeline: ClusterPipeline) -> ListedAttempt | None:
-        """Return the pipeline's latest attempt, or None without an attempt."""
+        """Return the pipeline's latest attempt, or None if there is no attempt."""
         number = pipeline.status.attempt
         if not number:
             return None

@@ -1,4 +1,7 @@
-"""Paths that `cp` can copy from a pipeline's volumes, and the command that packs them. Pure."""
+"""Paths that `cp` can copy from a pipeline's volumes, and the command that packs them.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

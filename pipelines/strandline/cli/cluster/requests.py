@@ -1,7 +1,7 @@
 """Requests to a run on a cluster: renders patches of a pipeline, or explains why none is needed.
 
-The patches set the annotations and fields that docs/kubernetes.md documents. Pure: the time is an
-argument.
+The patches set the annotations and fields that docs/kubernetes.md documents. This module does no
+I/O and reads no clock: times are arguments.
 """
 
 from __future__ import annotations

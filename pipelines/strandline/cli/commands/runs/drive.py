@@ -258,7 +258,7 @@ def _prepare_end(engine: str) -> None:
 
 
 def _find_parent() -> int | None:
-    """Return the process id of the supervising parent, or None without one."""
+    """Return the process id of the supervising parent, or None if there is no such parent."""
     named = os.environ.pop(PARENT, "")
     return int(named) if named.isdigit() else None
 
@@ -267,7 +267,7 @@ def _find_parent() -> int | None:
 def _watching(
     parent: int | None, read_on: Callable[[], None], ask: Callable[[], None]
 ) -> Iterator[None]:
-    """Request a stop of this process if the parent has died, because no other process could.
+    """Request a stop of this process if its parent has died, because no other process could.
 
     `read_on` then reads this process' output, which the parent has read until now. The check runs
     in a thread, because a stage may block the main thread.
