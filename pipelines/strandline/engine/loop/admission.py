@@ -21,7 +21,7 @@ class LedgerPort(Protocol):
     """The ledger of a run, in this process or in another process."""
 
     def admit(self, batch: Sequence[ListedSource], passed: int) -> Any:  # noqa: ANN401 - see below
-        """Return verdicts, see `LedgerWriter.admit`, or a reference to the verdicts."""
+        """Return verdicts (see `LedgerWriter.admit`), or a reference to the verdicts."""
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         """Record events and failures, in this order."""

@@ -1,4 +1,4 @@
-"""The transport on Ray: actors as workers, on nodes that come and go.
+"""The transport on Ray: actors as workers, on nodes that may join and leave.
 
 The driver handles only references and receipts, never data.
 """
@@ -159,7 +159,7 @@ class ActorTransport(PooledTransport):
             raise self._ledger.explain()
 
     def _look_around(self) -> None:
-        """Check periodically: departing nodes, the local Ray, and the count of finished sources."""
+        """Check departing nodes, the local Ray instance, and the count of finished sources."""
         if self._marks.leaving and self._control.now() >= self._leave_due:
             self._leave_nodes()  # more often, because calls on a leaving node have little time
         if self._control.now() < self._look_due:

@@ -1,7 +1,7 @@
 """Runs a call of a stage: runs the user's code, and derives lineage and receipt from the results.
 
-All engines share this module, so that results count alike. The code runs where the data is and uses
-neither queues nor the ledger; the clock and the location of outputs are arguments.
+All engines share this module, so that they count results in the same way. The code runs where the
+data is and uses neither queues nor the ledger; the clock and the location of outputs are arguments.
 """
 
 from __future__ import annotations
