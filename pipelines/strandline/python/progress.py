@@ -1,4 +1,4 @@
-"""Display of a run started from Python: in a notebook, in a terminal, or in a log.
+"""Displays the progress of a run started from Python: in a notebook, a terminal, or a log.
 
 The module chooses the display. The views of the command line format progress, and are loaded only
 when progress is shown. IPython is used only if the caller has already loaded it.

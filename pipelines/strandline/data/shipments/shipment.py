@@ -1,6 +1,6 @@
 """Data sets that are pushed as a whole: files with names and digests, run, and owner.
 
-The code is pure. The module must not depend on targets.
+This module has no side effects. It must not depend on targets.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ShippedFile(NamedTuple):
 
 
 class Author(NamedTuple):
-    """The ledger that pushes a data set.
+    """Identifies the ledger that pushes a data set.
 
     Attributes:
         pipeline: namespace and name.

@@ -121,7 +121,7 @@ class SchemaReader(Stage):
         return settled
 
     def infer_schema(self, tasks: Iterable[Task]) -> pa.Schema | None:
-        """Return the schema that fits all rows of the tasks, or None without rows.
+        """Return the schema that fits all rows of the tasks, or None if there are no rows.
 
         Raises:
             SchemaClashError: if no schema fits all rows; the error names the column and both types.
@@ -134,7 +134,7 @@ class SchemaReader(Stage):
         return whole
 
     def sample_schema(self, task: Task) -> pa.Schema | None:
-        """Return the schema of the beginning of a task, or None without rows.
+        """Return the schema of the beginning of a task, or None if there are no rows.
 
         Raises:
             UnreadableFileError: if a file can't be read.

@@ -1,4 +1,4 @@
-"""Merging of many pieces into one file, in order and with few files at a time.
+"""Merges many pieces into one file, in order and with few open files at a time.
 
 The stage provides the function that joins files. The module must not depend on where the pieces
 come from.

@@ -1,7 +1,7 @@
 """Derives the columns of a task's table after each stage from the stages' declarations.
 
-The code is pure and reads no data, so a missing column is found before a run. The module must not
-depend on the content of columns.
+This module reads no data, so a missing column is found before a run. The module must not depend on
+the content of columns.
 """
 
 from __future__ import annotations

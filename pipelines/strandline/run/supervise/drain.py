@@ -33,7 +33,7 @@ class FolderView:
 
     Attributes:
         holder: the process that makes attempts, or None.
-        lease: lease of the ledger, or None without a lease.
+        lease: lease of the ledger, or None if there is no lease.
         record: record of the newest attempt, or None.
     """
 

@@ -63,7 +63,7 @@ class Environment:
         wait: waits until a time and shows the reason. Returns False if a stop is requested.
         time: returns seconds since the epoch.
         draw: returns a random number from [0, 1).
-        ends_at: deadline of the run, in seconds since the epoch, or None without a deadline.
+        ends_at: deadline of the run, in seconds since the epoch, or None if there is no deadline.
     """
 
     attempt: Callable[[Trigger], EndedAttempt]

@@ -1,4 +1,4 @@
-"""Storage that sources share, and a chunk size that avoids long chains of such sources.
+"""Finds storage that sources share, and a chunk size that avoids long chains of sources.
 
 Sources that share storage belong to the same group. A chain of overlapping sources can therefore
 join most sources into a single group.

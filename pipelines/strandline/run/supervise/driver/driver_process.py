@@ -87,7 +87,7 @@ class DriverProcess:
         ray, forks: see `DriverStart`; used only if the ledger does not exist, so work is left.
         is_forkable: see `DriverStart`.
         pid: pid of the last driver, or None before the first.
-        log_file: log of the last attempt, relative to the folder; empty without a log.
+        log_file: log of the last attempt, relative to the folder; empty if there is no log.
     """
 
     command: Sequence[str]
@@ -110,7 +110,8 @@ class DriverProcess:
         """Run a driver to its end.
 
         Args:
-            most_seconds: seconds left until the run's own deadline, or None without a deadline.
+            most_seconds: seconds left until the run's own deadline, or None if there is no
+                deadline.
         """
         kills, log = MemoryKills.of_this_process(), self._begin_log()
         self._asked = None

@@ -42,7 +42,8 @@ class DriverStart:
         stdout: descriptor for the driver's standard output, or None to inherit this process's.
         kept: descriptors whose output is logged.
         goes_on: whether the driver may get another pipeline later.
-        ray: CPUs of the local Ray to start ahead, empty for all CPUs, or None to start no Ray.
+        ray: CPUs of the local Ray instance to start ahead, empty for all CPUs, or None to start no
+            Ray.
         forks: whether to start the process that forks workers ahead.
         is_forkable: whether the driver may be the spare process of this command.
     """
@@ -206,7 +207,7 @@ class Orders:
         self._file = line.makefile("rb")
 
     def ask(self, environment: MutableMapping[str, str]) -> list[str] | None:
-        """Report completion. Return the arguments of the next pipeline, or None without a pipeline.
+        """Report completion. Return the arguments of the next pipeline, or None if there is none.
 
         Args:
             environment: receives the variables that a newly started driver would have.
