@@ -15,7 +15,7 @@ from strandline.data.tables.rules import Measured, RowVerdict, Rule
 
 
 class DropGeneratedCode(RowFilter):
-    """Drops generated files: vendored folders, markers in the first lines, very long lines."""
+    """Drops generated files, detected by folders, markers in the first lines, or long lines."""
 
     class Params(RowFilter.Params):
         """Signs of generated or vendored files."""

@@ -1,6 +1,6 @@
 """Finds functions in Python source, with their position, signature, and documentation.
 
-Pure: takes text and returns rows. The source is parsed, never run or imported.
+This module takes text, returns rows, and does no I/O. The source is parsed, never run or imported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stage `measure-images`: quality measures and a perceptual hash for each picture."""
+"""The stage `measure-images`: adds quality measures and a perceptual hash to each picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `caption-frames`: captions for clips, from a model that outputs tokens."""
+"""The stage `caption-frames`: adds captions to clips, from a model that outputs tokens."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Renders conversations as text, with the Jinja template of the model's tokenizer.
 
-The result records which characters belong to which message. The module must not know tokens, or
-which of them are learned.
+The result records which characters belong to which message. The module must not depend on tokens,
+or which of them are learned.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finds model files that parameters name, and copies files from URLs to the node.
 
-The module handles paths and digests. It must not know the purpose of a model or its runtime.
+The module handles paths and digests. It must not depend on the purpose of a model or its runtime.
 """
 
 from __future__ import annotations

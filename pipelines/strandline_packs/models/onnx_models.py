@@ -1,6 +1,6 @@
 """Runs image models in ONNX files, and provides the base class of their stages.
 
-The module handles pictures and arrays. It must not know the purpose of a model.
+The module handles pictures and arrays. It must not depend on the purpose of a model.
 """
 
 from __future__ import annotations

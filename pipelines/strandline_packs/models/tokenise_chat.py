@@ -1,4 +1,4 @@
-"""The stage `tokenise-chat`: conversations as tokens, with a mask of the tokens to learn."""
+"""The stage `tokenise-chat`: converts conversations to tokens, with a mask of tokens to learn."""
 
 from __future__ import annotations
 

@@ -34,11 +34,11 @@ _SPLITS = {
 
 
 class DatasetError(OSError):
-    """The requested configuration or split does not exist. The message lists the existing ones."""
+    """The requested configuration or split does not exist. The message lists the existing names."""
 
 
 class SplitFiles(NamedTuple):
-    """A file pattern below the folder, and the split of its files. None: file names decide."""
+    """A file pattern below the folder, and the split of its files, or None if file names decide."""
 
     pattern: str
     split: str | None

@@ -1,4 +1,7 @@
-"""The stage `filter-text-quality`: rules of the Gopher and C4 corpora, each with its counter."""
+"""The stage `filter-text-quality`: applies rules of the Gopher and C4 corpora.
+
+Each rule has a counter.
+"""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ _BLOCKS = (
 
 
 def extract_html_text(html: str) -> str:
-    """Return the main text of a page, one line per block; empty without text."""
+    """Return the main text of a page, one line per block; empty if there is no text."""
     tree = LexborHTMLParser(html)
     body = tree.body
     if body is None:

@@ -1,7 +1,7 @@
-"""The stage `hash-video`: describes the appearance of a clip in words, most of which copies share.
+"""The stage `hash-video`: describes the appearance of a clip in words.
 
-`sketch-texts` reads the words like the words of a text, so the passes that find near-duplicate
-texts also find near-duplicate clips.
+Copies of a clip have most of their words in common. `sketch-texts` reads the words like the words
+of a text, so the passes that find near-duplicate texts also find near-duplicate clips.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Measures a clip's frames. Pure: takes arrays of pixels and returns numbers.
+"""Measures a clip's frames.
 
-numpy is imported with the first frames. Levels range from 0 to 1; gray follows ITU-R BT.601.
+This module takes arrays of pixels, returns numbers, and does no I/O. numpy is imported with the
+first frames. Levels range from 0 to 1; gray follows ITU-R BT.601.
 """
 
 from __future__ import annotations

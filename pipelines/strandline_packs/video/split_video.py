@@ -1,6 +1,6 @@
 """The stage `split-video`: splits a video into clips, and emits clips while it reads.
 
-Nothing is encoded: a clip has the original packets. In memory are only the packets of the clip that
+Nothing is encoded: a clip has the original packets. Memory holds only the packets of the clip that
 is not complete yet.
 """
 

@@ -1,8 +1,8 @@
 """Finds the character encoding of a page, by the WHATWG rules and the bytes of the page.
 
 A browser must display something, but a corpus needs the intended characters. So declared encodings
-count in the order of browsers, and only if the bytes are valid in them. Pure: takes bytes and
-returns text.
+count in the order of browsers, and only if the bytes are valid in them. This module takes bytes,
+returns text, and does no I/O.
 """
 
 from __future__ import annotations

@@ -93,7 +93,9 @@ class ClusterDuplicates(Stage):
             raise ChangedListError(msg)
 
     def process(self, task: Task) -> Iterator[Task]:
-        """Yield the list in tables of at most `maxRows` rows, or an empty table without duplicates.
+        """Yield the list in tables of at most `maxRows` rows.
+
+        Without duplicates, yield one empty table.
 
         Raises:
             UnreadableFileError: a file can't be read.

@@ -1,6 +1,7 @@
 """Answers of a model server, and the results of judging them.
 
-Pure data. The module must not know how requests travel, or the consequences of a verdict.
+This module contains only plain data. It must not depend on how requests travel, or the consequences
+of a verdict.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class RowFault(NamedTuple):
     Attributes:
         kind: category of the fault, used in counters.
         message: one sentence.
-        answer: the server's answer that was rejected; empty without an answer.
+        answer: the server's answer that was rejected; empty if there is no answer.
     """
 
     kind: str

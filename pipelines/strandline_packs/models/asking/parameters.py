@@ -359,7 +359,7 @@ class AskParams(Stage.Params):
         )
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the cost of tokens, or None without prices."""
+        """Return the cost of tokens, or None if no prices are set."""
         if self.prices is None:
             return None
         return SpentTotals(0, prompt_tokens, completion_tokens).price(self.spending.prices)

@@ -61,7 +61,7 @@ class ZstdFrames:
         self._flush()
 
     def write(self, data: bytes, /) -> None:
-        """Write a frame once enough text has come together."""
+        """Write a frame once enough text has accumulated."""
         self._waiting += data
         if len(self._waiting) >= _FRAME_BYTES:
             self._flush()

@@ -3,7 +3,7 @@
 Python parses line by line and defines the correct result: valid objects, exact numbers, column
 types. Arrow needs a fifth of the time, but converts text to times, rounds large integers, and
 accepts data after an object. Therefore Arrow's table is used only if none of these effects can have
-occurred. The module must not know files, or the treatment of invalid lines.
+occurred. The module must not depend on files, or the treatment of invalid lines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads columns from folder names, as Hive and Spark write tables.
 
-Pure: takes a key and returns columns. Values stay text, so that all files of a table have the same
-type.
+This module takes a key, returns columns, and does no I/O. Values stay text, so that all files of a
+table have the same type.
 """
 
 from __future__ import annotations

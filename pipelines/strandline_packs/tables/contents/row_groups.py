@@ -3,7 +3,7 @@
 A Parquet reader follows the offsets in the footer. If bytes are missing or from another file, the
 reader would parse wrong bytes as pages. Therefore this module rejects a footer that contradicts
 itself, does not end where the pages end, or states a wrong number of rows. It also rejects values
-that Arrow accepts unchecked. The module must not know tasks.
+that Arrow accepts unchecked. The module must not depend on tasks.
 """
 
 from __future__ import annotations

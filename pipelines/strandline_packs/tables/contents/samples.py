@@ -1,6 +1,6 @@
 """Groups tar members into samples: adjacent members with the same name.
 
-A sample has at most one member per extension. The module must not know columns or tasks.
+A sample has at most one member per extension. The module must not depend on columns or tasks.
 """
 
 from __future__ import annotations

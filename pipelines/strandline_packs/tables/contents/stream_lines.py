@@ -1,7 +1,7 @@
 """Reads the lines that start in a byte range of a stream, with a size limit.
 
 Larger lines are skipped without loading them, and reported by their offset. The module must not
-know the content of lines.
+depend on the content of lines.
 """
 
 from __future__ import annotations

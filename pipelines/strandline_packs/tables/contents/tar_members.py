@@ -2,8 +2,8 @@
 
 Python's tarfile stops silently at the first unreadable block, so it mistakes damage for the end.
 This module accepts only three kinds of blocks: headers with a valid checksum, content of members,
-and the final zeros. Any other block raises an error with its position. The module must not know the
-use of members.
+and the final zeros. Any other block raises an error with its position. The module must not depend
+on the use of members.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Splits texts into words and sentences, by built-in rules or with a library.
 
 From spaCy and NLTK, only the rules inside their packages are used: no model is loaded and nothing
-is downloaded. The module must not know measures.
+is downloaded. The module must not depend on measures.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Runs token networks in ONNX files, as exported from transformers by `optimum-cli export onnx`.
 
-The module relies on their input (tokens) and output (numbers), and must not know the meaning.
+The module relies on their input (tokens) and output (numbers), and must not depend on the meaning.
 """
 
 from __future__ import annotations

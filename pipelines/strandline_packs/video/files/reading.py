@@ -1,6 +1,6 @@
 """Reads a video to its end: yields packets in file order, and finds the orientation.
 
-The module must not know the rules for cuts.
+The module must not depend on the rules for cuts.
 """
 
 from __future__ import annotations

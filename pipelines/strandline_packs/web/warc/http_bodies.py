@@ -2,7 +2,7 @@
 
 Some crawlers store bodies as received; others unpack them but keep the old headers, as Common Crawl
 did until August 2018. Browsers and archive readers look at the bytes, and so does this module. The
-module must not know records or columns.
+module must not depend on records or columns.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sends HTTP requests through aiohttp, which only workers load, on a thread with its own loop.
 
-Connections stay open between tasks. The module must not know the meaning of answers.
+Connections stay open between tasks. The module must not depend on the meaning of answers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reads the text of an answer, which is a string or a list of parts, or missing beside reasoning.
+"""Reads the text of an answer: a string, a list of parts, or missing if there is only reasoning.
 
-Pure.
+This module does no I/O.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Judges a model's message, in any protocol. Pure."""
+"""Judges a model's message, in any protocol.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reads servers' error descriptions: codes, messages, and the implied HTTP status. Pure."""
+"""Reads servers' error descriptions: codes, messages, and the implied HTTP status.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ class ServerError(NamedTuple):
     Attributes:
         codes: textual error codes, in lower case.
         status: HTTP status implied by the codes, or None.
-        message: the server's message; empty without a message.
+        message: the server's message; empty if there is no message.
     """
 
     codes: frozenset[str]

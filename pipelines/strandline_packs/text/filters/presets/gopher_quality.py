@@ -31,7 +31,7 @@ class WordMeasures(NamedTuple):
     Attributes:
         total: number of words and punctuation marks.
         words: number of words.
-        mean_length: mean length of the words in characters; 0 without words.
+        mean_length: mean length of the words in characters; 0 if there are no words.
         lettered: number of words and marks with a letter.
     """
 
