@@ -64,7 +64,7 @@ JOBS = (
 
 
 class FailedProductError(Exception):
-    """A command failed, or took too long."""
+    """Raised if a command failed or took too long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ APPLY_SECONDS, READY_SECONDS = 180, 300
 
 
 class CheckoutError(Exception):
-    """A folder has no usable KubeRay. The message gives the reason in one sentence."""
+    """Raised if a folder has no usable KubeRay. The message gives the reason in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)

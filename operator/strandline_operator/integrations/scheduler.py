@@ -59,7 +59,7 @@ class Scheduler:
         return self.name
 
     def explain_misfit(self, rayjob: RayJob, *, is_queued: bool) -> str:
-        """Explain why a RayJob can never run on this cluster, or return an empty string."""
+        """Explain why a RayJob can never run on this cluster. Return an empty string if it can."""
         return ""
 
     async def read_wait(self, reader: ClusterReader, rayjob: RayJob) -> QueueState | None:

@@ -108,7 +108,7 @@ class _Check(NamedTuple):
 
     @property
     def own(self) -> PreflightJob | None:
-        """The Job if it belongs to this check, or None."""
+        """The Job if it belongs to this check; otherwise None."""
         return self.job if self.job is not None and _is_of(self.job, self.token) else None
 
 

@@ -137,7 +137,7 @@ def note_dispatched(facts: Pass, standing: PassState) -> Verdict:
 
 
 def find_hindrance(facts: Pass) -> Block | None:
-    """Return the first obstacle to another attempt, or None."""
+    """Return the first obstacle to another attempt, or None if there is no obstacle."""
     return find_first(_BEFORE_ATTEMPT, facts)
 
 
