@@ -16,7 +16,7 @@ from strandline.plan.stages.packs import Pack
 ROOT = Path(__file__).parent
 PACKS = ROOT / "strandline_packs"
 STUB = ROOT / "strandline/stages.pyi"
-_WIDTH = 100  # of a line, as the formatter has it
+_WIDTH = 100  # maximum line length, as configured for the formatter
 _TEXT = """# Made by `make crds` from the lists of the packs. Do not edit.
 {imports}
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 DATE = "2026-05-04T03:02:01Z"
-FILE_PAGES = 400  # a file has so many, so that a large crawl is several files
+FILE_PAGES = 400  # pages per file, so that a large crawl consists of several files
 KINDS = ("prose", "prose", "copy", "prose", "reprint", "contact", "prose", "repeating", "short",
          "list", "spam", "prose", "code", "missing", "image", "unclosed", "prose")  # fmt: skip
 
@@ -47,7 +47,7 @@ watched praised measured bought cleaned feared mended
 WAYS = "below behind beside near along under above beyond after before with without"
 ARTICLES = "the the a every this her his our"
 
-# Of other languages: subjects, verbs, objects, where, when; a sentence is one of each.
+# Words of other languages: subjects, verbs, objects, places, times. A sentence has one of each.
 GRAMMAR = {
     "de": (
         "der Wärter|eine junge Lehrerin|der alte Fischer|niemand|die Schwester|unsere Nachbarin",
@@ -64,7 +64,7 @@ GRAMMAR = {
         "après un long hiver|peu après minuit|pendant la grande tempête|à marée basse",
     ),
 }
-MACHINE = "docs.example"  # where its own documents are said to be
+MACHINE = "docs.example"  # host name for documents of this machine
 OK = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8"
 
 
@@ -198,7 +198,7 @@ def write_crawl(folder: Path, pages: Iterable[CrawledPage], most: int | None = N
         if not part or (most is not None and size >= most):
             return size
         packed = [pack(_format_page(page)) for page in part]
-        packed[-1] = packed[-1][:-40] if number == 0 else packed[-1]  # a crawl is cut somewhere
+        packed[-1] = packed[-1][:-40] if number == 0 else packed[-1]  # real crawls are truncated
         content = b"".join(packed)
         (folder / f"crawl-{number:05d}.warc.gz").write_bytes(content)
         size += len(content)

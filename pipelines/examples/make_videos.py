@@ -22,9 +22,9 @@ import numpy.typing as npt
 Pixels = npt.NDArray[np.uint8]
 
 WIDTH, HEIGHT, RATE = 160, 120, 25
-SIDE, SPEED = 24, 2  # of the square, in pixels; pixels a frame
-UNEVEN = (40, 80, 20, 40, 20)  # milliseconds from frame to frame, over and over
-SOUND = 48_000  # samples a second
+SIDE, SPEED = 24, 2  # side of the square in pixels; pixels per frame
+UNEVEN = (40, 80, 20, 40, 20)  # milliseconds between two frames, repeated
+SOUND = 48_000  # samples per second
 
 
 @dataclass(frozen=True)

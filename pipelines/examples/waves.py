@@ -65,7 +65,7 @@ class Anomaly(Stage):
     def process(self, task: Task) -> Task:
         """Return the dataset with `anomaly`."""
         height = task.data["height"]
-        mean = height.mean("longitude", dtype=float)  # so that the order of adding does not show
+        mean = height.mean("longitude", dtype=float)  # float64: additions in any order agree
         return task.replace(task.data.assign(anomaly=(height - mean).astype(height.dtype)))
 
 

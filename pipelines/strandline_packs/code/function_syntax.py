@@ -23,7 +23,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class UnparsableSourceError(ValueError):
-    """The text is not valid Python for this interpreter's parser."""
+    """Raised if the text is not valid Python for this interpreter's parser."""
 
 
 class FunctionRow(NamedTuple):

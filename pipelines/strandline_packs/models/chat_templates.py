@@ -18,7 +18,7 @@ _NAMES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
 class ChatError(ValueError):
-    """A conversation can't be rendered, or its text can't be split into messages."""
+    """Raised if a conversation can't be rendered, or if its text can't be split into messages."""
 
 
 class RenderedChat(NamedTuple):

@@ -33,7 +33,7 @@ class _Digest(Protocol):
 
 
 class ModelError(Exception):
-    """A model is unusable for its purpose."""
+    """Raised if a model is unusable for its purpose."""
 
 
 class ModelFileParams(Stage.Params):

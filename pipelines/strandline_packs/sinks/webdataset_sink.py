@@ -173,7 +173,7 @@ class WebdatasetSink(SharingSink):
 
 
 def _find_fault(name: str, files: Sequence[str], content: str) -> str | None:
-    """Return the reason that a column cannot be a file of a sample, or None."""
+    """Return the reason that a column cannot be a file of a sample, or None if it can."""
     if name == _JSON:
         return (
             "is the sink's own file of a sample; give the column another name with "

@@ -34,7 +34,7 @@ _SPLITS = {
 
 
 class DatasetError(OSError):
-    """The requested configuration or split does not exist. The message lists the existing names."""
+    """Raised if the configuration or split does not exist. The message lists the existing names."""
 
 
 class SplitFiles(NamedTuple):

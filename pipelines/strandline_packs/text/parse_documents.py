@@ -25,7 +25,7 @@ _MARKS = (
 
 
 class UndecodableError(ValueError):
-    """The bytes are not text in any of the encodings that were tried."""
+    """Raised if the bytes are not text in any of the encodings that were tried."""
 
 
 def decode_text(content: bytes, fallback: str | None) -> str:

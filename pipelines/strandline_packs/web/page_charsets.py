@@ -131,7 +131,7 @@ def _find_own_codec(label: bytes) -> str:
 
 
 def _find_codec(label: str) -> str:
-    """Return the codec of a label by the rules of browsers, or an empty string."""
+    """Return the codec of a label by the rules of browsers, or an empty string if it is unknown."""
     from resiliparse.parse.encoding import map_encoding_to_html5  # noqa: PLC0415 - an extra's
 
     name = label.strip("\"' \t").lower()
@@ -159,7 +159,7 @@ def _guess(content: bytes) -> str:
 
 
 def _decode_wide(content: bytes) -> str | None:
-    """Return the text of UTF-16 without a byte order mark, or None.
+    """Return the text of UTF-16 without a byte order mark, or None if it is not UTF-16.
 
     In UTF-16, the ASCII characters of markup have their zero byte on the same side. Other encodings
     have no zero bytes.

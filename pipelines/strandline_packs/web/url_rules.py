@@ -35,7 +35,7 @@ class UrlRules(NamedTuple):
 
 
 def find_fault(url: str, rules: UrlRules) -> str:
-    """Return the first reason to drop a URL, or an empty string."""
+    """Return the first reason to drop a URL, or an empty string to keep the URL."""
     lowered = url.strip().lower()
     host = _find_host(lowered)
     if not host:

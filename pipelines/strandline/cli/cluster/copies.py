@@ -28,7 +28,7 @@ _PACK = (
 
 
 class NotCopiedError(StrandlineError):
-    """The path is not on a claim, or not below the pipeline's folder."""
+    """Raised if the path is not on a claim, or not below the pipeline's folder."""
 
     exit_code = ExitCode.BAD_SPEC
 

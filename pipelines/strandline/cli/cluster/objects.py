@@ -77,7 +77,7 @@ class ListedAttempt:
 
     @property
     def cause(self) -> Cause | None:
-        """The cause of a failed attempt, or None."""
+        """The cause of a failed attempt, or None if the attempt has not failed."""
         return self.status.cause
 
 

@@ -21,7 +21,7 @@ _ONE_POD = "ReadWriteOncePod"
 
 
 class HeldClaimError(StrandlineError):
-    """A pod uses the claim, and the command would disturb the pod or can't share the claim."""
+    """Raised if a pod uses the claim, and the command would disturb it or can't share the claim."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 

@@ -21,7 +21,7 @@ _LONGEST_USER = 200
 
 
 class RequestRefusedError(StrandlineError):
-    """In the pipeline's current state, the request would have no effect or do harm."""
+    """Raised if the request would have no effect, or do harm, in the pipeline's current state."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 

@@ -226,7 +226,7 @@ def view_attempt(folder: PipelineFolder, record: AttemptRecord, time: float) -> 
 
 
 def read_live(folder: PipelineFolder, view: AttemptSummary, time: float) -> dict[str, Any] | None:
-    """Return the progress that an attempt's driver wrote to the pipeline's folder, or None.
+    """Return the progress that an attempt's driver wrote to the pipeline's folder, if any.
 
     For a driver on another host, only recent progress counts.
     """

@@ -71,7 +71,10 @@ class RuleSet:
             self._by_measure.setdefault(rule.measure, []).append(rule)
 
     def find_reason(self, measures: Iterable[Measured]) -> str | None:
-        """Return the first reason, or None. Later measures are not computed."""
+        """Return the first reason, or None if no rule is broken.
+
+        Later measures are not computed.
+        """
         return next(self._find_reasons(measures), None)
 
     def judge(self, measures: Iterable[Measured], counters: dict[str, int]) -> RowVerdict:

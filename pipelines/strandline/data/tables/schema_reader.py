@@ -43,7 +43,7 @@ EXPLAINED = (
 
 
 class Types(StrEnum):
-    """How types are determined without a schema."""
+    """How column types are determined if no schema is declared."""
 
     PER_TASK = "perTask"
 
@@ -206,7 +206,7 @@ class SchemaReader(Stage):
             raise UnreadableFileError(f"{location}: {error}{self.explain_refusal()}") from error
 
     def explain_refusal(self) -> str:
-        """Return the remedy if a value does not fit an inferred schema, or an empty string."""
+        """Return the remedy if a value does not fit an inferred schema, or '' if there is none."""
         return f"; {EXPLAINED}" if self.is_sampled else ""
 
     def _with_key(self, schema: pa.Schema) -> pa.Schema:

@@ -108,7 +108,7 @@ class FirstWorkers:
     def find_overdue(
         self, now: float, queues: Sequence[StageQueue], pools: Sequence[PoolState]
     ) -> int | None:
-        """Return the index of the first stage that has waited too long for a worker, or None."""
+        """Return the index of the first stage that has waited too long for a worker, if any."""
         if self._limit is None:
             return None
         for number, (queue, pool) in enumerate(zip(queues, pools, strict=True)):

@@ -126,7 +126,7 @@ class Worker:
 
     @property
     def current(self) -> Call | None:
-        """The current call, or None."""
+        """The current call, or None if the worker has no call."""
         return next(iter(self.calls.values()), None)
 
     @property

@@ -76,7 +76,7 @@ def _number(chains: Sequence[Sequence[StagePlan]]) -> Iterator[Chain]:
 
 
 def explain_cut(chain: Sequence[StagePlan], stage: StagePlan) -> str | None:
-    """Return the reason a stage can't share a worker with the stages before it, or None.
+    """Return the reason a stage can't share a worker with earlier stages, or None if it can.
 
     Args:
         chain: the preceding stages that share a worker.

@@ -230,7 +230,7 @@ class ActorTransport(PooledTransport):
         """Look for dead nodes, and remove the blame for workers that were lost with a node."""
         now = self._control.now()
         if self._is_ray_stopping():
-            return  # a Ray that is stopping does not respond
+            return  # a stopping Ray instance does not respond
         if now >= self._learn_due:  # not for each lost object: a node may hold thousands
             self._learn_due = now + LEAVE_SECONDS
             self._losses.forgive(self._marks.learn(list_nodes()[1]))

@@ -19,7 +19,7 @@ Merge = Callable[[Sequence[Path], Path], None]
 
 
 class MergeError(StrandlineError):
-    """A stage can't merge its gathered pieces. The pieces are kept."""
+    """Raised if a stage can't merge its gathered pieces. The pieces are kept."""
 
 
 class MergeTree:

@@ -137,7 +137,7 @@ def _declares(stage_class: type[ColumnDeclaration]) -> bool:
 def find_missing(
     steps: Iterable[ColumnStep], makers: Mapping[str, Sequence[str]]
 ) -> MissingColumns | None:
-    """Return the first stage with a missing column, or None.
+    """Return the first stage with a missing column, or None if no column is missing.
 
     Columns after that stage are unknown, so only one stage is reported.
 

@@ -16,7 +16,7 @@ _MISSED = 0.01
 
 
 class AmbiguousKeyError(ValueError):
-    """Two texts have the same key, so a list of keys cannot distinguish them."""
+    """Raised if two texts have the same key, so that a list of keys cannot distinguish them."""
 
 
 def find_near_duplicates(

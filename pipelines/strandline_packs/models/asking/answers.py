@@ -27,7 +27,7 @@ CONVERSING = frozenset({Endpoint.CHAT, Endpoint.MESSAGES})
 
 
 class PromptError(ValueError):
-    """The stage can't build a prompt from a row."""
+    """Raised if the stage can't build a prompt from a row."""
 
 
 class Reply(NamedTuple):

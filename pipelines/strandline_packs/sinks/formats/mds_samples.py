@@ -37,7 +37,7 @@ _NUMBERS = {
 
 
 class ShardError(ValueError):
-    """The format can't store some rows."""
+    """Raised if the format can't store some rows."""
 
 
 class MdsColumn(NamedTuple):

@@ -30,7 +30,7 @@ _BYTES, _FLOATS, _INTEGERS = b"\x0a", b"\x12", b"\x1a"
 
 
 class ListNullError(ValueError):
-    """A list contains a null, which a feature can't store."""
+    """Raised if a list contains a null, which a feature can't store."""
 
 
 class Feature(NamedTuple):

@@ -121,7 +121,7 @@ def _are_objects(block: bytes, lines: Sequence[bytes]) -> bool:
         last = np.where(is_cr, content[ends - 2], last)
     if (content[ends - sizes] != _OPEN).any() or (last != _CLOSE).any():
         return False
-    # Shorter lines have no room for so many pairs of brackets.
+    # Shorter lines cannot contain so many pairs of brackets.
     long = np.flatnonzero(sizes >= 2 * _MOST_BRACKETS)
     return all(
         lines[at].count(b"{") + lines[at].count(b"[") <= _MOST_BRACKETS for at in long.tolist()

@@ -25,7 +25,7 @@ class Partitioning(StrEnum):
 
 
 class PartitionColumnError(ValueError):
-    """A column occurs both in a folder name and in the file, or in two folder names."""
+    """Raised if a column occurs both in a folder name and in the file, or in two folder names."""
 
 
 def parse_folders(key: str) -> dict[str, str | None]:

@@ -29,11 +29,14 @@ _BUFFER = 8 << 20  # bytes per column, to reduce the requests to stores
 
 
 class ParquetDamageError(ValueError):
-    """The bytes are not a complete Parquet file. The message contains the position and a remedy."""
+    """Raised if the bytes are not a complete Parquet file.
+
+    The message has the position and a remedy.
+    """
 
 
 class NoParquetError(ParquetDamageError):
-    """The file does not start with Parquet's signature."""
+    """Raised if the file does not start with Parquet's signature."""
 
 
 class _Layout(NamedTuple):

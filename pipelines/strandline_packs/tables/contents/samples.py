@@ -13,7 +13,7 @@ from strandline_packs.tables.contents.tar_members import TarMember
 
 
 class SampleError(ValueError):
-    """The members do not form samples.
+    """Raised if the members do not form samples.
 
     The message contains the member, its position, and a remedy.
     """
@@ -43,7 +43,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def find_reason(member: TarMember, sample: str, kind: str) -> str | None:
-    """Return the reason why a member belongs to no sample, or None."""
+    """Return the reason why a member belongs to no sample, or None if it belongs to a sample."""
     if not member.is_file:
         return "no plain file"
     if not sample or sample.endswith("/"):

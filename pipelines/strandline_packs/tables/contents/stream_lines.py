@@ -97,7 +97,7 @@ def list_blocks(
         whole = b"".join([*begun, piece]).split(_END)
         rest = whole.pop()
         if not piece:
-            # The rest is a last line without a line end, or empty.
+            # The remaining bytes are a last line without a line end, or are empty.
             if size:
                 yield LineBlock(at, [rest if size <= most_bytes else None], [size])
             return

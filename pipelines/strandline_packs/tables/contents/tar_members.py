@@ -30,11 +30,14 @@ _EXTENDED, _GLOBAL = b"xX", b"g"
 
 
 class TarDamageError(ValueError):
-    """The bytes are not a complete tar. The message contains the position and a remedy."""
+    """Raised if the bytes are not a complete tar.
+
+    The message contains the position and a remedy.
+    """
 
 
 class NoTarError(TarDamageError):
-    """The file does not start with a tar header."""
+    """Raised if the file does not start with a tar header."""
 
 
 class TarMember(NamedTuple):

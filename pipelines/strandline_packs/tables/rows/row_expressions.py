@@ -44,7 +44,7 @@ _TEXT_TESTS = {"contains": "match_substring", "startswith": "starts_with", "ends
 
 
 class ExpressionError(ValueError):
-    """An expression can't be parsed, or can't be computed over a table."""
+    """Raised if an expression can't be parsed, or can't be computed over a table."""
 
 
 class RowExpression:

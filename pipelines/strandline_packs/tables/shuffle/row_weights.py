@@ -42,7 +42,7 @@ class Scales(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Required columns."""
+        """The columns that the weights and the strata require."""
         return tuple(name for name in self if name is not None)
 
 

@@ -29,7 +29,7 @@ PACKAGES = {Splitting.RULES: (), Splitting.SPACY: ("spacy",), Splitting.NLTK: ("
 
 
 class UnknownLanguageError(ValueError):
-    """The library has no rules for the language."""
+    """Raised if the library has no rules for the language."""
 
 
 class Splitter(Protocol):

@@ -33,7 +33,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 class UnknownAttemptError(StrandlineError):
-    """No recorded attempt has this number."""
+    """Raised if no recorded attempt has this number."""
 
     exit_code = ExitCode.BAD_SPEC
 

@@ -229,7 +229,9 @@ class ReceiptDraft:
         *,
         is_new: bool = True,
     ) -> bytes | None:
-        """Record the content of one slot of a fan-out. Return the token of its child, or None.
+        """Record the content of one slot of a fan-out.
+
+        Return the token of its child, if it has one.
 
         Args:
             first: the first parent; `tokens` has the tokens of all parents.

@@ -223,7 +223,7 @@ def try_writing(path: Path, clock: Callable[[], float]) -> tuple[str | None, flo
 
 
 def try_ledger(path: Path) -> str | None:
-    """Write and read a small ledger. Return a sentence about the failure, or None."""
+    """Write and read a small ledger. Return a sentence about the failure, or None if this works."""
     try:
         with _probing(path) as folder:
             with opened_new(folder) as store:

@@ -27,7 +27,7 @@ _ROWS = 10_000  # number of rows in memory at a time
 
 
 class NoReasonsError(StrandlineError):
-    """No reader exists for the sink's format."""
+    """Raised if no reader exists for the sink's format."""
 
 
 class MarkedRow(NamedTuple):

@@ -225,7 +225,7 @@ class Orders:
 
 
 def find_orders(environment: MutableMapping[str, str]) -> Orders | None:
-    """Return the socket to a parent that may have more than one pipeline, or None."""
+    """Return the socket to a parent that may have further pipelines, or None if there is none."""
     named = environment.pop(ORDERS, "")
     return Orders(socket.socket(fileno=int(named))) if named.isdigit() else None
 
@@ -249,8 +249,8 @@ def _start_process(
         spare.dismiss()
     return subprocess.Popen(  # noqa: S603 - our own program
         start.command,
-        # In its own process group: otherwise the terminal's Ctrl-C would reach the driver, too, and
-        # count twice.
+        # Start the driver in its own process group: otherwise, the terminal's Ctrl-C would reach
+        # the driver, too, and count twice.
         process_group=None if start.shares_terminal else 0,
         env=environment,
         pass_fds=inherited,

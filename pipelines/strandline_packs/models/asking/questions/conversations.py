@@ -35,7 +35,7 @@ class AnswerStore(Protocol):
 
 
 class RowFailedError(Exception):
-    """A request has no good answer. The row fails, unless the function catches this error.
+    """Raised if a request has no good answer. The row fails unless the function catches this error.
 
     Attributes:
         fault: reason for the missing answer.

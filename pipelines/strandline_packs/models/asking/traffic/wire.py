@@ -18,7 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from strandline_packs.models.asking.answers import Reply, UnansweredRequest
 
-_END_SECONDS = 15.0  # for closing connections
+_END_SECONDS = 15.0  # seconds to close connections
 _Result = TypeVar("_Result")
 
 

@@ -18,7 +18,7 @@ _TOP, _REPEATED = (2, 3, 4), (5, 6, 7, 8, 9, 10)
 
 
 class UnknownPresetError(ValueError):
-    """The preset is unknown."""
+    """Raised if the preset is unknown."""
 
 
 def list_presets() -> tuple[str, ...]:

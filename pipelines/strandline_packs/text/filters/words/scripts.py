@@ -52,7 +52,7 @@ _LONG = frozenset({"Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala", "Thaana
 _MEANINGLESS = {
     ProseMeasure.WORD_LENGTH: _UNSPACED | _SYLLABLES | _LONG,
     ProseMeasure.WORDS_OF_A_LINE: _UNSPACED | {"Tibetan"},
-    # In these scripts thirty characters are a sentence.
+    # In these scripts, thirty characters form a whole sentence.
     ProseMeasure.LINE_LENGTH: frozenset({"Han", "Hangul", "Yi"}),
     # In these scripts, sentences end in a blank, a line end, or a mark that also ends clauses.
     ProseMeasure.STOPS: frozenset(

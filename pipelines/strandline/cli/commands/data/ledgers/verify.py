@@ -87,7 +87,7 @@ def _refuse_move(store: Store, location: OutputRoot) -> None:
 
 
 def find_difference(location: str, outputs: OutputStore) -> str | None:
-    """Return why some readers can't open the Parquet files as one data set, or None.
+    """Return why some readers can't open the Parquet files as one data set, or None if they can.
 
     The result is only a note: the run has written these files, and differences may be intended.
     """
