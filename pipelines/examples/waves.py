@@ -17,7 +17,7 @@ class WaveSteps(SourceStage):
     """Lists time steps. Each step is a source, and its data is its time."""
 
     class Params(SourceStage.Params):
-        """The number of steps, and the interval between two steps."""
+        """Configures the number of steps, and the interval between two steps."""
 
         steps: int = Field(default=40, ge=1, description="Number of steps.")
         hours: float = Field(default=6, gt=0, description="Hours from one to the next.")
@@ -41,7 +41,7 @@ class RossbyHaurwitzWave(Stage):
     """
 
     class Params(Stage.Params):
-        """The grid."""
+        """Configures the grid."""
 
         latitudes: int = Field(default=36, ge=2, description="Cells from pole to pole.")
 

@@ -18,7 +18,7 @@ class DropGeneratedCode(RowFilter):
     """Drops generated files, detected by folders, markers in the first lines, or long lines."""
 
     class Params(RowFilter.Params):
-        """Signs of generated or vendored files."""
+        """Configures how generated or vendored files are recognized."""
 
         vendored: tuple[str, ...] = Field(
             default=("_vendor", "_vendored", "vendor", "vendored", "third_party", "thirdparty",

@@ -17,7 +17,7 @@ class CaptionFrames(ModelStage):
     """Adds `caption`: the tokens that a model outputs for the middle frame of each clip."""
 
     class Params(ModelParams):
-        """The model and its vocabulary."""
+        """Configures the model and its vocabulary."""
 
         vocabulary: str = Field(
             min_length=1,

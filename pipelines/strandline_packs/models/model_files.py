@@ -37,7 +37,7 @@ class ModelError(Exception):
 
 
 class ModelFileParams(Stage.Params):
-    """The model file.
+    """Configures the model file.
 
     Planning the pipeline digests this file and all files that `list_places` names.
     """

@@ -28,7 +28,7 @@ _AXES = 4  # batch, color channel, height, width
 
 
 class ModelParams(SessionParams, ModelFileParams):
-    """The model and its input."""
+    """Configures the model and its input."""
 
     model: str = Field(
         min_length=1,

@@ -28,7 +28,7 @@ class Device(StrEnum):
 
 
 class SessionParams(Stage.Params):
-    """The device of a model, and its threads."""
+    """Configures the device of a model, and its threads."""
 
     device: Device = Field(
         default=Device.AUTO,

@@ -41,7 +41,7 @@ class WebdatasetSink(SharingSink):
     """Writes each task as a tar of samples with content and JSON, and their metadata as Parquet."""
 
     class Params(SharingParams):
-        """The content of a sample."""
+        """Configures the content of a sample."""
 
         key: str = Field(default="clip", description="Column with a sample's own name.")
         content: str = Field(default="content", description="Column with its bytes.")

@@ -48,7 +48,7 @@ class DatasetFolder(FileSource):
     """Lists the files of a Hugging Face dataset, for `read-parquet` or `read-jsonl`."""
 
     class Params(SourceStage.Params):
-        """The data set, and the part of it to list."""
+        """Configures the data set, and the part of it to list."""
 
         path: str = Field(
             min_length=1,

@@ -51,7 +51,7 @@ class ReadJsonl(SchemaReader):
     """Parses the files in `path` into rows. The `key` is the file and the line number."""
 
     class Params(SchemaReader.Params):
-        """Size limits, and the treatment of invalid lines."""
+        """Configures size limits, and how invalid lines are handled."""
 
         max_rows: int = Field(default=10_000, ge=1, description="Maximum number of rows of a task.")
         max_task_bytes: int = Field(

@@ -24,7 +24,7 @@ class FilterTextQuality(RowFilter):
     """Keeps rows that read like prose. A dropped row counts under the first rule it breaks."""
 
     class Params(RowFilter.Params):
-        """The rules."""
+        """Configures the rules."""
 
         column: str = Field(default="text", description="Column with the text.")
         language_column: str = Field(

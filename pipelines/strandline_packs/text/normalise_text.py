@@ -33,7 +33,7 @@ class NormaliseText(RowFilter):
     """Applies a Unicode normal form, unifies line ends and blanks, removes invisible characters."""
 
     class Params(RowFilter.Params):
-        """The column, and the normalization steps."""
+        """Configures the column, and the normalization steps."""
 
         column: str = Field(default="text", description="Column to normalise.")
         form: Form = Field(

@@ -111,7 +111,7 @@ class ParseDocuments(Stage):
     """Reads `content` into rows of key, format, text: JSON Lines, HTML by suffix, else plain."""
 
     class Params(Stage.Params):
-        """How to read the content."""
+        """Configures how to read the content."""
 
         text_field: str = Field(default="text", description="Field of a JSON line with its text.")
         fallback_encoding: str | None = Field(

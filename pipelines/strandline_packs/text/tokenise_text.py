@@ -27,7 +27,7 @@ class TokeniseText(Stage):
     """Adds `tokens` (a list of ids) and `token_count`. The fingerprint covers the tokenizer."""
 
     class Params(Stage.Params):
-        """The tokenizer, and the tokens to add."""
+        """Configures the tokenizer, and the tokens to add."""
 
         tokenizer: str = Field(
             min_length=1,

@@ -62,7 +62,7 @@ class FilterVideo(RowFilter, StatefulFilter):
     """
 
     class Params(RowFilter.Params):
-        """The limits, and whether to gather pictures."""
+        """Configures the limits, and whether to gather pictures."""
 
         bounds: dict[str, tuple[float | None, float | None]] = Field(
             default=_DEFAULT,

@@ -21,7 +21,7 @@ class HashVideo(Stage):
     """Adds `hash`: the difference hashes of some of a clip's `frames`, in words for MinHash."""
 
     class Params(Stage.Params):
-        """The number of frames to hash."""
+        """Configures the number of frames to hash."""
 
         samples: int = Field(
             default=8,

@@ -51,7 +51,7 @@ class SplitVideo(Stage):
     """
 
     class Params(Stage.Params):
-        """The rule for cuts, and its limits."""
+        """Configures the rule for cuts, and its limits."""
 
         by: SplitBy = Field(
             default=SplitBy.SCENES,

@@ -33,7 +33,7 @@ class ClusterDuplicates(Stage):
     mixes_rows = True
 
     class Params(Stage.Params):
-        """The maximum size of a task, and the rows that earlier runs retained."""
+        """Configures the maximum size of a task, and the rows that earlier runs retained."""
 
         max_rows: int = Field(
             default=1_000_000, ge=1, description="Maximum number of rows of a task."

@@ -29,7 +29,7 @@ class IdentifyLanguage(RowFilter):
     """Adds `language` (ISO 639-1) and `language_probability`, and drops unwanted rows."""
 
     class Params(RowFilter.Params):
-        """The languages and the limits."""
+        """Configures the languages and the limits."""
 
         column: str = Field(default="text", description="Column with the text.")
         languages: tuple[str, ...] = Field(

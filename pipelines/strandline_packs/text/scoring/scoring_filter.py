@@ -25,7 +25,7 @@ class ScoringFilter(DocumentFilter):
     """Adds the scores of a model to documents, and drops documents by their scores."""
 
     class Params(ModelFileParams, DocumentFilter.Params):
-        """The model."""
+        """Configures the model."""
 
     params: Params
     changes_rows = True  # a score may replace an existing column

@@ -36,7 +36,7 @@ _PADDING = ("[PAD]", "<pad>")
 
 
 class NetworkParams(SessionParams, ScoringFilter.Params):
-    """The token network, and the preparation of texts."""
+    """Configures the token network, and the preparation of texts."""
 
     tokenizer: str | None = Field(
         default=None,
