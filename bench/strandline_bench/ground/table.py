@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measurement.
+    """A row of a benchmark table, with one measurement.
 
     Attributes:
         what: the measured quantity, with its conditions.

@@ -28,7 +28,7 @@ SHORTEST_SILENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PipelineView:
-    """A pipeline.
+    """A pipeline as one pass sees it.
 
     Attributes:
         spec: parsed spec, or None if it is invalid.

@@ -310,8 +310,8 @@ def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
     The RayJob's pods mount the other objects. The network policy is created before any pod, so pods
     are never exposed without it.
     """
-    # Require strict creation: a KubeRay that ignores an unknown option would leave the cluster
-    # unprotected.
+    # Require strict creation: a KubeRay version that ignores an unknown option would leave the
+    # cluster unprotected.
     return tuple(
         Create(
             kind,
