@@ -41,7 +41,7 @@ class Video:
     """A video to generate.
 
     Attributes:
-        kept: the share of its bytes that is left of it.
+        kept: the share of its bytes to keep. The rest is cut off.
     """
 
     name: str

@@ -27,7 +27,7 @@ class UnparsableSourceError(ValueError):
 
 
 class FunctionRow(NamedTuple):
-    """One function.
+    """A row that describes one function.
 
     Attributes:
         name: qualified within the module, such as `Reader.read`.

@@ -16,7 +16,7 @@ from strandline.plan.stages.packs import load_packs
 
 
 class CommandEntry(NamedTuple):
-    """A command of the table.
+    """An entry of the command table.
 
     Attributes:
         target: `module:name` of the command, below `strandline.cli.commands`.

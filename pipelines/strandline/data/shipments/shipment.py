@@ -25,13 +25,14 @@ REVISION, PIPELINE, LEDGER = "strandline.revision", "strandline.pipeline", "stra
 
 
 class ShippedFile(NamedTuple):
-    """An output file that counts.
+    """An output file of a finished source.
 
     Attributes:
         name: path relative to the root of the outputs, with `/` as separator.
         size: size in bytes.
         digest: blake2b-128 digest of the bytes.
-        rows: number of rows that count. A companion file has 0 rows, because the main file already
+        rows: number of rows of finished sources. A companion file has 0 rows, because the main file
+            already
             counts the rows.
     """
 

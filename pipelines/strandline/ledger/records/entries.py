@@ -75,7 +75,7 @@ class RemovalPolicy(NamedTuple):
 
 
 class SourceRecord(NamedTuple):
-    """A finished source.
+    """The record of a finished source.
 
     Attributes:
         outputs: files written for the source.

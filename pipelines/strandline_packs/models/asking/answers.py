@@ -53,7 +53,7 @@ class UnansweredRequest(NamedTuple):
 
 
 class ModelAnswer(NamedTuple):
-    """A complete answer.
+    """A complete answer of a model server.
 
     Attributes:
         text: text from the model; empty for an embedding.

@@ -188,7 +188,10 @@ class StageCall:
         writing.end_unit(frozenset([lineage.source for lineage in self._unit]))
 
     def _pass_letters(self, tasks: Sequence[Task], writing: ReceiptDraft) -> Sequence[Task]:
-        """Write dead letters if the stage is a sink; else pass them on. Return the other tasks."""
+        """Write dead letters if the stage is a sink. Otherwise, pass them on.
+
+        Return the other tasks.
+        """
         letters = [task for task in tasks if isinstance(task.data, DeadLetters)]
         if not letters:
             return tasks

@@ -31,7 +31,7 @@ class NoReasonsError(StrandlineError):
 
 
 class MarkedRow(NamedTuple):
-    """A marked row.
+    """A row that a stage has marked.
 
     Attributes:
         key: value that identifies the row, or empty if there is no such column.

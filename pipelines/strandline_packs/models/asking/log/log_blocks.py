@@ -56,7 +56,7 @@ class PackedEntry(NamedTuple):
 
 
 class LogBlock(NamedTuple):
-    """A complete block.
+    """A complete block of a request log.
 
     Attributes:
         start, end: byte range of the block in the log.
