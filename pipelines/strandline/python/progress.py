@@ -55,7 +55,7 @@ def displaying(name: str, *, is_wanted: bool | None, is_debugged: bool) -> Itera
 
 
 def find_display(modules: dict[str, Any]) -> Callable[..., Any] | None:
-    """Return IPython's `display` if this process is a notebook's kernel, or None.
+    """Return IPython's `display` if this process is a notebook's kernel; otherwise, None.
 
     Args:
         modules: loaded modules, by name.

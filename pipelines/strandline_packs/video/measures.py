@@ -27,7 +27,7 @@ _FLAT = 2  # in levels of 255; encoders change flat areas by less
 
 
 class Look(NamedTuple):
-    """Measures of `measure-video`."""
+    """Measures that `measure-video` adds to a clip."""
 
     brightness: float
     sharpness: float
@@ -37,7 +37,7 @@ class Look(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """Measures of `measure-motion`."""
+    """Measures that `measure-motion` adds to a clip."""
 
     motion: float
     moving_share: float

@@ -25,7 +25,7 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class ClusterPipeline:
-    """A CurationPipeline, as far as commands need it.
+    """The fields of a CurationPipeline that commands need.
 
     Attributes:
         claim: name of the claim that holds the ledger.
@@ -57,7 +57,7 @@ class ClusterPipeline:
 
 @dataclass(frozen=True, slots=True)
 class ListedAttempt:
-    """A CurationAttempt, as far as commands need it."""
+    """The fields of a CurationAttempt that commands need."""
 
     name: str
     number: int

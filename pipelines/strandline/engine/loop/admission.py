@@ -27,7 +27,7 @@ class LedgerPort(Protocol):
         """Record events and failures, in this order."""
 
     def count_finished(self) -> int:
-        """Return the number of finished sources, as far as known."""
+        """Return the last known number of finished sources."""
 
     def conclude(self, listing: ListingState, failed: int, *, anything_died: bool) -> Standing:
         """Make all events durable. Return the counts of sources by state.

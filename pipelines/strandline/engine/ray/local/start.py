@@ -121,8 +121,8 @@ def stop_local() -> None:
 
 
 _USUAL = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
-# Interval of Ray's reports about calls to its dashboard, which take a sixth of the time of a small
-# call.
+# Interval of Ray's reports about calls to its dashboard. With Ray's default, the reports take a
+# sixth of the time of a small call.
 _EVENTS = "RAY_task_events_report_interval_ms"
 _NOBODY = "127.0.0.1:9"  # the discard port, where no service listens
 
