@@ -93,7 +93,7 @@ def _skip_teardown() -> None:
 
 
 def _fork_driver() -> None:
-    """Fork the driver of `run`. In the child, return once the parent orders it to be the driver."""
+    """Fork the driver of `run`. In the child, return once the parent orders a driver."""
     # The modules that the command and its driver need. They start no thread.
     from strandline.cli.commands.runs import run  # noqa: F401, PLC0415 - see above
     from strandline.run.supervise.driver.spare_driver import fork_spare  # noqa: PLC0415 - see above

@@ -153,7 +153,7 @@ def read_exit(code: int) -> Evidence | None:
 
 
 def find_signal(code: int) -> int | None:
-    """Return the number of the signal that an exit code represents, if it represents one."""
+    """Return the number of the signal that an exit code represents, if any."""
     if code < 0:
         return -code
     signal = code - _SIGNAL_BASE

@@ -49,7 +49,7 @@ def part_pods(view: View) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
 
 
 def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
-    """Return evidence that a terminating pod's node is lost or unresponsive, if it is."""
+    """Return evidence that a terminating pod's node is lost or unresponsive, if any."""
     node = nodes.get(pod.node)
     # If the pod is not being deleted, it may recover together with its node.
     if node is None or not pod.meta.is_deleting:
@@ -216,7 +216,7 @@ class Scene:
         return find_pod_evidence(pod, self.marks.get(pod.meta.uid), self.notices)
 
     def find_taker(self, pod: Pod) -> PodDisruption | None:
-        """Return the disruption of a pod's node, regardless of the pod's state, if one is known."""
+        """Return the known disruption of a pod's node, if any, regardless of the pod's state."""
         return find_mark(pod, self.marks.get(pod.meta.uid), self.notices)
 
     @property

@@ -24,7 +24,7 @@ class LedgerInUseError(LedgerError):
 
 
 class LeaseLostError(LedgerInUseError):
-    """Raised if another attempt has taken over the ledger, so this one may not write anymore."""
+    """Raised if another attempt has taken over the ledger, so that writes are forbidden."""
 
 
 class DuplicateKeyError(StrandlineError, ValueError):

@@ -173,7 +173,7 @@ class Tally:
         return (source for source, tree in self._trees.items() if tree is not _FAILED)
 
     def find_unannounced(self) -> bytes | None:
-        """Return a source with a token that was settled but never announced, if there is one."""
+        """Return a source with a token that was settled but never announced, if any."""
         for source, tree in self._trees.items():
             if isinstance(tree, dict) and any(
                 state < 0 for token, state in tree.items() if token is not _OPEN

@@ -79,7 +79,7 @@ class NgramIndex:
     def _list_codes(self, ids: npt.NDArray[np.int32]) -> Iterator[bytes]:
         """Yield a code for each n-gram that consists of benchmark words only."""
         n = self._n
-        # Prefix sums: an n-gram contains no unknown word if the sums at both of its ends are equal.
+        # Prefix sums: an n-gram contains no unknown word if the sums at both ends are equal.
         unknown = np.concatenate(([0], np.cumsum(ids < 0)))
         for at in np.flatnonzero(unknown[n:] == unknown[:-n]).tolist() if len(ids) >= n else ():
             yield ids[at : at + n].tobytes()

@@ -74,7 +74,7 @@ def write_key_list(path: str, found: Mapping[str, str]) -> None:
 
 
 def list_key_files(path: str) -> list[str]:
-    """Return the files that a path, a pattern, or a folder names, or [] if there are none.
+    """Return the files that a path, a pattern, or a folder names, or an empty list.
 
     Raises:
         UnreadableFileError: an existing folder can't be listed.

@@ -158,7 +158,7 @@ class TokeniseText(Stage):
 
 
 def find_largest_token(path: str) -> int | None:
-    """Return the largest id in the vocabulary of a `tokenizer.json`, or None if it has none.
+    """Return the largest id in the vocabulary of a `tokenizer.json`, if any.
 
     The JSON is read directly, so that planning does not need the library `tokenizers`.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from strandline_packs.images.pictures import Picture
 
-BANDS = 16  # words per hash; each word is four bits, written as one hex digit
+BANDS = 16  # words per hash; a word is four bits, written as a hex digit
 
 _WHITE = 255
 _BLACK_LEVEL, _BLACK_PIXELS = 0.1, 0.98  # the defaults of ffmpeg's blackdetect

@@ -131,7 +131,7 @@ def _find_own_codec(label: bytes) -> str:
 
 
 def _find_codec(label: str) -> str:
-    """Return the codec of a label by the rules of browsers, or an empty string if it is unknown."""
+    """Return the codec of a label by the rules of browsers, or '' for an unknown label."""
     from resiliparse.parse.encoding import map_encoding_to_html5  # noqa: PLC0415 - an extra's
 
     name = label.strip("\"' \t").lower()

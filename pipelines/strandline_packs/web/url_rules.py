@@ -1,6 +1,6 @@
 """Rules for unwanted URLs: domains, addresses, and words.
 
-This module does no I/O. It must not depend on tables, or the origin of the lists.
+This module does no I/O, and must not depend on tables, or the origin of the lists.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ async def _release(pipeline: HeldPipeline, shell: Shell) -> None:
 
 
 async def _stop_operator(request: UninstallRequest, shell: Shell, until: float) -> int | None:
-    """Stop the operator.
+    """Stop the operator. Return the previous number of replicas, or None if no Deployment exists.
 
     Return its previous number of replicas, or None if there is no Deployment.
     """

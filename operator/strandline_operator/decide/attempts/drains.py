@@ -52,7 +52,7 @@ class DrainHold(NamedTuple):
 
 
 def read_drain(marks: NodeMarks) -> NodeDrain | None:
-    """Return the drain that a node's marks indicate, or None if they indicate no drain."""
+    """Return the drain that a node's marks indicate, or None if no mark indicates a drain."""
     taints = {key for key, _ in marks.taints}
     if is_unexplained(marks):
         return NodeDrain("is being taken down by Karpenter", KARPENTER_WAIT)

@@ -161,7 +161,7 @@ class _Case:
 def find_taking(
     pod: Pod, marks: NodeMarks | None = None, notices: Iterable[Notice] = ()
 ) -> PodDisruption | None:
-    """Return the disruption of a pod, read from the pod and its node, or None if there is none.
+    """Return the disruption of a pod, read from the pod and its node, if any.
 
     If a terminating pod has no message of its own, the marks on its node explain the termination.
     """
@@ -380,7 +380,7 @@ def _name_taker(case: _Case) -> PodDisruption | None:
 
 
 def _find_death(case: _Case) -> PodDisruption | None:
-    """Return the disruption of a pod on a dead node, or None if there is none.
+    """Return the disruption of a pod on a dead node, if any.
 
     A node that responds but is not ready is not dead.
     """

@@ -126,7 +126,7 @@ def explain_delay(scene: Scene) -> str:
 
 
 def find_refusal(scene: Scene) -> RefusedObject | None:
-    """Return the object that the API server rejects, if any.
+    """Return the object that the API server rejects, if any. KubeRay keeps retrying.
 
     KubeRay keeps retrying to create it.
     """
@@ -159,7 +159,7 @@ def _find_refused_submitter(
 
 
 def _find_refused_part(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> RefusedObject | None:
-    """Return an object of the Ray cluster that the API server rejects, or None if there is none."""
+    """Return an object of the Ray cluster that the API server rejects, if any."""
     if any(not pod.is_ready for pod in scene.pods):
         return None  # the RayCluster exists, and its pods are being created
     metas = [*(child.meta for child in scene.clusters), *(pod.meta for pod in scene.pods)]

@@ -72,7 +72,7 @@ def find_predecessors(facts: Pass) -> Block | None:
 
 
 def find_commit_end(facts: Pass) -> float | None:
-    """Return until when this commit's `runId` may still reach other pipelines, if it may."""
+    """Return until when this commit's `runId` may still reach other pipelines; otherwise, None."""
     spec, status = facts.spec, facts.view.pipeline.status
     # This pass starts the run, so the waiting period starts now.
     if status.answered_run != spec.run_id:

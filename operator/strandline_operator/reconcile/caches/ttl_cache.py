@@ -74,7 +74,7 @@ class TtlCache(Generic[Key, Value]):
                 del self._loads[key]
 
     def find(self, key: Key, now: float) -> CacheEntry[Value] | None:
-        """Return the entry that is valid at the given time, or None if there is no such entry."""
+        """Return the entry that is valid at the given time, if any."""
         entry = self._entries.get(key)
         return entry if entry is not None and entry.read_at <= now < entry.until else None
 

@@ -48,7 +48,7 @@ class _Turns:
         self._lines.setdefault(entry[2].namespace, deque()).append(entry)
 
     def find(self, may_run: Callable[[str], bool], is_stale: Callable[[Entry], bool]) -> str | None:
-        """Return the first namespace in turn order that may run a pass, if there is one."""
+        """Return the first namespace in turn order that may run a pass, if any."""
         turn, empty = None, []
         for namespace, line in self._lines.items():
             while line and is_stale(line[0]):
@@ -283,7 +283,7 @@ class SeenPipelines:
         return former
 
     def find(self, uid: str) -> Key | None:
-        """Return the pipeline with the given uid, or None if it is unknown."""
+        """Return the pipeline with the given uid, or None if the uid is unknown."""
         return self._keys.get(uid)
 
     def remove(self, key: Key) -> str:

@@ -1,4 +1,4 @@
-"""Commands by name. A command is loaded when it is called, so the overview appears quickly.
+"""Commands by name. Commands are loaded when called, so the overview appears quickly.
 
 Packs may add commands. If a pack's command has the name of a command in the table, the table takes
 precedence.

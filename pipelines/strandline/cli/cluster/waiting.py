@@ -91,7 +91,7 @@ def read_pod(pod: Json, container: str) -> PodState:
 
 
 def choose_log(pods: Iterable[Json], number: int) -> tuple[str, str] | None:
-    """Return the pod and container with the log of an attempt's driver, if there is one."""
+    """Return the pod and container with the log of an attempt's driver, if any."""
     own = [
         pod
         for pod in pods

@@ -1,6 +1,6 @@
 """Describes a stage class without running the stage: shape, parameters, defaults.
 
-This module does no I/O. It must not depend on files or terminals.
+This module does no I/O, and must not depend on files or terminals.
 """
 
 from __future__ import annotations

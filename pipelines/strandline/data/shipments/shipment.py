@@ -1,6 +1,6 @@
 """Data sets that are pushed as a whole: files with names and digests, run, and owner.
 
-This module has no side effects. It must not depend on targets.
+This module has no side effects, and must not depend on targets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads figures about requests to a model from a stage's counters: number, tokens, cost, duration.
 
 Counters are sums, so counters of workers and attempts can be added. Durations are known only up to
-the bounds of a bin. This module has no side effects. It must not depend on the client or the
+the bounds of a bin. This module has no side effects, and must not depend on the client or the
 display.
 """
 

@@ -1,7 +1,7 @@
 """Rules of filters: a measure of a row, a limit, and a reason to drop rows beyond the limit.
 
-A rule is data, so other limits can be tried on recorded measures. This module has no side effects.
-It must not depend on the meaning of measures.
+A rule is data, so other limits can be tried on recorded measures. This module has no side effects,
+and must not depend on the meaning of measures.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ class SchemaReader(Stage):
             raise UnreadableFileError(f"{location}: {error}{self.explain_refusal()}") from error
 
     def explain_refusal(self) -> str:
-        """Return the remedy if a value does not fit an inferred schema, or '' if there is none."""
+        """Return the remedy if a value does not fit an inferred schema; otherwise, ''."""
         return f"; {EXPLAINED}" if self.is_sampled else ""
 
     def _with_key(self, schema: pa.Schema) -> pa.Schema:

@@ -1,6 +1,6 @@
 """Packs workers onto nodes. Resources are vectors of whole units, and identical nodes are grouped.
 
-This module has no side effects. It must not depend on rates or on the purpose of a worker.
+This module has no side effects, and must not depend on rates or on the purpose of a worker.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Builds the planner's snapshot from the driver's pools, queues, and nodes.
 
 Other programs may use the same cluster. Capacity that is neither free nor held by this run counts
-as held by other programs. This module has no side effects. It must not depend on the source of the
+as held by other programs. This module has no side effects, and must not depend on the source of the
 node data, on how workers start, or on how the planner uses a snapshot.
 """
 

@@ -1,6 +1,6 @@
 """Formats the planner's messages.
 
-This module has no side effects. It must not depend on the planning algorithm.
+This module has no side effects, and must not depend on the planning algorithm.
 """
 
 from __future__ import annotations

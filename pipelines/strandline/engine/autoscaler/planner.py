@@ -2,7 +2,7 @@
 
 The caller runs `plan(params, state, inputs)` for each snapshot and passes the returned state to the
 next call. docs/design/2026-11-27-how-many-workers.md explains the mathematics. This module has no
-side effects. It must not depend on Ray, actors, queues, or a clock.
+side effects, and must not depend on Ray, actors, queues, or a clock.
 """
 
 from __future__ import annotations

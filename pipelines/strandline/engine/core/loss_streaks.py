@@ -1,6 +1,6 @@
 """Counts consecutive losses of workers in a pool, by cause, without a success in between.
 
-This module has no side effects. It must not depend on workers or on the consequences of many
+This module has no side effects, and must not depend on workers or on the consequences of many
 losses.
 """
 

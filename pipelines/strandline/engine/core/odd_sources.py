@@ -1,6 +1,6 @@
 """Replaces names of listed sources that no ledger can store, so that only these sources fail.
 
-The other sources must not be affected. This module has no side effects. It must not depend on the
+The other sources must not be affected. This module has no side effects, and must not depend on the
 stage that listed the source.
 """
 

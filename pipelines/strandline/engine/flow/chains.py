@@ -1,7 +1,7 @@
 """Groups adjacent stages into chains, which run in one worker, one stage after the other.
 
 Tokens, events, and outputs are the same as for stages in separate workers; a chain only saves the
-transport between stages. This module has no side effects. It must not depend on the work of a
+transport between stages. This module has no side effects, and must not depend on the work of a
 stage, or on the code that runs a chain.
 """
 

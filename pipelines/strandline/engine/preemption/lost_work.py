@@ -1,7 +1,7 @@
 """Measures the seconds of work, and the share that is repeated because workers or data were lost.
 
 The time of tasks is recorded per source as long as the source has open tasks. If the source starts
-again, all of this time is repeated. This module has no side effects. It must not depend on the
+again, all of this time is repeated. This module has no side effects, and must not depend on the
 reason for a loss.
 """
 

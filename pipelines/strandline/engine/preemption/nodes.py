@@ -2,7 +2,7 @@
 
 The death of a worker is often noticed before the death of its node. Therefore, a worker's death is
 only certain after enough time for the node's death to become known. This module has no side
-effects. It must not depend on how nodes are queried.
+effects, and must not depend on how nodes are queried.
 """
 
 from __future__ import annotations

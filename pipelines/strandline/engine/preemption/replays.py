@@ -1,6 +1,6 @@
 """Restarts sources from the root if their data was lost, up to a limit.
 
-This module has no side effects. It must not depend on the reason for a loss, or on the code that
+This module has no side effects, and must not depend on the reason for a loss, or on the code that
 processes the queued work.
 """
 

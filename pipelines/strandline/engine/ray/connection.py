@@ -148,7 +148,7 @@ class _SharedRay:
         self._cpus = 0
 
     def enter(self, cpus: int, modules: Iterable[str]) -> Connection:
-        """Return the connection.
+        """Return the connection. Start a new Ray instance if necessary, or if the CPUs differ.
 
         Start a new Ray instance if none is running, or if the CPUs differ.
         """

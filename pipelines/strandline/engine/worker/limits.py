@@ -54,7 +54,7 @@ class MemoryWatch:
         self._is_first = True
 
     def look(self) -> str:
-        """Return why the worker must be replaced, `age` or `memory`, or '' if it need not be."""
+        """Return the reason to replace the worker, `age` or `memory`, or an empty string."""
         if self._limits.seconds is None and self._limits.memory is None:
             return ""
         now = self._now()

@@ -67,7 +67,7 @@ class OwnModules:
         return name.partition(".")[0] in STRANDLINE
 
     def find_owner(self, name: str) -> Distribution | None:
-        """Return the installed distribution to which a module belongs, or None if there is none."""
+        """Return the installed distribution to which a module belongs, if any."""
         root = self._find_root(name)
         return None if root is None else _map_owners(root).get(name.partition(".")[0])
 

@@ -111,7 +111,7 @@ def supervise(
 
 
 def _find_end(policy: RetryPolicy, ended: EndedAttempt, cause: Cause | None) -> GiveUp | None:
-    """Return why the run ends although the retry law would permit another attempt, if it does.
+    """Return the reason to end the run although the retry law would permit an attempt, if any.
 
     Here, a user at the terminal can fix the problem. On a cluster, hours may pass until a user
     looks, so an operator retries later.

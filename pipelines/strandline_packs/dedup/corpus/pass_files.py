@@ -56,7 +56,7 @@ def list_columns(file: FileReference) -> list[str]:
 
 
 def cut_rows(tables: Iterable[pa.Table], schema: pa.Schema, most: int) -> Iterator[pa.Table]:
-    """Yield the rows in tables of at most `most` rows.
+    """Yield the rows in tables of at most `most` rows. If there are no rows, yield an empty table.
 
     If there are no rows, yield one empty table.
     """

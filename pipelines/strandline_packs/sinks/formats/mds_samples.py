@@ -1,7 +1,7 @@
 """Encodes shards and the index of MosaicML streaming data sets, version 2 of MDS.
 
 The format is small, and MosaicML's own library needs PyTorch even for writing. This module takes
-rows, returns bytes, and does no I/O. It must not depend on files.
+rows, returns bytes, and does no I/O. The module must not depend on files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Encodes TFRecord files: `tf.train.Example` records with CRC-32C checksums.
 
 TensorFlow has the only maintained writer, and is a hundred times as large as this format requires.
-This module takes rows, returns bytes, and does no I/O. It must not depend on files.
+This module takes rows, returns bytes, and does no I/O. The module must not depend on files.
 """
 
 from __future__ import annotations

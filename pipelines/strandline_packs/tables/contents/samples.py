@@ -43,7 +43,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def find_reason(member: TarMember, sample: str, kind: str) -> str | None:
-    """Return the reason why a member belongs to no sample, or None if it belongs to a sample."""
+    """Return the reason why a member belongs to no sample, if any."""
     if not member.is_file:
         return "no plain file"
     if not sample or sample.endswith("/"):

@@ -1,7 +1,7 @@
 """Packs documents into sequences with a maximum number of tokens.
 
-This module takes lengths, returns pieces, and does no I/O. It must not depend on tokens, or how
-sequences are written.
+This module takes lengths, returns pieces, and does no I/O. The module must not depend on tokens, or
+how sequences are written.
 """
 
 from __future__ import annotations

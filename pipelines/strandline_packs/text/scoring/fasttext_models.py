@@ -29,7 +29,7 @@ class FastTextModel:
         self._model: Any = load_module("fasttext").load_model(str(path))
 
     def find_best(self, line: str) -> tuple[str, float]:
-        """Return the most probable label and its probability, or '' and 0 if there is none."""
+        """Return the most probable label and its probability, or '' and 0 for an empty result."""
         labels, shares = self._model.predict(line, k=1)
         return next(_pair(labels, shares), ("", 0.0))
 

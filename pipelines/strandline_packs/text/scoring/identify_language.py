@@ -78,7 +78,7 @@ class IdentifyLanguage(RowFilter):
 
         @property
         def digest(self) -> str:
-            """Digest of the model that the parameters name; empty if they name no model."""
+            """Digest of the model that the parameters name; empty if no model is named."""
             return self._digest
 
     version = "2"

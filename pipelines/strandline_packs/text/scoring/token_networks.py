@@ -187,7 +187,7 @@ class TokenNetwork:
 
         The first call is the slowest, and a network with fewer positions fails here.
         """
-        # Each word yields at least one token, so the text reaches the limit.
+        # A word yields at least a token, so the text reaches the limit.
         longest = self._tokenise("the " * self._params.max_tokens)
         try:
             numbers = self._run_batch([longest])

@@ -112,7 +112,7 @@ def _is_still(stream: Any) -> bool:
 
 
 def find_sound(container: Any) -> Any | None:
-    """Return the first audio stream with a decoder, or None if there is no such stream."""
+    """Return the first audio stream with a decoder, if any."""
     sounds = container.streams.audio
     return sounds[0] if sounds and sounds[0].codec_context is not None else None
 

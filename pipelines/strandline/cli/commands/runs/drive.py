@@ -267,7 +267,7 @@ def _find_parent() -> int | None:
 def _watching(
     parent: int | None, read_on: Callable[[], None], ask: Callable[[], None]
 ) -> Iterator[None]:
-    """Request a stop of this process if its parent has died, because no other process could.
+    """Request a stop of this process if the parent has died, because no other process could.
 
     `read_on` then reads this process' output, which the parent has read until now. The check runs
     in a thread, because a stage may block the main thread.

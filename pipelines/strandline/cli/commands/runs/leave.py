@@ -76,7 +76,7 @@ def leave(
 
 
 def find_head(environment: Mapping[str, str]) -> str | None:
-    """Return the host of the Ray head from a worker's environment, or None if it is not set."""
+    """Return the host of the Ray head from a worker's environment, if set."""
     for name in _HEADS:
         host = environment.get(name, "").rpartition("://")[2].strip()
         # `RAY_ADDRESS` has a port, and brackets around an IPv6 address: `ray://head:10001`,

@@ -1,4 +1,4 @@
-"""Builds the section about the funnel: rows of finished sources after each stage.
+"""Builds the section about the funnel: rows of finished sources by stage.
 
 This module does no I/O.
 """

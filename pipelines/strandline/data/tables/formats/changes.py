@@ -2,7 +2,7 @@
 
 The name of a file in a table includes a digest of its bytes. A changed source therefore gets a new
 file, readers of earlier snapshots keep the previous file, and unchanged sources cause no work. This
-module has no side effects. It must not depend on any table format.
+module has no side effects, and must not depend on any table format.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Column types and names that each table format accepts.
 
 A push copies Parquet files unchanged, so types that the table's readers do not support are rejected
-before the push writes any file. This module has no side effects. It must not depend on any table
+before the push writes any file. This module has no side effects, and must not depend on any table
 library.
 """
 

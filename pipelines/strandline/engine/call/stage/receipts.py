@@ -1,6 +1,6 @@
 """Drafts the receipt of a stage call: records what happened to each task.
 
-This module has no side effects. It must not depend on the work of the stage, or on the caller.
+This module has no side effects, and must not depend on the work of the stage, or on the caller.
 """
 
 from __future__ import annotations

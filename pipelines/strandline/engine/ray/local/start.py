@@ -417,7 +417,7 @@ def _describe_start(error: Exception, seconds: float | None, log: str) -> str:
 
 
 def find_child(name: str) -> psutil.Process | None:
-    """Return this process's child with that name, or None if there is no such child."""
+    """Return this process's child with that name, if any."""
     children = psutil.Process().children()
     return next((child for child in children if child.name() == name), None)
 

@@ -1,6 +1,6 @@
 """Checks whether a complete run meets its pipeline's requirements for publishing.
 
-This module does no I/O. It must not depend on how anything was measured, or on the consequences of
+This module does no I/O, and must not depend on how anything was measured, or on the consequences of
 a failed check.
 """
 

@@ -218,7 +218,7 @@ class DriverProcess:
     def _find_reason(
         self, driver: Process | None, ran: float, most_seconds: float | None
     ) -> Evidence | None:
-        """Return the reason to stop the driver, or None if it may continue."""
+        """Return the reason to stop the driver, if any."""
         if most_seconds is not None and ran > most_seconds:
             message = f"the deadline of {most_seconds:g} s has passed"
             return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline")

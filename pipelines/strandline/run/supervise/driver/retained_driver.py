@@ -207,7 +207,7 @@ class Orders:
         self._file = line.makefile("rb")
 
     def ask(self, environment: MutableMapping[str, str]) -> list[str] | None:
-        """Report completion. Return the arguments of the next pipeline, or None if there is none.
+        """Report completion. Return the arguments of the next pipeline, if any.
 
         Args:
             environment: receives the variables that a newly started driver would have.

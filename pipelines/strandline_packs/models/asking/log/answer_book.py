@@ -222,7 +222,7 @@ class AnswerBook:
 
 
 class ConversationStore:
-    """The answers that conversations may reuse: from the book or, if there is none, from the task.
+    """The answers that conversations may reuse: from the book or, without a book, from the task.
 
     Attributes:
         hits: how many answers were found.

@@ -245,7 +245,7 @@ def _read_json(content: bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _find_magic(reader: Reader, start: int, size: int) -> int | None:
-    """Return the next possible start of a block, or None if there is none."""
+    """Return the next possible start of a block, if any."""
     for at in range(start, size, _STRIDE):
         # Portions overlap, so that a magic across a border is found.
         data = reader(at, _STRIDE + _MAGIC_BYTES - 1)

@@ -80,4 +80,4 @@ class ModelProtocol(Protocol):
         """Return the verdict on an answer that contains no error."""
 
     def read_usage(self, body: Mapping[str, Any]) -> Usage:
-        """Return the reported tokens of an answer, or zero counts if the server reports none."""
+        """Return the reported tokens of an answer, or zero counts if the server reports nothing."""

@@ -1,7 +1,7 @@
 """Judges the answers of servers, according to their protocols.
 
-This module takes bytes, returns verdicts, and does no I/O. It must not depend on how requests
-travel, or the consequences of a verdict.
+This module takes bytes, returns verdicts, and does no I/O. The module must not depend on how
+requests travel, or the consequences of a verdict.
 """
 
 from __future__ import annotations

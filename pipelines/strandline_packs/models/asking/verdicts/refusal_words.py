@@ -133,7 +133,7 @@ def _list_parts(value: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_status(code: object) -> int | None:
-    """Return the HTTP status implied by a code, or None if it implies no status."""
+    """Return the HTTP status implied by a code, if any."""
     # `bool` is a subclass of `int`.
     if isinstance(code, bool) or not isinstance(code, int | str):
         return None

@@ -1,7 +1,7 @@
 """Finds the script of a text, and the measures of prose that are meaningless for a script.
 
 Filter rules come from English pages. If letters are syllables, or no mark ends a sentence, some
-rules would drop every text. This module does no I/O. It must not depend on filters or limits.
+rules would drop every text. This module does no I/O, and must not depend on filters or limits.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _MEANINGLESS = {
 
 
 def find_script(text: str) -> str:
-    """Return the most frequent script of letters at the start of a text; empty if it has none."""
+    """Return the most frequent script of letters at the start of a text, or an empty string."""
     if text.isascii():
         return LATIN
     totals: Counter[str] = Counter()
