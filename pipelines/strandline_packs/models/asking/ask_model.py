@@ -215,7 +215,7 @@ class AskModel(Stage):
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """In the block, wait for the server, count the requests, and remove secrets from errors."""
+        """Wait for the server in the block, count requests, and remove secrets from errors."""
         try:
             with self.waiting():
                 yield
