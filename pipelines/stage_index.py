@@ -1,6 +1,7 @@
-"""Writes `strandline/stages.pyi`, by which type checkers know the stages; `--check` only compares.
+"""Writes `strandline/stages.pyi`, which declares all stages for type checkers.
 
-The packs list their stages. This program loads no stage.
+With `--check`, the program only compares the file with the packs. The packs list their stages, so
+no stage is loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from strandline.plan.stages.packs import Pack
 ROOT = Path(__file__).parent
 PACKS = ROOT / "strandline_packs"
 STUB = ROOT / "strandline/stages.pyi"
-_WIDTH = 100  # of a line, as the formatter has it
+_WIDTH = 100  # maximum line length, as configured for the formatter
 _TEXT = """# Made by `make crds` from the lists of the packs. Do not edit.
 {imports}
 
@@ -55,7 +56,7 @@ def _render_import(module: str, name: str) -> str:
 
 
 def main() -> int:
-    """Write the stub, or say that it is out of date."""
+    """Write the stub file, or report that the file is out of date."""
     content = render_stub(read_packs())
     if STUB.is_file() and STUB.read_text(encoding="utf-8") == content:
         return 0

@@ -47,7 +47,7 @@ class RedactionRule(NamedTuple):
 
 
 def _ignore(name: str) -> None:
-    """Ignore the replacement: the default counter."""
+    """Ignore a replacement. Used if the caller passes no counter."""
 
 
 def redact(

@@ -2,4 +2,4 @@
 
 
 class ImagesError(Exception):
-    """An image could not be built, stored, or tested; the text gives the reason."""
+    """Raised if an image could not be built, stored, or tested. The text gives the reason."""

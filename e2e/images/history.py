@@ -21,7 +21,7 @@ LAST_RELEASE = "ea59655b63faa5879f81bbb9c14439988d00fa4e"
 
 
 class NoHistoryError(ImagesError):
-    """The commit is missing from this copy of the repository."""
+    """Raised if the commit is missing from this copy of the repository."""
 
 
 def need_sources(root: Path, commit: str, folder: Path, locations: Sequence[str] = ()) -> Path:

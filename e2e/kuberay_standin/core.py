@@ -1,4 +1,7 @@
-"""Makes all decisions: derives actions from the observed state of a RayJob. Pure."""
+"""Makes all decisions: derives actions from the observed state of a RayJob.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

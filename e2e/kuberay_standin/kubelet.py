@@ -1,4 +1,7 @@
-"""Renders pod statuses as a kubelet writes them, for clusters without a kubelet. Pure."""
+"""Renders pod statuses as a kubelet writes them, for clusters without a kubelet.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

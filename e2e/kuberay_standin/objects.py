@@ -1,4 +1,7 @@
-"""Helpers that read and build Kubernetes objects. Pure."""
+"""Helpers that read and build Kubernetes objects.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def is_leaving(body: Json) -> bool:
 
 
 def find_condition(body: Json, kind: str) -> Json | None:
-    """Return the condition of this type from an object's status, or None."""
+    """Return the condition of this type from an object's status, or None if it is missing."""
     conditions = get_status(body).get("conditions") or ()
     return next((condition for condition in conditions if condition["type"] == kind), None)
 

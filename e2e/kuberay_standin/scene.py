@@ -70,14 +70,14 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Make:
-    """Create an object."""
+    """Action that creates an object."""
 
     body: Json
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Delete an object. Its dependents are deleted in the background."""
+    """Action that deletes an object. Its dependents are deleted in the background."""
 
     kind: str
     name: str
@@ -85,7 +85,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class PutStatus:
-    """Replace the status of the RayJob or the RayCluster."""
+    """Action that replaces the status of the RayJob or the RayCluster."""
 
     kind: str
     name: str
@@ -94,14 +94,14 @@ class PutStatus:
 
 @dataclass(frozen=True, slots=True)
 class HoldBy:
-    """Replace the finalizers of the RayJob."""
+    """Action that replaces the finalizers of the RayJob."""
 
     finalizers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StopJob:
-    """Stop the job in Ray, and ignore the response."""
+    """Action that stops the job in Ray, and ignores the response."""
 
     address: str
     job: str

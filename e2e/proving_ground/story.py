@@ -23,7 +23,7 @@ END_SECONDS, FINISHED_SECONDS = 600, 400
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A pipeline with this name, in the namespace of `kube`."""
+    """Follows the pipeline with this name, in the namespace of `kube`."""
 
     kube: Kube
     name: str

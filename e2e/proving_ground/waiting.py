@@ -14,7 +14,7 @@ PAUSE = 0.5
 
 
 class GivenUpError(AssertionError):
-    """A timeout. The message contains the awaited state and the last observation."""
+    """Raised after a timeout. The message contains the awaited state and the last observation."""
 
 
 def wait_for(

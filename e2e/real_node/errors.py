@@ -2,4 +2,4 @@
 
 
 class NodeError(Exception):
-    """A node did not start, or it broke. The message gives the reason."""
+    """Raised if a node did not start or broke down. The message gives the reason."""

@@ -2,4 +2,4 @@
 
 
 class ScanError(Exception):
-    """An image could not be scanned completely. The message gives the reason."""
+    """Raised if an image could not be scanned completely. The message gives the reason."""

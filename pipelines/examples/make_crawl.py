@@ -1,11 +1,11 @@
-"""Writes the crawl of `fineweb.yaml`: a WARC of pages, with what a crawl has besides pages.
+"""Writes the crawl of `fineweb.yaml`: a WARC file with pages and the other records of a crawl.
 
 python pipelines/examples/make_crawl.py FOLDER [--pages N | --megabytes N] [--seed N]
 
-Pages are sentences of a small grammar in three languages, amid menus and footers; some are copies
-of earlier ones, nearly or to the letter, some are lists, spam, errors, broken. With --megabytes
-the documents of the packages and manuals on this machine come in between. Without them the same
-call writes the same bytes.
+Pages are sentences of a small grammar in three languages, between menus and footers. Some pages are
+exact or near copies of earlier pages; others are lists, spam, error pages, or broken. With
+--megabytes, the program also adds the documents of the packages and manuals on this machine.
+Without these documents, the same arguments give the same bytes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 DATE = "2026-05-04T03:02:01Z"
-FILE_PAGES = 400  # a file has so many, so that a large crawl is several files
+FILE_PAGES = 400  # pages per file, so that a large crawl consists of several files
 KINDS = ("prose", "prose", "copy", "prose", "reprint", "contact", "prose", "repeating", "short",
          "list", "spam", "prose", "code", "missing", "image", "unclosed", "prose")  # fmt: skip
 
-# Any five words of a sentence must be rare, as they are in prose, or all pages would be dropped.
+# Any five words of a sentence must be rare, as they are in prose; otherwise, all pages would be
+# dropped.
 NOUNS = """
 keeper sailor sister fisherman painter teacher merchant neighbour engineer twin map bell letter
 marsh basket oar song lantern compass barrel drawing shell key blanket cliff kitchen shore dune pier
@@ -46,7 +47,7 @@ watched praised measured bought cleaned feared mended
 WAYS = "below behind beside near along under above beyond after before with without"
 ARTICLES = "the the a every this her his our"
 
-# Of other languages: subjects, verbs, objects, where, when; a sentence is one of each.
+# Words of other languages: subjects, verbs, objects, places, times. A sentence has one of each.
 GRAMMAR = {
     "de": (
         "der Wärter|eine junge Lehrerin|der alte Fischer|niemand|die Schwester|unsere Nachbarin",
@@ -63,12 +64,12 @@ GRAMMAR = {
         "après un long hiver|peu après minuit|pendant la grande tempête|à marée basse",
     ),
 }
-MACHINE = "docs.example"  # where its own documents are said to be
+MACHINE = "docs.example"  # host name for documents of this machine
 OK = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8"
 
 
 class CrawledPage(NamedTuple):
-    """What a server answered; `of` is the number of the page that a copy is of."""
+    """A server's response for a page. `of` is the number of the page that this page copies."""
 
     url: str
     kind: str
@@ -79,12 +80,12 @@ class CrawledPage(NamedTuple):
 
 
 def list_pages(number: int, seed: int = 0) -> list[CrawledPage]:
-    """Return the first pages of the endless sequence of a seed."""
+    """Return the first pages of the endless sequence that a seed determines."""
     return [make_page(at, seed) for at in range(number)]
 
 
 def make_page(number: int, seed: int = 0) -> CrawledPage:
-    """Return a page, which depends on its number and the seed alone."""
+    """Return a page. The page depends only on its number and the seed."""
     chance = random.Random(f"{seed}/{number}")  # noqa: S311 - samples, not secrets
     kind, language = KINDS[number % len(KINDS)], ("en", "en", "de", "en", "fr")[number % 5]
     host = "casino-free-spins.example" if kind == "spam" else f"site{number % 11}.example"
@@ -123,7 +124,7 @@ def write_lines(kind: str, language: str, chance: random.Random) -> list[str]:
 
 
 def write_sentence(language: str, chance: random.Random) -> str:
-    """Return a sentence that a reader of the language would take for one."""
+    """Return a sentence that a reader of the language would accept as natural."""
     if language == "en":
         parts = [_write_phrase(chance) for _ in range(chance.randint(2, 4))]
         ways = [f" {_draw(WAYS, chance)} " for _ in parts[2:]]
@@ -155,7 +156,7 @@ def _end(text: str, chance: random.Random) -> str:
 
 
 def read_installed() -> Iterator[CrawledPage]:
-    """Yield the documents of packages and the manuals of this machine, as pages."""
+    """Yield the documents of installed packages and the manuals on this machine, as pages."""
     packages = Path(sysconfig.get_path("purelib"))
     found = (path for path in sorted(packages.rglob("*")) if path.suffix in _READERS)
     for path in (*found, *sorted(Path("/usr/share/man").rglob("*.gz"))):
@@ -170,7 +171,7 @@ def read_installed() -> Iterator[CrawledPage]:
 def format_record(
     url: str, block: bytes, kind: str = "response", mime: str = "application/http; msgtype=response"
 ) -> bytes:
-    """Return one WARC record, not packed; its identity follows from its address and content."""
+    """Return one uncompressed WARC record. Its ID derives from its URL and content."""
     identity = uuid.uuid5(uuid.NAMESPACE_URL, f"{kind} {url} {len(block)}")
     head = (
         f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Record-ID: <urn:uuid:{identity}>\r\n"
@@ -181,12 +182,15 @@ def format_record(
 
 
 def pack(record: bytes) -> bytes:
-    """Return a record as a gzip member of its own."""
+    """Compress a record as a separate gzip member."""
     return gzip.compress(record, compresslevel=6, mtime=0)
 
 
 def write_crawl(folder: Path, pages: Iterable[CrawledPage], most: int | None = None) -> int:
-    """Write files of pages until these end or the files have `most` bytes; returns the bytes."""
+    """Write files of pages until no page is left or the files have `most` bytes.
+
+    Return the bytes.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     left, size = iter(pages), 0
     for number in count():
@@ -194,7 +198,7 @@ def write_crawl(folder: Path, pages: Iterable[CrawledPage], most: int | None = N
         if not part or (most is not None and size >= most):
             return size
         packed = [pack(_format_page(page)) for page in part]
-        packed[-1] = packed[-1][:-40] if number == 0 else packed[-1]  # a crawl is cut somewhere
+        packed[-1] = packed[-1][:-40] if number == 0 else packed[-1]  # real crawls are truncated
         content = b"".join(packed)
         (folder / f"crawl-{number:05d}.warc.gz").write_bytes(content)
         size += len(content)
@@ -202,9 +206,9 @@ def write_crawl(folder: Path, pages: Iterable[CrawledPage], most: int | None = N
 
 
 def _copy_page(number: int, seed: int, url: str, kind: str) -> CrawledPage:
-    """Return an earlier page under another address; where it is no reprint, with one sentence more.
+    """Return an earlier page at another URL. A copy that is not a reprint gets one more sentence.
 
-    Reprints are of pages from long before, so that they seldom lie in one file or range.
+    Reprints copy much earlier pages, so both pages seldom are in the same file or range.
     """
     start = number - 1 if kind == "copy" else number // 2
     of = next(at for at in range(start, -1, -1) if KINDS[at % len(KINDS)] == "prose")
@@ -247,7 +251,7 @@ def _format_page(page: CrawledPage) -> bytes:
 
 
 def _mix(seed: int) -> Iterator[CrawledPage]:
-    """Yield pages without end, and between them what is on this machine."""
+    """Yield pages endlessly, mixed with documents from this machine."""
     installed = read_installed()
     for number in count():
         yield make_page(number, seed)
@@ -255,7 +259,7 @@ def _mix(seed: int) -> Iterator[CrawledPage]:
 
 
 def main() -> None:
-    """Write the files that the command line asks for."""
+    """Write the files that the command line requests."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pages", type=int, default=170)

@@ -1,10 +1,10 @@
-"""Writes two tiny networks over tokens, in folders as `optimum-cli export onnx` leaves them.
+"""Writes two tiny token networks, in folders laid out as `optimum-cli export onnx` writes them.
 
 python pipelines/examples/make_networks.py FOLDER
 
-`FOLDER/educational` gives a text one number, as FineWeb-Edu's classifier does; `FOLDER/quality`
-tells two labels apart. Both add up what they know of words, where a real one has many layers.
-The package `onnx` is needed to write them, not to run them.
+`FOLDER/educational` computes a score for a text, as FineWeb-Edu's classifier does; `FOLDER/quality`
+chooses between two labels. Both add fixed values of words, whereas a real network has many layers.
+The package `onnx` is needed to write the networks, but not to run them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def write_network(
     inputs: Sequence[str] = INPUTS,
     positions: int = POSITIONS,
 ) -> Path:
-    """Write a network, its tokenizer and its configuration; return the folder.
+    """Write a network, its tokenizer, and its configuration. Return the folder.
 
-    Its answer is the sum of the numbers of the words; of a second kind of token each number is
-    larger by one.
+    The output is the sum of the words' numbers. For tokens of the second type, each number is
+    larger by 1.
 
     Args:
-        words: numbers by word, one for each label.
-        positions: most tokens that it can be given.
+        words: for each word, a number per label.
+        positions: maximum number of tokens in an input.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(folder / "tokenizer.json", list(words))
@@ -88,7 +88,7 @@ def write_tokenizer(path: Path, words: Sequence[str], *, around: bool = True) ->
 
 
 def _list_nodes(*, has_kinds: bool) -> list[onnx.NodeProto]:
-    """List the steps from tokens to logits: a sum over the tokens that the mask lets through."""
+    """List the steps from tokens to logits: a sum over the tokens that the mask selects."""
     make = helper.make_node
     nodes = [
         make("Gather", ["words", "input_ids"], ["of_words"]),
@@ -114,14 +114,14 @@ def _list_nodes(*, has_kinds: bool) -> list[onnx.NodeProto]:
 
 
 def write_both(folder: Path) -> None:
-    """Write the two networks of the examples, each into a folder of its own."""
+    """Write the two networks of the examples into separate folders."""
     write_network(folder / "educational", {word: [size] for word, size in EDUCATIONAL.items()})
     quality = {word: [0.0, size] for word, size in QUALITY.items()}
     write_network(folder / "quality", quality, labels=["low", "high"])
 
 
 def main() -> None:
-    """Write the networks into the folder that the command line names."""
+    """Write the networks into the folder that the command line specifies."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     write_both(parser.parse_args().folder)

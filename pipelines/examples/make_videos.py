@@ -1,7 +1,9 @@
-"""Draws the videos of `video.yaml`: moving shapes, cuts, black and still stretches, noise, faults.
+"""Generates the videos of `video.yaml`: moving shapes, cuts, black and still scenes, and noise.
 
-python pipelines/examples/make_videos.py FOLDER [--minutes 5]; needs strandline[video]. The same
-call draws the same pictures.
+python pipelines/examples/make_videos.py FOLDER [--minutes 5]
+
+The program needs strandline[video]. The same arguments give the same pictures. Some files are
+broken on purpose.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ import numpy.typing as npt
 Pixels = npt.NDArray[np.uint8]
 
 WIDTH, HEIGHT, RATE = 160, 120, 25
-SIDE, SPEED = 24, 2  # of the square, in pixels; pixels a frame
-UNEVEN = (40, 80, 20, 40, 20)  # milliseconds from frame to frame, over and over
-SOUND = 48_000  # samples a second
+SIDE, SPEED = 24, 2  # side of the square in pixels; pixels per frame
+UNEVEN = (40, 80, 20, 40, 20)  # milliseconds between two frames, repeated
+SOUND = 48_000  # samples per second
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A stretch between two cuts: `shapes`, `black`, `still`, `noise` or `titled`."""
+    """A scene between two cuts: `shapes`, `black`, `still`, `noise`, or `titled`."""
 
     kind: str
     frames: int
@@ -36,10 +38,10 @@ class Scene:
 
 @dataclass(frozen=True)
 class Video:
-    """A file to be drawn.
+    """A video to generate.
 
     Attributes:
-        kept: the share of its bytes that is left of it.
+        kept: the share of its bytes to keep. The rest is cut off.
     """
 
     name: str
@@ -97,7 +99,7 @@ def draw_scene(scene: Scene, size: tuple[int, int] = (WIDTH, HEIGHT)) -> Iterato
 
 
 def _draw_ground(dice: np.random.Generator, width: int, height: int) -> Pixels:
-    """Broad blocks of colours, which differ between scenes as much as colours do."""
+    """Draw broad blocks of colors, which differ between scenes as much as colors can differ."""
     blocks = dice.integers(30, 226, (3, 4, 3), np.uint8)
     rows, columns = np.arange(height) * 3 // height, np.arange(width) * 4 // width
     ground: Pixels = blocks[np.ix_(rows, columns)]
@@ -105,7 +107,7 @@ def _draw_ground(dice: np.random.Generator, width: int, height: int) -> Pixels:
 
 
 def _draw_title(ground: Pixels, dice: np.random.Generator) -> None:
-    """A line of strokes, white on black, near the lower edge, as subtitles look."""
+    """Draw a line of white strokes on black near the lower edge, like a subtitle."""
     height, width, _ = ground.shape
     strokes = np.repeat(dice.integers(0, 2, (1, width // 2), np.uint8) * 255, 2, axis=1)
     line = np.repeat(strokes, height // 8, axis=0)[:, :, None]
@@ -128,7 +130,7 @@ def list_times(video: Video) -> list[float]:
 
 
 def write_video(video: Video, folder: Path) -> Path:
-    """Draw, encode and write a video; returns its path."""
+    """Draw, encode, and write a video. Return its path."""
     path = folder / video.name
     moved = {"movflags": "+faststart"} if path.suffix == ".mp4" else {}
     with av.open(str(path), "w", options={"fflags": "+bitexact", **moved}) as file:
@@ -169,7 +171,7 @@ def _make_sound(seconds: float) -> Iterator[av.AudioFrame]:
 
 
 def write_all(folder: Path, minutes: float = 0) -> list[Path]:
-    """Write the videos of the example, one that is none, and a long one of so many minutes."""
+    """Write the videos of the example, a file that is not a video, and a long video."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [write_video(video, folder) for video in VIDEOS]
     broken = folder / "broken.mp4"
@@ -185,7 +187,7 @@ def write_all(folder: Path, minutes: float = 0) -> list[Path]:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Read the command line and write."""
+    """Parse the command line and write the files."""
     parser = argparse.ArgumentParser(
         description="Draws the videos of pipelines/examples/video.yaml."
     )

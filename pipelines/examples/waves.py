@@ -1,4 +1,4 @@
-"""Stages of `fields.yaml`: a planetary wave by its formula, as winds and heights on a grid."""
+"""Stages of `fields.yaml`: compute a planetary wave as winds and heights on a grid."""
 
 from collections.abc import Iterator
 
@@ -14,10 +14,10 @@ WAVES, RATE, DEPTH = 4, 7.848e-6, 8000.0  # wave number, 1/s, m
 
 
 class WaveSteps(SourceStage):
-    """Lists steps in time; each is a source, and says where it stands."""
+    """Lists time steps. Each step is a source, and its data is its time."""
 
     class Params(SourceStage.Params):
-        """How many steps, and how far apart."""
+        """Configures the number of steps, and the interval between two steps."""
 
         steps: int = Field(default=40, ge=1, description="Number of steps.")
         hours: float = Field(default=6, gt=0, description="Hours from one to the next.")
@@ -41,14 +41,14 @@ class RossbyHaurwitzWave(Stage):
     """
 
     class Params(Stage.Params):
-        """The grid."""
+        """Configures the grid."""
 
         latitudes: int = Field(default=36, ge=2, description="Cells from pole to pole.")
 
     params: Params
 
     def process(self, task: Task) -> Task:
-        """Winds in m/s and heights in m over time, latitude and longitude."""
+        """Return winds in m/s and heights in m over time, latitude, and longitude."""
         cells = self.params.latitudes
         axes = {
             "time": np.asarray(task.data, dtype=float),
@@ -60,12 +60,12 @@ class RossbyHaurwitzWave(Stage):
 
 
 class Anomaly(Stage):
-    """Adds how far the height is from its mean along the latitude."""
+    """Adds the difference between the height and its mean along the latitude."""
 
     def process(self, task: Task) -> Task:
         """Return the dataset with `anomaly`."""
         height = task.data["height"]
-        mean = height.mean("longitude", dtype=float)  # so that the order of adding does not show
+        mean = height.mean("longitude", dtype=float)  # float64: additions in any order agree
         return task.replace(task.data.assign(anomaly=(height - mean).astype(height.dtype)))
 
 

@@ -93,7 +93,7 @@ def _skip_teardown() -> None:
 
 
 def _fork_driver() -> None:
-    """Fork the driver of `run`. In the child, return once this process is to be the driver."""
+    """Fork the driver of `run`. In the child, return once the parent orders a driver."""
     # The modules that the command and its driver need. They start no thread.
     from strandline.cli.commands.runs import run  # noqa: F401, PLC0415 - see above
     from strandline.run.supervise.driver.spare_driver import fork_spare  # noqa: PLC0415 - see above
@@ -109,7 +109,7 @@ def _fork_driver() -> None:
 
 
 def _start_ahead(*, is_fork: bool = False) -> None:
-    """Start what the parent knows that this driver will want, before all that a driver loads."""
+    """Start what the parent expects this driver to need, before the driver loads any modules."""
     from strandline.run.supervise.variables import (  # noqa: PLC0415 - it loads nothing
         AHEAD,
         ALL,
@@ -138,7 +138,10 @@ def _start_forks(*, is_fork: bool) -> None:
 
 
 def _start_ray(workers: str) -> None:
-    """Start a local Ray. Meanwhile, load the driver's modules, which takes about as long."""
+    """Start a local Ray instance.
+
+    Meanwhile, load the driver's modules, which takes about as long.
+    """
     before = signal.getsignal(signal.SIGTERM)
     try:
         from strandline.engine.ray.connection import start_ahead  # noqa: PLC0415 - the first of all

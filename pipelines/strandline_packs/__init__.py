@@ -1,5 +1,5 @@
 """The built-in packs, a package for each kind of data, with their stages.
 
-A stage works only with tasks and its parameters. Stages must not know the ledger, the engine, or
-the run.
+A stage works only with tasks and its parameters. Stages must not depend on the ledger, the engine,
+or the run.
 """

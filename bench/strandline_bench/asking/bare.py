@@ -61,7 +61,7 @@ def _ask_by_httpx(client: httpx.AsyncClient, url: str) -> Ask:
 
 
 async def _time(asks: Sequence[Ask], numbers: range, at_once: int) -> float:
-    """Return the seconds for all numbers, with equally many workers per client."""
+    """Return the seconds to send all requests, with equally many concurrent requests per client."""
     waiting = iter(numbers)
 
     async def ask_often(ask: Ask) -> None:

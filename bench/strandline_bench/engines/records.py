@@ -110,7 +110,10 @@ def sum_files(folder: Path) -> Summary:
 
 
 def explain_difference(expected: Summary, found: Summary) -> str:
-    """Describe the difference from the expected output briefly. Return an empty text if equal."""
+    """Describe the difference from the expected output briefly.
+
+    Return an empty string if both are equal.
+    """
     if found.items != expected.items:
         return f"{found.items:,} of {expected.items:,} came out"
     return "" if found == expected else "not the right ones came out"

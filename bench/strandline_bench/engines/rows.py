@@ -54,7 +54,7 @@ def find_ratio(seen: Seen, name: str, other: str, *, is_whole: bool = False) -> 
 
 
 def find_trouble(trials: Sequence[Trial]) -> str:
-    """Return the reason an engine has no result, or an empty text. One failed run suffices."""
+    """Return the reason an engine has no result, or an empty string. One failed run is enough."""
     return next((trial.trouble for trial in trials if trial.trouble), "")
 
 

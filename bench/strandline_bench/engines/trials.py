@@ -28,7 +28,7 @@ NOTHING = Summary()
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Result of a run.
+    """Result of a run of one engine on one case.
 
     Attributes:
         seconds: seconds from the first call to the last result.

@@ -17,7 +17,7 @@ TEN_MILLION = 10_000_000
 
 
 class FilledLedger(NamedTuple):
-    """A filled ledger.
+    """A ledger that was filled with finished sources.
 
     Attributes:
         path: folder of the ledger.

@@ -27,7 +27,7 @@ class Numbers(SourceStage):
     """Lists numbered sources with a small payload."""
 
     class Params(SourceStage.Params):
-        """Number of sources."""
+        """Configures the number of sources."""
 
         count: int = Field(ge=0)
         is_empty: bool = False
@@ -68,7 +68,7 @@ class Doze(Stage):
     """Sleeps, like a stage that waits for a remote model."""
 
     class Params(Stage.Params):
-        """Duration of the sleep."""
+        """Configures the duration of the sleep."""
 
         seconds: float
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measurement.
+    """A row of a benchmark table, with one measurement.
 
     Attributes:
         what: the measured quantity, with its conditions.
@@ -27,7 +27,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Return `yes`, `no`, or a dash."""
+        """Return whether the target is reached: `yes`, `no`, or a dash if there is no target."""
         return "–" if self.is_reached is None else "yes" if self.is_reached else "no"
 
 

@@ -1,6 +1,6 @@
-"""Reads numbers from the benchmark tables. Pure.
+"""Reads numbers from the benchmark tables.
 
-This module must not depend on how a number was measured.
+This module does no I/O, and must not depend on how a number was measured.
 """
 
 from __future__ import annotations

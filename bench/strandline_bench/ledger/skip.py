@@ -41,7 +41,7 @@ class SkipCost(NamedTuple):
 
 
 def measure_skip(scale: Scale) -> list[Row]:
-    """List every finished source and look up whether it is finished, as a resumed run does."""
+    """Measure how fast a run skips finished sources: list all sources, and look up each of them."""
     ledger, cores = scale.fill_ledger(), len(os.sched_getaffinity(0))
     factor = TEN_MILLION / ledger.sources
     scaled = "" if factor == 1 else f", scaled up from {ledger.sources:,}"

@@ -123,7 +123,7 @@ class LoggedNap(Stage):
     """Sleeps, and logs start and end."""
 
     class Params(Stage.Params):
-        """Mean length of a task in seconds, and the folder of the log."""
+        """Configures the mean length of a task in seconds, and the folder of the log."""
 
         folder: Path
         seconds: float = Field(ge=0)

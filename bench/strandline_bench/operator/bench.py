@@ -45,7 +45,7 @@ _RETRY_SECONDS = 5.0  # length of a retry
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Workload of the operator.
+    """A workload for the operator.
 
     Attributes:
         pace: pipelines applied per second.

@@ -26,7 +26,10 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class OperatorEndedError(Exception):
-    """The operator ended unexpectedly or did not start. The message contains the end of its log."""
+    """Raised if the operator ended unexpectedly or did not start.
+
+    The message has its last log lines.
+    """
 
 
 @dataclass(frozen=True, slots=True)

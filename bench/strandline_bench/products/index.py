@@ -61,7 +61,7 @@ class Product:
 
 @cache
 def find_version(python: Path, package: str) -> str:
-    """Return the version of a package in an environment, or an empty text if missing."""
+    """Return the version of a package in an environment, or an empty string if it is missing."""
     if not python.exists():
         return ""
     script = f"from importlib.metadata import version; print(version({package!r}))"
@@ -71,7 +71,8 @@ def find_version(python: Path, package: str) -> str:
     return done.stdout.strip()
 
 
-# Ray requires tokens by default, and Curator's processes can't join their local Ray with tokens.
+# Ray requires tokens by default, and Curator's processes can't join their local Ray instance with
+# tokens.
 _CURATOR = {"RAY_AUTH_MODE": "disabled"}
 _OURS = ("filter", "words", "quality", "exact", "near", "pictures", "videos")
 _JUICER = ("filter", "words", "quality", "exact", "near", "pictures")

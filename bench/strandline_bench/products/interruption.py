@@ -56,7 +56,7 @@ def measure_interruptions(scale: Scale) -> list[Row]:
 
 
 def _interrupt(product: Product, folder: Path, what: str) -> Iterator[Row]:
-    """Yield a row each for a kill, for nothing to do, and for an additional day."""
+    """Yield one row each for a kill, a run with nothing to do, and an additional day of input."""
     product = replace(product, variables={**product.variables, **_RESUMING})
     target = folder / "out"
     _fill(folder, is_whole=False)

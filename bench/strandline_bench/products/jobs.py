@@ -64,7 +64,7 @@ JOBS = (
 
 
 class FailedProductError(Exception):
-    """A command failed, or took too long."""
+    """Raised if a command failed or took too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def read_kept(target: Path, column: str) -> Kept:
     """Return the row count and digest of the Parquet files below a folder.
 
     Args:
-        column: column for the digest, or an empty text for no digest.
+        column: column for the digest, or an empty string for no digest.
     """
     paths = (path for path in target.rglob("*.parquet") if not _is_of_passes(path, target))
     files = map(pq.ParquetFile, paths)

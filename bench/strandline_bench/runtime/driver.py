@@ -28,7 +28,7 @@ _MOST_TIMES = 2.0
 
 
 def measure_driver(scale: Scale) -> list[Row]:
-    """Compare few with many: tasks of one source, waiting sources, and open groups."""
+    """Compare the costs of few and many tasks of one source, waiting sources, and open groups."""
     cases: tuple[tuple[str, Callable[[int], float], int], ...] = (
         ("tasks out of one source", time_tasks, scale.pick(1_000_000, 30_000)),
         ("sources that wait", time_sources, scale.pick(1_000_000, 30_000)),

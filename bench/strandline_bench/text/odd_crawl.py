@@ -70,7 +70,7 @@ _BODIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 
 class OddPage(NamedTuple):
-    """A page.
+    """A page of the crawl.
 
     Attributes:
         url: address that identifies the page.

@@ -1,4 +1,4 @@
-"""Compares Strandline's engine with Ray Data's video reader, on the same local Ray.
+"""Compares Strandline's engine with Ray Data's video reader, on the same local Ray instance.
 
 Both decode every frame of whole videos and keep two scaled frames per second. Strandline uses one
 thread per worker.

@@ -23,7 +23,7 @@ class LookAtClips(Stage):
     """Sleeps for each clip, as long as a model on a device would take, and logs the time."""
 
     class Params(Stage.Params):
-        """Duration of the sleep, and the folder of the log."""
+        """Configures the duration of the sleep, and the folder of the log."""
 
         seconds: float
         folder: str

@@ -271,7 +271,7 @@ def _spend(policy: RetryPolicy, spent: Spent, attempt: PastAttempt) -> Spent:
 
 
 def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
-    """Explain why the policy never retries this cause, or return an empty string."""
+    """Explain why the policy never retries this cause. Return an empty string if it may."""
     if cause.treatment is Treatment.NEVER:
         return "which is never retried"
     if cause not in policy.eligible_causes:
@@ -285,7 +285,7 @@ def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
 
 
 def _find_shortage(policy: RetryPolicy, budget: Treatment, spent: Spent) -> str:
-    """Describe the exhausted budget, or return an empty string."""
+    """Describe the exhausted budget, or return an empty string if the budget is not exhausted."""
     if budget is Treatment.WAITED:
         return ""
     of = _size_of(policy, budget)

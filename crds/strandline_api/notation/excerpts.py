@@ -1,4 +1,4 @@
-"""Excerpts of values, for sentences."""
+"""Shortens values, so that messages can quote them."""
 
 # 60 characters and two quotes.
 _SHOWN = 62

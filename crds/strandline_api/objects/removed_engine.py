@@ -1,4 +1,4 @@
-"""An engine that earlier releases supported, and the error message for pipelines that still use it.
+"""Defines the error message for pipelines that use an engine of an earlier release.
 
 The command line imports this module to declare options, so it must not import any model.
 """

@@ -1,4 +1,4 @@
-"""The outcome line, which is the last line that an attempt prints, and a search for it in a log.
+"""Defines the outcome line, the last line that an attempt prints, and finds it in a log.
 
 The line must fit into a container's termination message (4 kB), and must be found in a log that was
 truncated or that other programs wrote into. This module must not depend on the program that prints

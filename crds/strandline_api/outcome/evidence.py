@@ -1,4 +1,4 @@
-"""Evidence about an attempt's end, and the choice of the cause.
+"""Defines evidence about an attempt's end, and chooses the cause of the end.
 
 An observer (the supervisor on a laptop, the operator on a cluster) provides the evidence. Only this
 module chooses a cause from several pieces of evidence. It must not depend on how observations are
@@ -153,7 +153,7 @@ def read_exit(code: int) -> Evidence | None:
 
 
 def find_signal(code: int) -> int | None:
-    """Return the number of the signal that an exit code represents, or None."""
+    """Return the number of the signal that an exit code represents, if any."""
     if code < 0:
         return -code
     signal = code - _SIGNAL_BASE

@@ -1,4 +1,4 @@
-"""Seconds of work that an attempt lost and a later attempt has to repeat, by cause."""
+"""Records how many seconds of work an attempt lost, by cause. A later attempt repeats this work."""
 
 from typing import Annotated
 

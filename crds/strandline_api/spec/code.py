@@ -1,4 +1,4 @@
-"""Users' own code: where to get modules named in `use` that the image does not have.
+"""Defines where to get users' own code: modules named in `use` that the image does not have.
 
 Code never changes during a run: a ConfigMap is copied for each attempt, an archive has a digest,
 and a package has a version. This module must not depend on how code is fetched or mounted.

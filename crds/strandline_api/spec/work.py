@@ -260,7 +260,7 @@ def name_conflicts(items: dict[str, SourceWork]) -> dict[str, Any]:
         items: the items in pipeline order, by path, such as `stages[0]`.
 
     Returns:
-        `name`, and the paths of both items as `first` and `second`; empty without a conflict.
+        `name`, and the paths of both items as `first` and `second`; empty if there is no conflict.
     """
     seen: dict[str, str] = {}
     for path, item in items.items():

@@ -1,4 +1,4 @@
-"""Base class of the records that an operator writes: constructing is strict, parsing is lenient.
+"""Base class of the records that an operator writes: strict if constructed, lenient if parsed.
 
 An older or newer operator may have written a record, and a reconcile pass must not fail because of
 that, so unreadable parts count as missing. The CRD's schema accepts any text for enumerations, so

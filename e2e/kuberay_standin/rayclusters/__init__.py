@@ -1,1 +1,4 @@
-"""Builds the parts of a RayCluster, and derives its status from its pods. Pure."""
+"""Builds the parts of a RayCluster, and derives its status from its pods.
+
+This package does no I/O.
+"""

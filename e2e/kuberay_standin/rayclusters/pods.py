@@ -1,7 +1,8 @@
-"""Builds pods of a Ray cluster: the RayJob's templates plus the command that starts Ray. Pure.
+"""Builds pods of a Ray cluster: the RayJob's templates plus the command that starts Ray.
 
 Names, labels, commands, and arguments are as recorded; probes are chosen as KubeRay v1.7 chooses
 them. The recordings omit the variables and the wait for the head, so these are the stand-in's own.
+This module does no I/O.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Parses and formats Kubernetes quantities, such as `50m` and `1536Mi`, and sums requests. Pure."""
+"""Parses and formats Kubernetes quantities, such as `50m` and `1536Mi`, and sums requests.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Derives the status of a RayCluster from its pods. Pure."""
+"""Derives the status of a RayCluster from its pods.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Derives the actions for a RayCluster: head Service, head, workers, and status. Pure."""
+"""Derives the actions for a RayCluster: head Service, head, workers, and status.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Creates the token of a Ray cluster whose RayCluster requires authentication. Pure.
+"""Creates the token of a Ray cluster whose RayCluster requires authentication.
 
 The Secret, the variables, and the messages are those of KubeRay v1.7 with `authOptions: {mode:
-token}`; only the generation of the token differs.
+token}`; only the generation of the token differs. This module does no I/O.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Builds a RayJob's objects: its RayCluster, and the Job that submits its driver. Pure.
+"""Builds a RayJob's objects: its RayCluster, and the Job that submits its driver.
 
 The Job's labels, limits, and shell are as recorded. The recordings truncate the script, so the
-script is the stand-in's own.
+script is the stand-in's own. This module does no I/O.
 """
 
 from __future__ import annotations

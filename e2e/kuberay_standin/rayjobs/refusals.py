@@ -1,4 +1,7 @@
-"""Rejects the features of a RayJob that no recording covers. Pure."""
+"""Rejects the features of a RayJob that no recording covers.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Derives the actions for a RayJob: the step from each status to the next. Pure.
+"""Derives the actions for a RayJob: the step from each status to the next.
 
-Statuses, reasons, and messages are as recorded. Each change replaces the whole status.
+Statuses, reasons, and messages are as recorded. Each change replaces the whole status. This module
+does no I/O.
 """
 
 from __future__ import annotations

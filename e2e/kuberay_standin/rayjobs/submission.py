@@ -1,4 +1,7 @@
-"""Derives the status of a running RayJob from Ray's job status and the submitter's Job. Pure."""
+"""Derives the status of a running RayJob from Ray's job status and the submitter's Job.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

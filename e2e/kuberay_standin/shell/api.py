@@ -40,7 +40,7 @@ RESOURCES: Mapping[str, str] = MappingProxyType(
 
 
 class RefusalError(Exception):
-    """The server rejected a request: HTTP status, message, and reason."""
+    """Raised if the server rejected a request. Has the HTTP status, the message, and the reason."""
 
     def __init__(self, status: int, message: str, reason: str = "") -> None:
         words = f"{status} {reason}" if reason else str(status)
@@ -59,7 +59,7 @@ class Login:
     token: str = ""
 
     def build_headers(self) -> dict[str, str]:
-        """Return a header with the user's token, or no header without a token."""
+        """Return a header with the user's token, or no header if there is no token."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 

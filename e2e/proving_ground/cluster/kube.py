@@ -17,7 +17,7 @@ WAIT_SECONDS = 60  # timeout of a command in seconds
 
 
 class RefusedError(Exception):
-    """kubectl or the API server failed the request; the text is its output."""
+    """Raised if kubectl or the API server failed the request. The text is its output."""
 
 
 @dataclass(frozen=True, slots=True)

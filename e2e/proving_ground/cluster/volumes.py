@@ -16,7 +16,7 @@ SIZE: Json = {"storage": "1Gi"}
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A claim.
+    """A claim for a volume of a scenario.
 
     Attributes:
         folder: folder behind the claim, or None if only pods can reach the volume.

@@ -37,7 +37,7 @@ APPLY_SECONDS, READY_SECONDS = 180, 300
 
 
 class CheckoutError(Exception):
-    """A folder has no usable KubeRay. The message gives the reason in one sentence."""
+    """Raised if a folder has no usable KubeRay checkout. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True)
 class KubeRay:
-    """A KubeRay that runs in a cluster.
+    """A KubeRay controller that runs in a cluster.
 
     Attributes:
         kube: access to the cluster, in KubeRay's namespace.

@@ -66,7 +66,7 @@ class Figures:
             self.rows[what] = dict(zip(CELLS, cells, strict=True)) | {PLAYED: self.day}
 
     def tabulate(self) -> str:
-        """Render the table in Markdown. Return an empty text if nothing was recorded."""
+        """Render the table in Markdown. Return an empty string if nothing was recorded."""
         return render_table(self.rows)
 
     def keep(self, page: Path) -> None:

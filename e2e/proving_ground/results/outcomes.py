@@ -1,4 +1,4 @@
-"""Writes the page with the last result of each scenario, one column for each KubeRay.
+"""Writes the page with the last result of each scenario, with a column for each KubeRay version.
 
 The page is written whenever a scenario ends, so a run that is interrupted keeps its results.
 """
@@ -34,7 +34,7 @@ class Phase:
 
 @dataclass(slots=True)
 class Outcomes:
-    """Results of a run.
+    """Results of a run of scenarios.
 
     Attributes:
         version: KubeRay's version, such as `v1.7.0`; empty for the stand-in.

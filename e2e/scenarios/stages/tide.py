@@ -28,7 +28,7 @@ class Numbers(SourceStage):
     """Lists the numbers below `count`. Runs in the driver."""
 
     class Params(SourceStage.Params):
-        """Number of sources and the time to list them."""
+        """Configures the number of sources and the time to list them."""
 
         count: int = Field(default=40, description="How many sources.")
         mebibytes: int = Field(default=0, description="Memory that the last one takes to list.")
@@ -47,7 +47,7 @@ class Open(Stage):
     """Logs which attempt opened a source, and returns the task unchanged."""
 
     class Params(Stage.Params):
-        """Path of the log."""
+        """Configures the path of the log."""
 
         log: str = Field(description="File that all workers append to.")
 
@@ -68,7 +68,7 @@ class Work(Stage):
     """Sleeps for each task."""
 
     class Params(Stage.Params):
-        """Duration of the sleep in seconds."""
+        """Configures the duration of the sleep in seconds."""
 
         seconds: float = Field(default=0.5, description="For one task.")
 
@@ -94,7 +94,7 @@ class Grow(Stage):
     """Uses much memory for one source, so that the kernel kills a container with a small limit."""
 
     class Params(Stage.Params):
-        """The source, and the kind and amount of memory."""
+        """Configures the source, and the kind and amount of memory to use."""
 
         number: int = Field(default=20, description="The source that needs it.")
         mebibytes: int = Field(default=1024, description="That it needs.")
@@ -120,7 +120,7 @@ class Poison(Stage):
     """Kills its worker whenever it receives a certain source."""
 
     class Params(Stage.Params):
-        """Number of the source."""
+        """Sets the number of the source."""
 
         number: int = Field(default=7, description="The source that kills.")
 

@@ -78,7 +78,7 @@ async def load_configuration(configuration: Configuration | None = None) -> Conf
 
 
 def find_proxy(server: str) -> str | None:
-    """Return the proxy for a server according to HTTPS_PROXY, HTTP_PROXY, and NO_PROXY, or None."""
+    """Return the proxy for a server according to HTTPS_PROXY, HTTP_PROXY, and NO_PROXY, if any."""
     parts = urlsplit(server)
     return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 

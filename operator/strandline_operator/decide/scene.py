@@ -49,7 +49,7 @@ def part_pods(view: View) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
 
 
 def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
-    """Return evidence that a terminating pod's node is lost or unresponsive, or None."""
+    """Return evidence that a terminating pod's node is lost or unresponsive, if any."""
     node = nodes.get(pod.node)
     # If the pod is not being deleted, it may recover together with its node.
     if node is None or not pod.meta.is_deleting:
@@ -118,12 +118,12 @@ class Pass:
 
     @property
     def newest(self) -> AttemptObject | None:
-        """The attempt with the highest number, or None."""
+        """The attempt with the highest number, or None if there are no attempts."""
         return self.view.attempts[-1] if self.view.attempts else None
 
     @cached_property
     def scene(self) -> Scene | None:
-        """The scene of the newest attempt, or None without an attempt or if it is frozen."""
+        """The scene of the newest attempt, or None if there is no attempt or it is frozen."""
         newest = self.newest
         return None if newest is None or newest.status.is_frozen else Scene.from_facts(self, newest)
 
@@ -216,7 +216,7 @@ class Scene:
         return find_pod_evidence(pod, self.marks.get(pod.meta.uid), self.notices)
 
     def find_taker(self, pod: Pod) -> PodDisruption | None:
-        """Return the disruption of a pod's node, regardless of the pod's state, or None."""
+        """Return the known disruption of a pod's node, if any, regardless of the pod's state."""
         return find_mark(pod, self.marks.get(pod.meta.uid), self.notices)
 
     @property
@@ -250,7 +250,7 @@ class Scene:
 
 
 def role_of(pod: Pod) -> str:
-    """Return a pod's role, a value of `Role`, or an empty string."""
+    """Return a pod's role, a value of `Role`, or an empty string if the pod has no role."""
     return pod.meta.labels.get(ROLE_LABEL, "")
 
 

@@ -96,7 +96,7 @@ class PassState:
 
     @property
     def newest(self) -> AttemptObject | None:
-        """The attempt with the highest number, or None."""
+        """The attempt with the highest number, or None if there are no attempts."""
         attempts = self.attempts
         return attempts[-1] if attempts else None
 

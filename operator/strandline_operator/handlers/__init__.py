@@ -1,1 +1,4 @@
-"""Entry points for kopf: start, stop, and events of Strandline's two kinds. No decisions."""
+"""Entry points for kopf: start, stop, and events of Strandline's two kinds.
+
+This package makes no decisions.
+"""

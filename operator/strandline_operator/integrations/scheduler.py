@@ -59,9 +59,9 @@ class Scheduler:
         return self.name
 
     def explain_misfit(self, rayjob: RayJob, *, is_queued: bool) -> str:
-        """Explain why a RayJob can never run on this cluster, or return an empty string."""
+        """Explain why a RayJob can never run on this cluster. Return an empty string if it can."""
         return ""
 
     async def read_wait(self, reader: ClusterReader, rayjob: RayJob) -> QueueState | None:
-        """Return the state of a suspended RayJob's wait, or None without a record of it."""
+        """Return the state of a suspended RayJob's wait, or None if the wait has no record."""
         return QueueState()

@@ -23,7 +23,10 @@ def label_rayjob(rayjob: str, ray: RayCluster, pipeline: Labels) -> dict[str, st
 
 
 def annotate_rayjob(pipeline: Labels) -> dict[str, str]:
-    """Return the annotations of a RayJob that a scheduler may resize, or empty for a fixed size."""
+    """Return the annotations of a RayJob that a scheduler may resize.
+
+    Empty if the size is fixed.
+    """
     return {name: "true" for name in list_annotations() if pipeline.get(name) == "true"}
 
 

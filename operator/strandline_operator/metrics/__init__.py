@@ -1,1 +1,1 @@
-"""Prometheus metrics, health, and log lines of the operator."""
+"""Provides the operator's metrics, health page, and log lines."""

@@ -1,4 +1,4 @@
-"""A user's code in a ConfigMap, as far as decisions need it."""
+"""The parts of a ConfigMap with a user's code that decisions need."""
 
 from __future__ import annotations
 

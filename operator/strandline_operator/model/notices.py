@@ -67,7 +67,7 @@ class QueueState:
 
 
 def find_newest(notices: Iterable[Notice], reasons: Iterable[str], uid: str = "") -> Notice | None:
-    """Return the newest notice with one of the reasons, or None. A uid restricts the search."""
+    """Return the newest notice with one of the reasons, if any. A uid restricts the search."""
     names = set(reasons)
     matches = (notice for notice in notices if notice.reason in names and uid in {"", notice.uid})
     return max(matches, key=lambda item: item.time, default=None)

@@ -1,4 +1,4 @@
-"""Kubernetes objects as far as decisions need them, from the API server or a watch.
+"""The fields of Kubernetes objects that decisions need, from the API server or a watch.
 
 Reading never fails: missing or invalid fields are empty, and unknown values are kept. This module
 must not depend on the origin of an object, or on how it is used.

@@ -1,4 +1,4 @@
-"""The Job of a pipeline's preflight check, as far as decisions need it."""
+"""The fields of a preflight check's Job that decisions need."""
 
 from __future__ import annotations
 

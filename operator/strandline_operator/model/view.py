@@ -28,7 +28,7 @@ SHORTEST_SILENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PipelineView:
-    """A pipeline.
+    """A pipeline, as observed by one pass.
 
     Attributes:
         spec: parsed spec, or None if it is invalid.

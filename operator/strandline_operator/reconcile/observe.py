@@ -214,7 +214,7 @@ async def _add_defaults(view: View, reader: Reader, defaults: FoundDefaults, nam
 async def _find_former_defaults(
     reader: Reader, pipeline: PipelineView, defaults: FoundDefaults
 ) -> DefaultsRecord | None:
-    """Return another pipeline's record of missing defaults, for a new pipeline, or None."""
+    """Return another pipeline's record of missing defaults, for a new pipeline, if any."""
     is_missing = not defaults.digest and not defaults.unusable
     # After its first pass, a pipeline has its own record.
     if pipeline.has_status or not is_missing:

@@ -49,7 +49,7 @@ class Reader(Protocol):
         """Return the objects with a pipeline's name but another uid."""
 
     async def find_pipeline(self, name: str) -> PipelineView | None:
-        """Return a pipeline in the namespace, or None."""
+        """Return a pipeline in the namespace, if the pipeline exists."""
 
     async def list_pipelines(self) -> tuple[PipelineView, ...]:
         """Return all pipelines in the namespace, in any order."""

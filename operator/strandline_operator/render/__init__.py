@@ -1,1 +1,4 @@
-"""Renders manifests of the operator's objects from specs. Pure."""
+"""Renders manifests of the operator's objects from specs.
+
+This package does no I/O.
+"""

@@ -117,7 +117,7 @@ def _read_map(metadata: Mapping[str, Any], part: str) -> Mapping[str, Any]:
 
 
 def label_beside(order: Order) -> dict[str, str]:
-    """Return the label by which the policy selects preflight and command pods, or empty."""
+    """Return the label by which the policy selects preflight and command pods, or an empty dict."""
     network = order.limits.attempt_network
     if network is None or network.egress is None:
         return {}

@@ -50,7 +50,7 @@ class PreflightOrder(NamedTuple):
         key: digest of the checked contents.
         is_short: whether the pipeline fits into an argument.
         metadata: labels and annotations of the pod.
-        network: the policy that selects the pod, or None without a policy.
+        network: the policy that selects the pod, or None if there is no policy.
     """
 
     pod: Part

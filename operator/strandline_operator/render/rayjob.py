@@ -1,8 +1,9 @@
 """Renders an attempt's RayJob and the objects that are created before it.
 
 The manifests disable KubeRay's retries and restarts of the head, and limit the startup time. With
-these settings, every recorded session of a real KubeRay ran a driver exactly once, regardless of
-failures. The pipeline sets the maximum duration of a driver; by default, there is no limit.
+these settings, every recorded session of a real KubeRay controller ran a driver exactly once,
+regardless of failures. The pipeline sets the maximum duration of a driver; by default, there is no
+limit.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def render_code_map(order: Order) -> Manifest | None:
 
 
 def render_token_secret(order: Order) -> Manifest | None:
-    """Render the Secret with the workers' token, or return None without a token."""
+    """Render the Secret with the workers' token, or return None if there is no token."""
     return render_secret(order, _metadata(order, order.name))
 
 

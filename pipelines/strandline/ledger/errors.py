@@ -12,41 +12,41 @@ if TYPE_CHECKING:  # every command loads this module, also those that need no le
 
 
 class LedgerError(StrandlineError):
-    """The ledger does not fit this pipeline or can't be read."""
+    """Raised if the ledger does not fit this pipeline or can't be read."""
 
     exit_code = ExitCode.LEDGER_MISMATCH
 
 
 class LedgerInUseError(LedgerError):
-    """A live driver holds the ledger. The condition is temporary."""
+    """Raised if a live driver holds the ledger. The condition is temporary."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 
 
 class LeaseLostError(LedgerInUseError):
-    """Another attempt has taken the ledger over, so this attempt may not write anymore."""
+    """Raised if another attempt has taken over the ledger, so that writes are forbidden."""
 
 
 class DuplicateKeyError(StrandlineError, ValueError):
-    """Two sources of a listing have the same key."""
+    """Raised if two sources of a listing have the same key."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 class UnknownSourceError(StrandlineError, ValueError):
-    """A requested source was not found, for example in quarantine."""
+    """Raised if a requested source was not found, for example in quarantine."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 class NonDeterministicTaskError(StrandlineError):
-    """A token was settled twice with different children."""
+    """Raised if a token was settled twice with different children."""
 
     exit_code = ExitCode.NOT_DETERMINISTIC
 
 
 class NegativePendingCountError(StrandlineError):
-    """A token was settled without an announcement, although no event can have been lost."""
+    """Raised if a token was settled but not announced, although no event can have been lost."""
 
     exit_code = ExitCode.NOT_DETERMINISTIC
 

@@ -122,7 +122,7 @@ def read_output_root(store: Store) -> str | None:
 
 
 def find_move(store: Store, location: OutputRoot) -> str | None:
-    """Describe in a line how the location differs from the recorded location, or return None.
+    """Describe in a line how the location differs from the recorded location, if at all.
 
     Ledgers of older releases have no recorded location, so no difference is found.
     """

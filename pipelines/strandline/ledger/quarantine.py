@@ -1,8 +1,8 @@
 """Sources that may have killed a process: suspected, retried separately, and finally quarantined.
 
-A source is blamed for a crash only if no other source was with a worker. Otherwise the source is
-only suspected, and the next attempt tries it in a smaller group. The caller reports which workers
-had which sources.
+A source is blamed for a crash only if workers were processing no other source at that time.
+Otherwise the source is only suspected, and the next attempt tries it in a smaller group. The caller
+reports which sources each worker was processing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Crash(NamedTuple):
     Attributes:
         attempt: number of the attempt.
         processing: sources that workers were processing.
-        queued: sources that were waiting with a worker.
+        queued: sources that were waiting in a worker's queue.
         cause: cause in the vocabulary of `strandline_api`.
         message: a sentence for the user.
     """

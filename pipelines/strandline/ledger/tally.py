@@ -8,7 +8,8 @@ arrived. This event announced the root's children, so they were settled too, and
 tree. No order of arrival can make this condition true too early, which a single counter of deltas
 can't guarantee.
 
-Pure: no disk, no clock. The store handles bytes, and the writer orders durable changes.
+This module uses no disk and no clock. The store handles bytes, and the writer orders durable
+changes.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ class Tally:
         return (source for source, tree in self._trees.items() if tree is not _FAILED)
 
     def find_unannounced(self) -> bytes | None:
-        """Return a source with a token that was settled but never announced, or None."""
+        """Return a source with a token that was settled but never announced, if any."""
         for source, tree in self._trees.items():
             if isinstance(tree, dict) and any(
                 state < 0 for token, state in tree.items() if token is not _OPEN
@@ -197,8 +198,8 @@ def _count_event(
     for token in settled:
         state = tree.get(token)
         if state is None:
-            # The token was settled before the parent's event has arrived. Count the token as open,
-            # or the source could finish too early.
+            # The token was settled before the parent's event has arrived. Count the token as open;
+            # otherwise, the source could finish too early.
             tree[token] = -digest
             tree[_OPEN] += 1
             is_new = True

@@ -1,7 +1,7 @@
-"""Partitions: groups of sources that must be processed together because they share storage.
+"""Finds groups of sources that must be processed together because they share storage.
 
-The code is pure: the input is items with the names of their shared storage. The module must not
-depend on stages or ledgers.
+The input is items with the names of their shared storage. This module has no side effects. The
+module must not depend on stages or ledgers.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class StagePlan:
         return getattr(type(self.stage), method) is not getattr(Stage, method)
 
     def limit_call(self, tasks: int) -> float | None:
-        """Return the time limit of a call with this number of tasks in seconds, or None."""
+        """Return the time limit of a call with this number of tasks in seconds, if any."""
         if self.timeout is None:
             return None
         # A task with failing rows is retried: in halves, and then without the failing rows.

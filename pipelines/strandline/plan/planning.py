@@ -220,7 +220,7 @@ def _find_shape_faults(plan: StagePlan) -> Iterator[str]:
 
 
 def _find_cut_faults(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem]:
-    """Yield problems for cuts of stages whose output a later stage could not join again."""
+    """Yield a problem for every `keep` whose output a later stage could not join again."""
     for index, joining in list_uncuttable([plan for _, plan in named]):
         at, plan = named[index]
         if plan.has_cut:

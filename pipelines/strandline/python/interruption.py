@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C, or of a notebook's stop button, for a run in the caller's own process.
+"""Handles Ctrl-C, or a notebook's stop button, during a run in the caller's own process.
 
 After the first interrupt, work in flight is finished and kept; the second interrupt ends the run
 immediately. In both cases the caller gets a KeyboardInterrupt after everything that the run started

@@ -59,7 +59,7 @@ class Pipeline:
         quarantine: a `Quarantine`, the limit after which a failing source is left out.
         checkpoint: a `Checkpoint`, the frequency of publications.
         publishing: a `Publishing`, the requirements and the target of publications from a file;
-            None without requirements.
+            None if there are no requirements.
         keep, keep_at_most: `auto`, and a size such as "200Gi"; see `keep` and `keepAtMost` in
             docs/api.md. None: only stages with `keep` keep outputs.
 
@@ -138,8 +138,8 @@ class Pipeline:
                 output. None tracks nothing, and requires a sink with a path.
             engine: `ray`, `processes` or `inline`; None for the attribute of that name.
             address: address of a running Ray cluster, such as `auto` or `ray://head:10001`; None
-                starts a local Ray.
-            workers: CPUs of the local Ray; None for all.
+                starts a local Ray instance.
+            workers: CPUs of the local Ray instance; None for all.
             on_change: `Fail`, `Restart`, `Continue` or `Redo`, used if a different pipeline wrote
                 the ledger; None for the attribute of that name.
             progress: whether to show progress. The default shows progress in a notebook, and in a

@@ -1,4 +1,4 @@
-"""Display of a run started from Python: in a notebook, in a terminal, or in a log.
+"""Displays the progress of a run started from Python: in a notebook, a terminal, or a log.
 
 The module chooses the display. The views of the command line format progress, and are loaded only
 when progress is shown. IPython is used only if the caller has already loaded it.
@@ -55,7 +55,7 @@ def displaying(name: str, *, is_wanted: bool | None, is_debugged: bool) -> Itera
 
 
 def find_display(modules: dict[str, Any]) -> Callable[..., Any] | None:
-    """Return IPython's `display` if this process is a notebook's kernel, or None.
+    """Return IPython's `display` if this process is a notebook's kernel; otherwise, None.
 
     Args:
         modules: loaded modules, by name.

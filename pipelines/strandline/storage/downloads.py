@@ -1,4 +1,4 @@
-"""Downloads to a local disk: by HTTP, from an object store, or from a folder.
+"""Downloads files to a local disk: by HTTP, from an object store, or from a folder.
 
 The errors distinguish temporary from permanent failures. The module must not depend on the content.
 """

@@ -33,7 +33,7 @@ class CountLanguages(StatefulFilter):
     """Counts documents and characters per language, using the names from `identify-language`."""
 
     class Params(StatefulFilter.Params):
-        """Columns with the language and the text."""
+        """Names the columns with the language and the text."""
 
         column: str = Field(default="language", description="Column with the language.")
         text_column: str = Field(default="text", description="Column with the text.")

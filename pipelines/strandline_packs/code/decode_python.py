@@ -34,7 +34,7 @@ class DecodePython(Stage):
     r"""Replaces `content` by `text`, decoded by BOM, coding comment or UTF-8; lines end in \n."""
 
     class Params(Stage.Params):
-        """Treatment of undecodable files."""
+        """Configures how undecodable files are handled."""
 
         on_undecodable: OnUndecodable = Field(
             default=OnUndecodable.DROP,

@@ -15,10 +15,10 @@ from strandline.data.tables.rules import Measured, RowVerdict, Rule
 
 
 class DropGeneratedCode(RowFilter):
-    """Drops generated files: vendored folders, markers in the first lines, very long lines."""
+    """Drops generated files, detected by folders, markers in the first lines, or long lines."""
 
     class Params(RowFilter.Params):
-        """Signs of generated or vendored files."""
+        """Configures how generated or vendored files are recognized."""
 
         vendored: tuple[str, ...] = Field(
             default=("_vendor", "_vendored", "vendor", "vendored", "third_party", "thirdparty",

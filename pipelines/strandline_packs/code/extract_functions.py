@@ -38,7 +38,7 @@ class ExtractFunctions(Stage):
     """Parses `text` into a row per function: key, name, lines, signature, docstring, source."""
 
     class Params(Stage.Params):
-        """The functions to extract."""
+        """Configures which functions to extract."""
 
         nested: bool = Field(default=False, description="Also extract functions inside functions.")
 

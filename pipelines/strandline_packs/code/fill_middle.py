@@ -32,10 +32,10 @@ class MiddleMarks(NamedTuple):
 
 
 class FillMiddle(Stage):
-    """Cuts some rows of tokens into three parts and moves the middle one to the end."""
+    """Cuts some rows of tokens into three parts and moves the middle part to the end."""
 
     class Params(Stage.Params):
-        """The share of rows to reorder, and the tokens between the parts."""
+        """Configures the share of rows to reorder, and the tokens between the parts."""
 
         tokenizer: str = Field(
             min_length=1,

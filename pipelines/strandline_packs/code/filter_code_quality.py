@@ -19,7 +19,7 @@ class FilterCodeQuality(RowFilter):
     """Keeps code of reasonable shape. A dropped row counts under the first rule it breaks."""
 
     class Params(RowFilter.Params):
-        """The limits."""
+        """Sets the limits of the rules."""
 
         column: str = Field(default="source", description="Column with the code.")
         min_lines: int = Field(default=3, ge=0, description="Minimum number of lines.")

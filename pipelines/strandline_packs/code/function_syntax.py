@@ -1,6 +1,6 @@
 """Finds functions in Python source, with their position, signature, and documentation.
 
-Pure: takes text and returns rows. The source is parsed, never run or imported.
+This module takes text, returns rows, and does no I/O. The source is parsed, never run or imported.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class UnparsableSourceError(ValueError):
-    """The text is not valid Python for this interpreter's parser."""
+    """Raised if the text is not valid Python for this interpreter's parser."""
 
 
 class FunctionRow(NamedTuple):
-    """One function.
+    """A row that describes one function.
 
     Attributes:
         name: qualified within the module, such as `Reader.read`.

@@ -18,7 +18,7 @@ class KeepDocumented(RowFilter):
     """Keeps rows whose documentation has at least `minWords` words."""
 
     class Params(RowFilter.Params):
-        """The column, and the minimum amount of documentation."""
+        """Names the column, and sets the minimum amount of documentation."""
 
         column: str = Field(default="docstring", description="Column with the documentation.")
         min_words: int = Field(

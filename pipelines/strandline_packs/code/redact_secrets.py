@@ -26,7 +26,7 @@ class RedactSecrets(RedactingStage):
     """Replaces secrets with `<SECRET>`, e-mail with `<EMAIL>`, and public IPs with `<IP>`."""
 
     class Params(Stage.Params):
-        """Columns to search, and kinds of secrets."""
+        """Configures the columns to search, and the kinds of secrets."""
 
         columns: tuple[str, ...] = Field(
             default=("signature", "docstring", "source", "decorators"),

@@ -1,7 +1,7 @@
 """Indexes the n-grams of benchmark texts, and measures their overlap with documents.
 
-Comparison ignores case and punctuation. Only `read_texts` does I/O; all else is pure. N-gram codes
-are exact, not hashed, so every process judges a document the same way.
+Comparison ignores case and punctuation. Only `read_texts` does I/O. N-gram codes are exact, not
+hashed, so every process judges a document the same way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Overlap(NamedTuple):
     Attributes:
         share: share of the document's n-grams that a benchmark contains; 0 if the document has no
             n-grams.
-        benchmark: index of the benchmark that owns the first shared n-gram, or None without
+        benchmark: index of the benchmark that owns the first shared n-gram, or None if there is no
             overlap.
     """
 
@@ -79,7 +79,7 @@ class NgramIndex:
     def _list_codes(self, ids: npt.NDArray[np.int32]) -> Iterator[bytes]:
         """Yield a code for each n-gram that consists of benchmark words only."""
         n = self._n
-        # Prefix sums: an n-gram has no unknown word if the sums at both ends are equal.
+        # Prefix sums: an n-gram contains no unknown word if the sums at both ends are equal.
         unknown = np.concatenate(([0], np.cumsum(ids < 0)))
         for at in np.flatnonzero(unknown[n:] == unknown[:-n]).tolist() if len(ids) >= n else ():
             yield ids[at : at + n].tobytes()

@@ -20,7 +20,7 @@ class DropContaminated(RowFilter):
     """Drops texts that overlap with benchmark texts. The fingerprint covers the benchmarks."""
 
     class Params(RowFilter.Params):
-        """The benchmarks, and the limits of the overlap."""
+        """Configures the benchmarks, and the limits of the overlap."""
 
         benchmarks: tuple[str, ...] = Field(
             min_length=1,

@@ -43,7 +43,7 @@ class DropDuplicates(RowFilter):
     """
 
     class Params(RowFilter.Params):
-        """The columns, and the normalization of texts before the comparison."""
+        """Configures the columns to compare, and how texts are normalized before."""
 
         within: ComparedRows = Field(
             description="Which rows are compared: `task` compares the rows of one task of the "

@@ -21,7 +21,7 @@ class DropListed(RowFilter):
     """Drops rows whose key is in a Parquet file. The fingerprint covers the keys."""
 
     class Params(RowFilter.Params):
-        """The list, and the key columns of list and rows."""
+        """Configures the list, and the key columns of list and rows."""
 
         path: str = Field(
             min_length=1,

@@ -93,7 +93,7 @@ def list_key_files(path: str) -> list[str]:
 
 
 def read_key_list(path: str, column: str = KEY) -> KeyList:
-    """Return the keys in a column of Parquet files, or an empty list without files.
+    """Return the keys in a column of Parquet files, or an empty list if there are no files.
 
     Args:
         path: a file, a file pattern as in sources, or a folder with a trailing slash.

@@ -8,7 +8,7 @@ from strandline.plan.stages.stage import Stage
 
 
 class KeyedTextParams(Stage.Params):
-    """Columns with text and key."""
+    """Names the columns with the text and the key."""
 
     column: str = Field(default="text", description="Column with the text.")
     key: str = Field(
@@ -17,7 +17,7 @@ class KeyedTextParams(Stage.Params):
 
 
 class WordRunParams(KeyedTextParams):
-    """Texts to compare, and the number of consecutive words in each comparison."""
+    """Configures the texts to compare, and the number of consecutive words in a run."""
 
     words: int = Field(
         default=5,

@@ -48,7 +48,7 @@ class DecodeImages(Stage):
     """Decodes files into tasks of a single row: key, format, width, height and `picture`."""
 
     class Params(Stage.Params):
-        """The image column, and the treatment of large or damaged images."""
+        """Configures the image column, and how large or damaged images are handled."""
 
         column: str = Field(
             default="content",

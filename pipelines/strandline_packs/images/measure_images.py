@@ -1,4 +1,4 @@
-"""The stage `measure-images`: quality measures and a perceptual hash for each picture."""
+"""The stage `measure-images`: adds quality measures and a perceptual hash to each picture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MeasureImages(Stage):
     """Adds `hash` (dHash), `brightness`, `contrast` and `sharpness` of each `picture`."""
 
     class Params(Stage.Params):
-        """Whether to keep the pictures."""
+        """Configures whether to keep the pictures."""
 
         keep_pictures: bool = Field(
             default=False, description="Keep the column `picture`, which has most of the bytes."

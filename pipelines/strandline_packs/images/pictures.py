@@ -1,7 +1,7 @@
-"""Pictures as column values, and their measures. Pure: takes pixels and returns numbers.
+"""Stores pictures as column values, and measures them.
 
 A picture is a struct of width, height, and RGB bytes. Pillow does the work, and is imported when
-the first picture is decoded.
+the first picture is decoded. This module takes pixels, returns numbers, and does no I/O.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Repairs image files that Pillow rejects although all pixels, or nearly all rows, exist.
 
-Pure: takes bytes and returns bytes. The module must not know how pictures are used.
+This module takes bytes, returns bytes, and does no I/O. The module must not depend on how pictures
+are used.
 """
 
 from __future__ import annotations

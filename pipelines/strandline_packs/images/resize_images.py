@@ -16,7 +16,7 @@ class ResizeImages(Stage):
     """Shrinks each `picture` above the limit and keeps its proportions; others stay unchanged."""
 
     class Params(Stage.Params):
-        """The maximum size of a picture."""
+        """Configures the maximum size of a picture."""
 
         longest: int = Field(
             default=256, ge=1, description="Maximum length of the longer side in pixels."

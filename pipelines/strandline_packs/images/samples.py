@@ -1,7 +1,7 @@
 """Gathers samples of clips for each outcome: counts of clips, and small pictures of a few.
 
 The selection depends only on the clip names, so a replay shows the same clips. The module must not
-know the reasons for outcomes.
+depend on the reasons for outcomes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stage `caption-frames`: captions for clips, from a model that outputs tokens."""
+"""The stage `caption-frames`: adds captions to clips, from a model that outputs tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CaptionFrames(ModelStage):
     """Adds `caption`: the tokens that a model outputs for the middle frame of each clip."""
 
     class Params(ModelParams):
-        """The model and its vocabulary."""
+        """Configures the model and its vocabulary."""
 
         vocabulary: str = Field(
             min_length=1,

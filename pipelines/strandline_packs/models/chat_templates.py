@@ -1,7 +1,7 @@
 """Renders conversations as text, with the Jinja template of the model's tokenizer.
 
-The result records which characters belong to which message. The module must not know tokens, or
-which of them are learned.
+The result records which characters belong to which message. The module must not depend on tokens,
+or which of them are learned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAMES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
 class ChatError(ValueError):
-    """A conversation can't be rendered, or its text can't be split into messages."""
+    """Raised if a conversation can't be rendered, or if its text can't be split into messages."""
 
 
 class RenderedChat(NamedTuple):

@@ -1,4 +1,4 @@
-"""The stage `embed-frames`: embeddings of clips, from an image model."""
+"""The stage `embed-frames`: adds embeddings of clips, computed by an image model."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Finds model files that parameters name, and copies files from URLs to the node.
 
-The module handles paths and digests. It must not know the purpose of a model or its runtime.
+The module handles paths and digests. It must not depend on the purpose of a model or its runtime.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class _Digest(Protocol):
 
 
 class ModelError(Exception):
-    """A model is unusable for its purpose."""
+    """Raised if a model is unusable for its purpose."""
 
 
 class ModelFileParams(Stage.Params):
-    """The model file.
+    """Configures the model file.
 
     Planning the pipeline digests this file and all files that `list_places` names.
     """

@@ -1,6 +1,6 @@
 """Runs image models in ONNX files, and provides the base class of their stages.
 
-The module handles pictures and arrays. It must not know the purpose of a model.
+The module handles pictures and arrays. It must not depend on the purpose of a model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _AXES = 4  # batch, color channel, height, width
 
 
 class ModelParams(SessionParams, ModelFileParams):
-    """The model and its input."""
+    """Configures the model and its input."""
 
     model: str = Field(
         min_length=1,

@@ -1,7 +1,7 @@
 """Opens sessions of ONNX Runtime: chooses the device, and loads a model.
 
-The module handles files and devices. It must not know inputs or outputs. Only workers load ONNX
-Runtime. The CUDA code follows the documentation and has not been tested on a GPU.
+The module handles files and devices. It must not depend on inputs or outputs. Only workers load
+ONNX Runtime. The CUDA code follows the documentation and has not been tested on a GPU.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Device(StrEnum):
 
 
 class SessionParams(Stage.Params):
-    """The device of a model, and its threads."""
+    """Configures the device of a model, and its threads."""
 
     device: Device = Field(
         default=Device.AUTO,

@@ -1,4 +1,4 @@
-"""The stage `tokenise-chat`: conversations as tokens, with a mask of the tokens to learn."""
+"""The stage `tokenise-chat`: converts conversations to tokens, with a mask of tokens to learn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TokeniseChat(Stage):
     """Adds `tokens`, `mask` and `token_count` of conversations, by the template of a tokenizer."""
 
     class Params(Stage.Params):
-        """The tokenizer, its template, and the roles to learn."""
+        """Configures the tokenizer, its template, and the roles to learn."""
 
         tokenizer: str = Field(
             min_length=1, description="File or fsspec URL of a tokenizer, `tokenizer.json`."

@@ -1,6 +1,6 @@
 """Reads tokenizer files in the format of Hugging Face's library.
 
-The module must not know the use of tokens.
+The module must not depend on the use of tokens.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Determines the file extension of content from its first bytes.
 
-Unknown content gets the extension `bin`. The module must not know the destination of files.
+Unknown content gets the extension `bin`. The module must not depend on the destination of files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Formats table rows as JSON, identically in all sinks and with every set of libraries.
 
 Arrow converts times differently if pandas is installed, and fails beyond the year 9999. Therefore
-this module reads times as integers and formats them itself. The module must not know files.
+this module reads times as integers and formats them itself. The module must not depend on files.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _find_encoding(kind: pa.DataType) -> Encoding:
 
 
 def _is_plain(kind: pa.DataType, levels: int = _LEVELS) -> bool:
-    """Return whether orjson and Python format all values of a type alike (times as text)."""
+    """Return whether orjson and Python format all values of a type equally (times as text)."""
     types = pa.types
     if types.is_dictionary(kind):
         return _is_plain(kind.value_type, levels)

@@ -21,7 +21,7 @@ from strandline_packs.sinks.json_values import format_lines
 
 
 class SinkParams(Stage.Params):
-    """The destination of the output."""
+    """Configures the destination of the output."""
 
     path: str | None = Field(
         default=None,
@@ -36,7 +36,7 @@ class SinkParams(Stage.Params):
 
 
 class SharingParams(SinkParams):
-    """The destination of the output, and whether sources share files."""
+    """Configures the destination of the output, and whether sources share files."""
 
     target_bytes: int | None = Field(
         default=None,
@@ -64,7 +64,7 @@ class JsonlSink(SharingSink):
     """Writes each row as one line of JSON, UTF-8, keys in column order."""
 
     class Params(SharingParams):
-        """The compression and layout of files."""
+        """Configures the compression and layout of files."""
 
         compression: JsonlCompression = Field(
             default=JsonlCompression.NONE,

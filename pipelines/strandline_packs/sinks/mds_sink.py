@@ -22,7 +22,7 @@ class MdsSink(SharingSink):
     """Writes each task as an MDS shard. At the end of a run `index.json` lists the valid shards."""
 
     class Params(SharingParams):
-        """The destination and the size of shards."""
+        """Configures the destination and the size of shards."""
 
     params: Params
     suffix: str = ".mds"

@@ -80,7 +80,7 @@ class ParquetSink(SharingSink):
     """Writes each task as a Parquet file. The chunks of a table do not affect the bytes."""
 
     class Params(SharingParams):
-        """The layout of files."""
+        """Configures the layout of files."""
 
         compression: ParquetCompression = Field(
             default=ParquetCompression.ZSTD, description="Compression of the pages."
@@ -187,7 +187,7 @@ class ParquetPartitions(SinkStage):
     """Writes one Parquet file per partition of the sources, with a row group for each member."""
 
     class Params(SinkParams):
-        """The column that defines partitions, and the layout of files."""
+        """Configures the column that defines partitions, and the layout of files."""
 
         by: str = Field(
             description="Regular expression; sources share a file if it matches the same text in "

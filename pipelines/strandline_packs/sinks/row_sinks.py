@@ -21,7 +21,7 @@ class CsvSink(SinkStage):
     """Writes each task as a CSV file in UTF-8, with column names in the first line."""
 
     class Params(SinkParams):
-        """The delimiter."""
+        """Sets the delimiter."""
 
         delimiter: str = Field(
             default=",", min_length=1, max_length=1, description="Separator between values."
@@ -58,7 +58,7 @@ class ArrowSink(SinkStage):
     """Writes each task as an Arrow file, also called Feather, which readers can memory-map."""
 
     class Params(SinkParams):
-        """The layout of files."""
+        """Configures the layout of files."""
 
         compression: ArrowCompression = Field(
             default=ArrowCompression.NONE, description="Compression of the buffers."

@@ -16,7 +16,7 @@ class TfrecordSink(SharingSink):
     """Writes each task as a TFRecord file of `tf.train.Example`."""
 
     class Params(SharingParams):
-        """The destination and the size of files."""
+        """Configures the destination and the size of files."""
 
     params: Params
     suffix: str = ".tfrecord"

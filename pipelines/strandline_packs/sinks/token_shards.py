@@ -48,7 +48,7 @@ class TokenShards(SharingSink):
     """Writes each task's tokens as one file with an index, for Megatron or datatrove."""
 
     class Params(SharingParams):
-        """The token column, and the size of a token."""
+        """Configures the token column, and the size of a token."""
 
         column: str = Field(default="tokens", description="Column with lists of tokens.")
         token_bytes: TokenBytes = Field(

@@ -41,7 +41,7 @@ class WebdatasetSink(SharingSink):
     """Writes each task as a tar of samples with content and JSON, and their metadata as Parquet."""
 
     class Params(SharingParams):
-        """The content of a sample."""
+        """Configures the content of a sample."""
 
         key: str = Field(default="clip", description="Column with a sample's own name.")
         content: str = Field(default="content", description="Column with its bytes.")
@@ -173,7 +173,7 @@ class WebdatasetSink(SharingSink):
 
 
 def _find_fault(name: str, files: Sequence[str], content: str) -> str | None:
-    """Return the reason that a column cannot be a file of a sample, or None."""
+    """Return the reason that a column cannot be a file of a sample, or None if it can."""
     if name == _JSON:
         return (
             "is the sink's own file of a sample; give the column another name with "

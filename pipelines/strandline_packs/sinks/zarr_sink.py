@@ -18,7 +18,7 @@ class ZarrSink(SinkStage):
     """Writes xarray datasets as zipped Zarr stores. The sources of a chunk share a store."""
 
     class Params(SinkParams):
-        """The dimension and the size of chunks."""
+        """Configures the dimension and the size of chunks."""
 
         dimension: str = Field(
             default="time",

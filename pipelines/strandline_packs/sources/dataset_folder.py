@@ -34,11 +34,11 @@ _SPLITS = {
 
 
 class DatasetError(OSError):
-    """The requested configuration or split does not exist. The message lists the existing ones."""
+    """Raised if the configuration or split does not exist. The message lists the existing names."""
 
 
 class SplitFiles(NamedTuple):
-    """A file pattern below the folder, and the split of its files. None: file names decide."""
+    """A file pattern below the folder, and the split of its files, or None if file names decide."""
 
     pattern: str
     split: str | None
@@ -48,7 +48,7 @@ class DatasetFolder(FileSource):
     """Lists the files of a Hugging Face dataset, for `read-parquet` or `read-jsonl`."""
 
     class Params(SourceStage.Params):
-        """The data set, and the part of it to list."""
+        """Configures the data set, and the part of it to list."""
 
         path: str = Field(
             min_length=1,

@@ -15,7 +15,7 @@ class Files(FileSource):
     """Lists files by glob or URL, as rows of key, path, size, and mtime_ns, without content."""
 
     class Params(FileListParams):
-        """The files, and their grouping into buckets."""
+        """Configures the files, and their grouping into buckets."""
 
         buckets: int | None = Field(
             default=None,

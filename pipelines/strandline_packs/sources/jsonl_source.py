@@ -17,7 +17,7 @@ class JsonlFiles(FileSource):
     """Lists JSON Lines files, one source per file or range, for `read-jsonl`."""
 
     class Params(FileListParams):
-        """The files, and the size of ranges."""
+        """Configures the files, and the size of ranges."""
 
         range_bytes: int | None = Field(
             default=None,

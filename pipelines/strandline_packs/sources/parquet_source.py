@@ -22,7 +22,7 @@ class ParquetRowGroups(FileSource):
     """Lists the row groups of Parquet files, one source each, for `read-parquet`."""
 
     class Params(FileListParams):
-        """The files to list."""
+        """Configures the files to list."""
 
     params: Params
     adding = frozenset({"paths"})  # appended patterns change no key, because the first match wins

@@ -16,7 +16,7 @@ class TableFiles(SourceStage):
     """Lists the data files of a Delta, Iceberg, or Lance table, for `read-table`."""
 
     class Params(SourceStage.Params):
-        """The table, and the version to list."""
+        """Configures the table, and the version to list."""
 
         table: str = Field(
             min_length=1,

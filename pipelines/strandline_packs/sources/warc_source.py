@@ -18,7 +18,7 @@ class WarcFiles(FileSource):
     """Lists WARC and WET files, or byte ranges of them, one source each, for `read-warc`."""
 
     class Params(FileListParams):
-        """The files, and the size of ranges."""
+        """Configures the files, and the size of ranges."""
 
         range_bytes: int | None = Field(
             default=None,

@@ -46,7 +46,7 @@ class MeasureFields(StatefulFilter):
     """Gathers rows, nulls, range, mean, quantiles, distinct values and a histogram of fields."""
 
     class Params(StatefulFilter.Params):
-        """The fields to measure, and the bounds of their histograms."""
+        """Configures the fields to measure, and the bounds of their histograms."""
 
         columns: tuple[str, ...] | None = Field(
             default=None,

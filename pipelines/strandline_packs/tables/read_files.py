@@ -15,7 +15,7 @@ class ReadFiles(Stage):
     """Adds the column `content` (binary): the bytes of the file in `path`."""
 
     class Params(Stage.Params):
-        """Treatment of unreadable files."""
+        """Configures how unreadable files are handled."""
 
         on_error: BadInput = Field(
             default=BadInput.FAIL,

@@ -51,7 +51,7 @@ class ReadJsonl(SchemaReader):
     """Parses the files in `path` into rows. The `key` is the file and the line number."""
 
     class Params(SchemaReader.Params):
-        """Size limits, and the treatment of invalid lines."""
+        """Configures size limits, and how invalid lines are handled."""
 
         max_rows: int = Field(default=10_000, ge=1, description="Maximum number of rows of a task.")
         max_task_bytes: int = Field(
@@ -247,7 +247,7 @@ class ReadJsonl(SchemaReader):
         if number:
             what = f"none of its {number:,} lines is a row" if number > 1 else "no line is a row"
             raise UnreadableFileError(f"{file.key}: {what}; {describe_contents(file.path)}")
-        # Check whole files only: a range may be empty if it lies within a long line.
+        # Check whole files only: a range may be empty if it is inside a long line.
         if not file.is_range and (misnamed := describe_misnamed(file.path)):
             raise UnreadableFileError(f"{file.key}: {misnamed}")
 

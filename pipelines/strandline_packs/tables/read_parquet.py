@@ -43,7 +43,7 @@ class ReadParquet(SchemaReader):
     """Reads row groups, or some of their columns. Adds a `key` to rows that have none."""
 
     class Params(SchemaReader.Params):
-        """The columns to read, and the size of tasks."""
+        """Configures the columns to read, and the size of tasks."""
 
         columns: tuple[str, ...] | None = Field(
             default=None,

@@ -43,7 +43,7 @@ class ReadWebdataset(SchemaReader):
     """Reads tar shards. A row is a sample: its key, and a column of bytes for each extension."""
 
     class Params(SchemaReader.Params):
-        """The parts of a sample to read."""
+        """Configures the parts of a sample to read."""
 
         extensions: tuple[str, ...] | None = Field(
             default=None,

@@ -17,7 +17,7 @@ class SelectColumns(Stage):
     """Keeps the named columns in the order they are named."""
 
     class Params(Stage.Params):
-        """The columns to keep."""
+        """Names the columns to keep."""
 
         columns: tuple[str, ...] = Field(min_length=1, description="Columns to keep, in order.")
         rename: dict[str, str] = Field(default={}, description="New names by old ones.")

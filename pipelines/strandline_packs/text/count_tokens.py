@@ -55,7 +55,7 @@ class CountTokens(StatefulFilter):
     """Gathers documents, characters and tokens of a text column, and a histogram of lengths."""
 
     class Params(StatefulFilter.Params):
-        """The columns and the groups to count."""
+        """Configures the columns and the groups to count."""
 
         column: str = Field(default="text", description="Column with the text.")
         tokens: Tokens = Field(

@@ -1,4 +1,7 @@
-"""The stage `filter-text-quality`: rules of the Gopher and C4 corpora, each with its counter."""
+"""The stage `filter-text-quality`: applies rules of the Gopher and C4 corpora.
+
+Each rule has a counter.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ class FilterTextQuality(RowFilter):
     """Keeps rows that read like prose. A dropped row counts under the first rule it breaks."""
 
     class Params(RowFilter.Params):
-        """The rules."""
+        """Configures the rules."""
 
         column: str = Field(default="text", description="Column with the text.")
         language_column: str = Field(

@@ -33,7 +33,7 @@ class NormaliseText(RowFilter):
     """Applies a Unicode normal form, unifies line ends and blanks, removes invisible characters."""
 
     class Params(RowFilter.Params):
-        """The column, and the normalization steps."""
+        """Configures the column, and the normalization steps."""
 
         column: str = Field(default="text", description="Column to normalise.")
         form: Form = Field(
@@ -49,7 +49,7 @@ class NormaliseText(RowFilter):
         return (self.params.column,)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Normalise the column, and drop and count rows that become empty."""
+        """Normalize the column, and drop and count rows that become empty."""
         column = self.params.column
         texts = [self._normalise(text) for text in list_strings(table, column)]
         table = set_column(table, column, texts, pa.string())

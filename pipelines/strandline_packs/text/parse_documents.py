@@ -25,7 +25,7 @@ _MARKS = (
 
 
 class UndecodableError(ValueError):
-    """The bytes are not text in any of the encodings that were tried."""
+    """Raised if the bytes are not text in any of the encodings that were tried."""
 
 
 def decode_text(content: bytes, fallback: str | None) -> str:
@@ -75,7 +75,7 @@ _BLOCKS = (
 
 
 def extract_html_text(html: str) -> str:
-    """Return the main text of a page, one line per block; empty without text."""
+    """Return the main text of a page, one line per block; empty if there is no text."""
     tree = LexborHTMLParser(html)
     body = tree.body
     if body is None:
@@ -111,7 +111,7 @@ class ParseDocuments(Stage):
     """Reads `content` into rows of key, format, text: JSON Lines, HTML by suffix, else plain."""
 
     class Params(Stage.Params):
-        """How to read the content."""
+        """Configures how to read the content."""
 
         text_field: str = Field(default="text", description="Field of a JSON line with its text.")
         fallback_encoding: str | None = Field(

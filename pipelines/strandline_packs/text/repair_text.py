@@ -34,7 +34,7 @@ class RepairText(RowFilter):
     """Repairs a column of text with ftfy: wrong encodings, entities, control characters."""
 
     class Params(RowFilter.Params):
-        """The repairs. Repairs that would change the look of valid text are off by default."""
+        """Configures the repairs. By default, repairs do not change the look of valid text."""
 
         column: str = Field(default="text", description="Column to repair.")
         encoding: bool = Field(

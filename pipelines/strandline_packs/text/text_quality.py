@@ -1,7 +1,7 @@
 """Measures that distinguish prose from menus, lists, code, and noise.
 
-The measures follow the published rules of the Gopher and C4 corpora. Pure: takes text and returns
-numbers.
+The measures follow the published rules of the Gopher and C4 corpora. This module takes text,
+returns numbers, and does no I/O.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TextMeasures(NamedTuple):
 
     Attributes:
         words: number of words; in scripts without blanks, letters are words.
-        mean_word_length: mean length of words in characters; 0 without words.
+        mean_word_length: mean length of words in characters; 0 if there are no words.
         script: the script of most letters.
         symbol_ratio: number of `#` and ellipses per word.
         letter_words: share of words that contain a letter.

@@ -27,7 +27,7 @@ class TokeniseText(Stage):
     """Adds `tokens` (a list of ids) and `token_count`. The fingerprint covers the tokenizer."""
 
     class Params(Stage.Params):
-        """The tokenizer, and the tokens to add."""
+        """Configures the tokenizer, and the tokens to add."""
 
         tokenizer: str = Field(
             min_length=1,
@@ -158,7 +158,7 @@ class TokeniseText(Stage):
 
 
 def find_largest_token(path: str) -> int | None:
-    """Return the largest id in the vocabulary of a `tokenizer.json`, or None without a vocabulary.
+    """Return the largest id in the vocabulary of a `tokenizer.json`, if any.
 
     The JSON is read directly, so that planning does not need the library `tokenizers`.
 

@@ -1,7 +1,8 @@
-"""Decides where to cut a video: finds hard cuts in small pictures, and limits lengths. Pure.
+"""Decides where to cut a video: finds hard cuts in small pictures, and limits lengths.
 
 A cut is a difference between two pictures that is large, and much larger than the differences
-around it. Noise and fast motion cause large differences too, but always several in a row.
+around it. Noise and fast motion cause large differences too, but always several in a row. This
+module does no I/O.
 """
 
 from __future__ import annotations

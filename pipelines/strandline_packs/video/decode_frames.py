@@ -25,7 +25,7 @@ class DecodeFrames(Stage):
     """Adds `frames`, pictures of a clip at a steady rate, and `frame_times` in seconds."""
 
     class Params(Stage.Params):
-        """The rate and size of frames."""
+        """Configures the rate and size of frames."""
 
         rate: float = Field(
             default=2, gt=0, description="Frames per second; all frames if the video has fewer."

@@ -62,7 +62,7 @@ class FilterVideo(RowFilter, StatefulFilter):
     """
 
     class Params(RowFilter.Params):
-        """The limits, and whether to gather pictures."""
+        """Configures the limits, and whether to gather pictures."""
 
         bounds: dict[str, tuple[float | None, float | None]] = Field(
             default=_DEFAULT,
@@ -142,7 +142,7 @@ class FilterVideo(RowFilter, StatefulFilter):
         return draw_samples(read_rows(artifacts, NAME)) or None
 
     def _find_reason(self, measures: dict[str, Any]) -> str:
-        """Return the reason to drop a row, or an empty string."""
+        """Return the reason to drop a row, or an empty string to keep the row."""
         for name, (least, greatest) in self.params.bounds.items():
             value = measures[name]
             if value is None or math.isnan(value):

@@ -1,7 +1,7 @@
-"""The stage `hash-video`: describes the appearance of a clip in words, most of which copies share.
+"""The stage `hash-video`: describes the appearance of a clip in words.
 
-`sketch-texts` reads the words like the words of a text, so the passes that find near-duplicate
-texts also find near-duplicate clips.
+Copies of a clip have most of their words in common. `sketch-texts` reads the words like the words
+of a text, so the passes that find near-duplicate texts also find near-duplicate clips.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class HashVideo(Stage):
     """Adds `hash`: the difference hashes of some of a clip's `frames`, in words for MinHash."""
 
     class Params(Stage.Params):
-        """The number of frames to hash."""
+        """Configures the number of frames to hash."""
 
         samples: int = Field(
             default=8,

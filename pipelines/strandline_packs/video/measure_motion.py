@@ -15,5 +15,5 @@ class MeasureMotion(FrameMeasures):
     adds_columns = Motion._fields
 
     def _measure(self, frames: Sequence[Picture]) -> Motion:
-        """Return how much of a clip moves."""
+        """Return the measures of a clip's motion."""
         return measure_motion(to_grey(frames))

@@ -1,4 +1,4 @@
-"""The stage `measure-video`: measures that detect dark, blurred, still, and captioned clips."""
+"""The stage `measure-video`: measures whether clips are dark, blurred, still, or captioned."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ class MeasureVideo(FrameMeasures):
     adds_columns = Look._fields
 
     def _measure(self, frames: Sequence[Picture]) -> Look:
-        """Return how a clip looks."""
+        """Return the measures of a clip's appearance."""
         return measure_look(to_grey(frames))

@@ -1,6 +1,7 @@
-"""Measures a clip's frames. Pure: takes arrays of pixels and returns numbers.
+"""Measures a clip's frames.
 
-numpy is imported with the first frames. Levels range from 0 to 1; gray follows ITU-R BT.601.
+This module takes arrays of pixels, returns numbers, and does no I/O. numpy is imported with the
+first frames. Levels range from 0 to 1; gray follows ITU-R BT.601.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 from strandline_packs.images.pictures import Picture
 
-BANDS = 16  # number of words of a hash; a word has four bits, as a hex digit
+BANDS = 16  # words per hash; a word is four bits, written as a hex digit
 
 _WHITE = 255
 _BLACK_LEVEL, _BLACK_PIXELS = 0.1, 0.98  # the defaults of ffmpeg's blackdetect
@@ -26,7 +27,7 @@ _FLAT = 2  # in levels of 255; encoders change flat areas by less
 
 
 class Look(NamedTuple):
-    """Measures of `measure-video`."""
+    """Measures that `measure-video` adds to a clip."""
 
     brightness: float
     sharpness: float
@@ -36,7 +37,7 @@ class Look(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """Measures of `measure-motion`."""
+    """Measures that `measure-motion` adds to a clip."""
 
     motion: float
     moving_share: float

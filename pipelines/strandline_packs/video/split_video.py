@@ -1,6 +1,6 @@
 """The stage `split-video`: splits a video into clips, and emits clips while it reads.
 
-Nothing is encoded: a clip has the original packets. In memory are only the packets of the clip that
+Nothing is encoded: a clip has the original packets. Memory holds only the packets of the clip that
 is not complete yet.
 """
 
@@ -51,7 +51,7 @@ class SplitVideo(Stage):
     """
 
     class Params(Stage.Params):
-        """The rule for cuts, and its limits."""
+        """Configures the rule for cuts, and its limits."""
 
         by: SplitBy = Field(
             default=SplitBy.SCENES,

@@ -83,7 +83,7 @@ class TranscodeClip(Stage):
     """Encodes each clip's `content` as an MP4 file with exactly its frames and their appearance."""
 
     class Params(Stage.Params):
-        """The codec, quality, size, and rate of the files."""
+        """Configures the codec, quality, size, and rate of the files."""
 
         codec: Codec = Field(default=Codec.H264, description="Codec of the pictures.")
         quality: int = Field(

@@ -24,7 +24,7 @@ class ExtractText(RowFilter):
     """Replaces the pages in `content` by their main content in `text`. Drops failed pages."""
 
     class Params(RowFilter.Params):
-        """The extraction engine, its settings, and the limits per page."""
+        """Configures the extraction engine, its settings, and the limits per page."""
 
         column: str = Field(
             default="content", description="Column with the page: bytes, or text that is decoded."

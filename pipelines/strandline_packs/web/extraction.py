@@ -1,7 +1,7 @@
 """Extracts the main content of HTML pages with third-party libraries.
 
 Every page starts with fresh library state. The code runs in a child process (`extractor_process`),
-so a parser crash ends only the child. The module must not know tables.
+so a parser crash ends only the child. The module must not depend on tables.
 """
 
 from __future__ import annotations

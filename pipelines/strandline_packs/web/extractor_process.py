@@ -33,7 +33,7 @@ _CRASHES = {-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, -signal.SIGFPE, -s
 
 
 class ExtractorDiedError(Exception):
-    """The child process ended for a reason other than the page."""
+    """Raised if the child process ended for a reason other than the page."""
 
 
 class Extraction(NamedTuple):

@@ -20,7 +20,7 @@ class FilterUrls(RowFilter):
     """Drops rows whose URL is on a list. The fingerprint covers the contents of the lists."""
 
     class Params(RowFilter.Params, ListedParams):
-        """The lists. Strandline ships none: curators decide which URLs are unwanted."""
+        """Configures the lists. Strandline ships none: curators decide which URLs are unwanted."""
 
         column: str = Field(default="url", description="Column with the URL.")
         domains: ItemList = Field(

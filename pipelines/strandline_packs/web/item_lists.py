@@ -1,7 +1,7 @@
 """Lists of items for filters, written in the pipeline or read from the user's files.
 
 The fingerprint covers the contents of the lists. If a list changes during a run, the stage raises
-an error. The module must not know the meaning of items.
+an error. The module must not depend on the meaning of items.
 """
 
 from __future__ import annotations

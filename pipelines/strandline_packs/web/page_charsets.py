@@ -1,8 +1,8 @@
 """Finds the character encoding of a page, by the WHATWG rules and the bytes of the page.
 
 A browser must display something, but a corpus needs the intended characters. So declared encodings
-count in the order of browsers, and only if the bytes are valid in them. Pure: takes bytes and
-returns text.
+count in the order of browsers, and only if the bytes are valid in them. This module takes bytes,
+returns text, and does no I/O.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _find_own_codec(label: bytes) -> str:
 
 
 def _find_codec(label: str) -> str:
-    """Return the codec of a label by the rules of browsers, or an empty string."""
+    """Return the codec of a label by the rules of browsers, or '' for an unknown label."""
     from resiliparse.parse.encoding import map_encoding_to_html5  # noqa: PLC0415 - an extra's
 
     name = label.strip("\"' \t").lower()
@@ -159,7 +159,7 @@ def _guess(content: bytes) -> str:
 
 
 def _decode_wide(content: bytes) -> str | None:
-    """Return the text of UTF-16 without a byte order mark, or None.
+    """Return the text of UTF-16 without a byte order mark, or None if it is not UTF-16.
 
     In UTF-16, the ASCII characters of markup have their zero byte on the same side. Other encodings
     have no zero bytes.

@@ -1,6 +1,6 @@
 """Rules for unwanted URLs: domains, addresses, and words.
 
-Pure. The module must not know tables, or the origin of the lists.
+This module does no I/O, and must not depend on tables, or the origin of the lists.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class UrlRules(NamedTuple):
 
 
 def find_fault(url: str, rules: UrlRules) -> str:
-    """Return the first reason to drop a URL, or an empty string."""
+    """Return the first reason to drop a URL, or an empty string to keep the URL."""
     lowered = url.strip().lower()
     host = _find_host(lowered)
     if not host:

@@ -1,1 +1,1 @@
-"""Measures one task that becomes very many: memory use, and use of all workers."""
+"""Measures one task that becomes very many tasks: memory use, and use of all workers."""

@@ -18,7 +18,7 @@ class Naps(Stage):
     """Splits a task into sleeps, of which one in a hundred is a hundred times longer."""
 
     class Params(Stage.Params):
-        """Number of sleeps, and the normal duration in seconds."""
+        """Configures the number of sleeps, and the normal duration in seconds."""
 
         count: int
         seconds: float
@@ -37,7 +37,7 @@ class Nap(Stage):
     """Sleeps, and logs start and end in a file per process. Returns no tasks."""
 
     class Params(Stage.Params):
-        """Folder of the log files."""
+        """Configures the folder of the log files."""
 
         folder: str
 

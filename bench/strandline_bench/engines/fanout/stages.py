@@ -27,7 +27,7 @@ class Pieces(Stage):
     """Yields pieces of a task, and records the peak memory of its process."""
 
     class Params(Stage.Params):
-        """Number of pieces, and the file for the peak."""
+        """Configures the number of pieces, and the file for the peak."""
 
         count: int
         note: str

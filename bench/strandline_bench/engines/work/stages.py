@@ -32,7 +32,7 @@ class Working(Stage):
     """Calls a work function."""
 
     class Params(Stage.Params):
-        """The case, and the index of the work function."""
+        """Configures the case, and the index of the work function."""
 
         index: int
 

@@ -1,4 +1,4 @@
-"""Simulates kubelets, a scheduler, storage, and Ray's API, beside a real KubeRay.
+"""Simulates kubelets, a scheduler, storage, and Ray's API, beside a real KubeRay controller.
 
 Pods are assigned to a node, run, and end when deleted. Once a submitter runs, the Ray API reports
 its job as running for the chosen time; then both succeed. KubeRay addresses that API by a cluster

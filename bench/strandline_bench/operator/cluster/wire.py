@@ -30,7 +30,7 @@ _WAIT_SECONDS = aiohttp.ClientTimeout(total=60)
 
 
 class WireError(Exception):
-    """The server rejected a request, or did not respond in several tries."""
+    """Raised if the server rejected a request, or did not respond in several tries."""
 
 
 class Wire:

@@ -54,7 +54,7 @@ def filter_documents(source: Path, target: Path) -> None:
 
 
 def filter_quality(source: Path, target: Path) -> None:
-    """Apply Gopher's rules as far as Curator has filters for them."""
+    """Apply those of Gopher's rules for which Curator has filters."""
     rules = [
         repetition.RepeatedLinesFilter(),
         repetition.RepeatedParagraphsFilter(),

@@ -127,7 +127,10 @@ async def _release(pipeline: HeldPipeline, shell: Shell) -> None:
 
 
 async def _stop_operator(request: UninstallRequest, shell: Shell, until: float) -> int | None:
-    """Stop the operator. Return the previous number of replicas, or None without a Deployment."""
+    """Stop the operator. Return the previous number of replicas, or None if no Deployment exists.
+
+    Return its previous number of replicas, or None if there is no Deployment.
+    """
     if request.deployment is None:
         return None
     namespace, name = request.deployment

@@ -65,7 +65,7 @@ def _is_at_work(pod: Pod) -> bool:
 
 
 def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
-    """Return the mark that announces a pod's end, the seconds left, and the reason; or None.
+    """Return the mark that announces a pod's end, the seconds left, and the reason, if any.
 
     A cordon alone announces nothing: the node may keep its pods for days, and a driver would leave
     the node idle. A drain marks each pod for deletion within a second.

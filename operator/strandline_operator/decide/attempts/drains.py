@@ -52,7 +52,7 @@ class DrainHold(NamedTuple):
 
 
 def read_drain(marks: NodeMarks) -> NodeDrain | None:
-    """Return the drain that a node's marks indicate, or None."""
+    """Return the drain that a node's marks indicate, or None if no mark indicates a drain."""
     taints = {key for key, _ in marks.taints}
     if is_unexplained(marks):
         return NodeDrain("is being taken down by Karpenter", KARPENTER_WAIT)
@@ -75,7 +75,7 @@ def find_firm_taker(scene: Scene, pod: Pod) -> PodDisruption | None:
 
 
 def find_hold(scene: Scene, pod: Pod) -> DrainHold | None:
-    """Return the drain that waits for a working pod, or None.
+    """Return the drain that waits for a working pod, or None if no drain waits.
 
     The pod stays while the drain is blocked, so its driver must not be notified.
     """

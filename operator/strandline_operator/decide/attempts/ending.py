@@ -306,7 +306,7 @@ def _is_kept(pod: Pod) -> bool:
 
 
 def read_outcome(status: AttemptStatus) -> Evidence | None:
-    """Return the reason that a failed driver reported, or None."""
+    """Return the reason that a failed driver reported, if any."""
     outcome = status.outcome
     exit_evidence = read_exit(outcome.exit_code) if outcome and outcome.exit_code else None
     if outcome is None or exit_evidence is None:

@@ -44,7 +44,7 @@ def list_on_demand(spot: Iterable[SpotGroup]) -> tuple[str, ...]:
 
 
 def find_fallback(scene: Scene) -> Evidence | None:
-    """Return the reason to end an attempt so that the next one uses on-demand nodes, or None."""
+    """Return the reason to end an attempt so that the next one uses on-demand nodes, if any."""
     due = _list_due(scene)
     if not due:
         return None

@@ -16,7 +16,7 @@ from strandline_operator.model.view import Silence
 
 
 def find_stall(scene: Scene) -> Evidence | None:
-    """Return evidence of a driver that has not responded for too long, or None."""
+    """Return evidence of a driver that has not responded for too long, if there is any."""
     silence = _find_silence(scene)
     longest = scene.spec.deadlines.stall_seconds
     # Ignore a driver that never responded: a network policy may isolate it on purpose.

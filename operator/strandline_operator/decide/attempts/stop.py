@@ -71,7 +71,7 @@ def _find_lost_head(scene: Scene) -> Evidence | None:
 
 
 def _find_second_run(scene: Scene) -> Evidence | None:
-    """Return evidence of a head that KubeRay replaced after the driver had started, or None."""
+    """Return evidence of a head that KubeRay replaced after the driver had started, if any."""
     running_time, heads = scene.status.running_time, [pod for pod in scene.all_pods if is_head(pod)]
     # A previous operator process may have recorded the loss of the previous head.
     visible, records = {pod.meta.uid for pod in heads}, find_lost_heads(scene.status)
@@ -147,7 +147,7 @@ def _find_refused_submitter(scene: Scene) -> Evidence | None:
 
 
 def find_overrun(scene: Scene) -> Evidence | None:
-    """Return evidence that the attempt exceeded its deadline, or None."""
+    """Return evidence that the attempt exceeded its deadline, if any."""
     longest, running_time = scene.spec.deadlines.attempt_seconds, scene.status.running_time
     if longest is None or running_time is None or scene.now - running_time <= longest:
         return None
@@ -156,7 +156,7 @@ def find_overrun(scene: Scene) -> Evidence | None:
 
 
 def _find_late_start(scene: Scene) -> Evidence | None:
-    """Return evidence that the driver did not start in time, or None."""
+    """Return evidence that the driver did not start in time, if any."""
     start_time, is_begun = scene.status.start_time, scene.status.running_time is not None
     # Time in a queue does not count toward the deadline.
     if scene.rayjob is None or start_time is None or is_begun or scene.is_queued:

@@ -161,7 +161,7 @@ class _Case:
 def find_taking(
     pod: Pod, marks: NodeMarks | None = None, notices: Iterable[Notice] = ()
 ) -> PodDisruption | None:
-    """Return the disruption of a pod, read from the pod and its node, or None.
+    """Return the disruption of a pod, read from the pod and its node, if any.
 
     If a terminating pod has no message of its own, the marks on its node explain the termination.
     """
@@ -183,7 +183,7 @@ def _was_killed_for_memory(pod: Pod) -> bool:
 def find_mark(
     pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice] = ()
 ) -> PodDisruption | None:
-    """Return the disruption that the node's marks name, regardless of the pod's state, or None."""
+    """Return the disruption that the node's marks name, regardless of the pod's state, if any."""
     case = _read_case(pod, marks, notices)
     taker = None if marks is None else _name_taker(case)
     return None if taker is None else replace(taker, is_spot=case.is_spot)
@@ -360,7 +360,7 @@ _READERS: tuple[Callable[[_Case], PodDisruption | None], ...] = (
 
 
 def _name_taker(case: _Case) -> PodDisruption | None:
-    """Return the disruption that the node's marks name, or None without a known mark."""
+    """Return the disruption that the node's marks name, or None if no mark is known."""
     marks = case.marks
     taints = dict(marks.taints)
     for mark in TAINTS:
@@ -380,7 +380,7 @@ def _name_taker(case: _Case) -> PodDisruption | None:
 
 
 def _find_death(case: _Case) -> PodDisruption | None:
-    """Return the disruption of a pod on a dead node, or None.
+    """Return the disruption of a pod on a dead node, if any.
 
     A node that responds but is not ready is not dead.
     """

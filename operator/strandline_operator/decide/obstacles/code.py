@@ -34,7 +34,7 @@ def find_missing_code(facts: Pass) -> Block | None:
 
 
 def find_lost_code(scene: Scene) -> Evidence | None:
-    """Return evidence of a failure to fetch code that waiting can't fix, or None.
+    """Return evidence of a failure to fetch code that waiting can't fix, if any.
 
     A head that can't fetch its code never runs a driver. KubeRay replaces a worker pod that can't
     fetch its code, which helps against temporary problems, but not against an invalid spec.

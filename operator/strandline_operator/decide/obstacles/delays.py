@@ -103,7 +103,7 @@ def is_starting(scene: Scene) -> bool:
 
 
 def find_delay(scene: Scene) -> Block | None:
-    """Return the delay of a launched attempt that is not running yet, or None."""
+    """Return the delay of a launched attempt that is not running yet, if there is a delay."""
     # After the driver's start, problems of pods are losses, not delays.
     return find_first(_OBSTACLES, scene) if is_starting(scene) else None
 
@@ -126,7 +126,10 @@ def explain_delay(scene: Scene) -> str:
 
 
 def find_refusal(scene: Scene) -> RefusedObject | None:
-    """Return the object that the API server rejects, or None. KubeRay keeps retrying."""
+    """Return the object that the API server rejects, if any. KubeRay keeps retrying.
+
+    KubeRay keeps retrying to create it.
+    """
     rayjob = scene.rayjob
     if rayjob is None:
         return None
@@ -156,7 +159,7 @@ def _find_refused_submitter(
 
 
 def _find_refused_part(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> RefusedObject | None:
-    """Return an object of the Ray cluster that the API server rejects, or None."""
+    """Return an object of the Ray cluster that the API server rejects, if any."""
     if any(not pod.is_ready for pod in scene.pods):
         return None  # the RayCluster exists, and its pods are being created
     metas = [*(child.meta for child in scene.clusters), *(pod.meta for pod in scene.pods)]
@@ -313,14 +316,17 @@ def _find_slow(scene: Scene) -> Block | None:
 
 
 def _find_unready(scene: Scene) -> tuple[Pod, float] | None:
-    """Return the pod that has been running longest without being ready, heads first; or None."""
+    """Return the pod that has been running longest without being ready, if any.
+
+    Heads come first.
+    """
     starts = ((pod, _find_start(pod)) for pod in scene.pods if not pod.is_ready and pod.unready)
     slow = [(pod, start) for pod, start in starts if start is not None and scene.now - start > SLOW]
     return min(slow, key=lambda each: (not is_head(each[0]), each[1]), default=None)
 
 
 def _find_start(pod: Pod) -> float | None:
-    """Return since when all regular containers of a pod have been running, or None."""
+    """Return since when all regular containers of a pod have been running, if all are running."""
     staying = [container for container in pod.containers if not container.is_init]
     starts = [
         container.started

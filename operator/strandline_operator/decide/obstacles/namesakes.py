@@ -27,7 +27,7 @@ def may_launch(pipeline: PipelineView, current: AttemptObject | None) -> bool:
     Only then do objects of an earlier pipeline, or missing code, matter.
     """
     spec, status = pipeline.spec, pipeline.status
-    # In these states, no attempt is created, so save the requests that the check costs.
+    # In these states, no attempt is created, so skip the check and the API requests for the check.
     if spec is None or pipeline.meta.is_deleting or spec.suspend:
         return False
     # An attempt with a RayJob already has exclusive use of the volume.

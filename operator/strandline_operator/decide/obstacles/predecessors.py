@@ -72,7 +72,7 @@ def find_predecessors(facts: Pass) -> Block | None:
 
 
 def find_commit_end(facts: Pass) -> float | None:
-    """Return until when this commit's `runId` may still reach other pipelines, or None."""
+    """Return until when this commit's `runId` may still reach other pipelines; otherwise, None."""
     spec, status = facts.spec, facts.view.pipeline.status
     # This pass starts the run, so the waiting period starts now.
     if status.answered_run != spec.run_id:
@@ -111,7 +111,7 @@ def record_inputs(facts: Pass, status: PipelineStatus) -> tuple[InputRecord, ...
 
 
 def _find_kept(facts: Pass, status: PipelineStatus) -> dict[str, InputRecord]:
-    """Return the inputs that the current run started with, or empty before its first launch."""
+    """Return the inputs that the current run started with, or {} before its first launch."""
     newest = facts.newest
     # A new run reads its inputs again. Otherwise, it would process old data.
     if newest is None or newest.spec.run != status.run or _is_first_due(status):

@@ -28,7 +28,7 @@ from strandline_operator.render.preflight import CONTAINER, PreflightOrder, rend
 
 
 class PreflightFinding(NamedTuple):
-    """The verdict of a check, with the sentence that explains it."""
+    """The verdict of a preflight check, with the sentence that explains the verdict."""
 
     verdict: PreflightVerdict
     message: str = ""
@@ -108,7 +108,7 @@ class _Check(NamedTuple):
 
     @property
     def own(self) -> PreflightJob | None:
-        """The Job if it belongs to this check, or None."""
+        """The Job if it belongs to this check; otherwise None."""
         return self.job if self.job is not None and _is_of(self.job, self.token) else None
 
 

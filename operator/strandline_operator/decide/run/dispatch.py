@@ -137,7 +137,7 @@ def note_dispatched(facts: Pass, standing: PassState) -> Verdict:
 
 
 def find_hindrance(facts: Pass) -> Block | None:
-    """Return the first obstacle to another attempt, or None."""
+    """Return the first obstacle to another attempt, or None if there is no obstacle."""
     return find_first(_BEFORE_ATTEMPT, facts)
 
 
@@ -310,8 +310,8 @@ def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
     The RayJob's pods mount the other objects. The network policy is created before any pod, so pods
     are never exposed without it.
     """
-    # Require strict creation: a KubeRay that ignores an unknown option would leave the cluster
-    # unprotected.
+    # Require strict creation: a KubeRay version that ignores an unknown option would leave the
+    # cluster unprotected.
     return tuple(
         Create(
             kind,

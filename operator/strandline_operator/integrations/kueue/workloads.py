@@ -76,7 +76,7 @@ def describe_absence(rayjob: str, queue: str, *, is_missing: bool) -> str:
 
 
 def _explain_wait(workload: Json, reserved: Json) -> str:
-    """Return Kueue's message about a wait, or an empty string."""
+    """Return Kueue's message about a wait, or an empty string if there is no message."""
     message = reserved.get("message")
     text = " ".join(message.split()) if isinstance(message, str) else ""
     checks = read_list(read_mapping(workload.get("status")).get("admissionChecks"))

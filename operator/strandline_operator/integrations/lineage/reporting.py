@@ -40,7 +40,7 @@ def start_reporting(
     note: Callable[[str], None],
     clock: Callable[[], float],
 ) -> EndReporter | None:
-    """Start reporting if the environment enables it and the client is installed, else return None.
+    """Start reporting if the environment enables it and the client is installed, or return None.
 
     Args:
         note: function that receives the result of an end: `sent`, `failed`, or `dropped`. Any

@@ -94,7 +94,7 @@ class NamespaceCache:
         }
 
     def find_pipeline(self, namespace: str, name: str) -> PipelineView | None:
-        """Return a pipeline as last observed, or None."""
+        """Return a pipeline as last observed, or None if the pipeline is unknown."""
         return next(iter(self.pipelines.find((name, namespace))), None)
 
     def list_pipelines(self, namespace: str) -> tuple[PipelineView, ...]:
@@ -123,11 +123,11 @@ class ClusterCache:
         return cls({namespace: NamespaceCache() for namespace in namespaces})
 
     def find(self, namespace: str) -> NamespaceCache | None:
-        """Return the cache that covers a namespace, whether current or not, or None."""
+        """Return the cache that covers a namespace, whether current or not, if any."""
         return self.namespaces.get(namespace, self.namespaces.get(None))
 
     def find_current(self, namespace: str, now: float) -> NamespaceCache | None:
-        """Return the cache that covers a namespace if its watches are current, or None."""
+        """Return the cache that covers a namespace if its watches are current; otherwise, None."""
         scope = self.find(namespace)
         if scope is None or not all(kind.is_current(now) for kind in scope.kinds.values()):
             return None

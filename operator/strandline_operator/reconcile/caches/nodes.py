@@ -147,7 +147,7 @@ class NodeMemory:
         return last
 
     def _find(self, pod: Pod, now: float) -> NodeMarks | None:
-        """Return the last known marks of a pod's node, or None."""
+        """Return the last known marks of a pod's node, if any."""
         watched = next(iter(self.watched.find(pod.node)), None)
         is_current = self.watched.is_current(now)
         if watched is not None and is_current:

@@ -147,7 +147,7 @@ class NoticeMemory:
     async def look(
         self, api: Api, namespace: str, names: Iterable[str], now: float
     ) -> tuple[Notice, ...]:
-        """Return all events about the named objects, or empty if they were never readable.
+        """Return all events about the named objects, or an empty list if they were never readable.
 
         Missing events only make messages less detailed. No decision depends on the absence of an
         event.

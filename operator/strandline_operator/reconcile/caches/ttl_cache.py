@@ -74,12 +74,12 @@ class TtlCache(Generic[Key, Value]):
                 del self._loads[key]
 
     def find(self, key: Key, now: float) -> CacheEntry[Value] | None:
-        """Return the entry that is valid at the given time, or None."""
+        """Return the entry that is valid at the given time, if any."""
         entry = self._entries.get(key)
         return entry if entry is not None and entry.read_at <= now < entry.until else None
 
     def find_any(self, key: Key) -> CacheEntry[Value] | None:
-        """Return the last stored entry, regardless of its age, or None."""
+        """Return the last stored entry, regardless of its age, or None if there is no entry."""
         return self._entries.get(key)
 
     def keep(self, key: Key, value: Value, now: float, seconds: float | None = None) -> Value:

@@ -48,7 +48,7 @@ class _Turns:
         self._lines.setdefault(entry[2].namespace, deque()).append(entry)
 
     def find(self, may_run: Callable[[str], bool], is_stale: Callable[[Entry], bool]) -> str | None:
-        """Return the first namespace in turn order that may run a pass, or None."""
+        """Return the first namespace in turn order that may run a pass, if any."""
         turn, empty = None, []
         for namespace, line in self._lines.items():
             while line and is_stale(line[0]):
@@ -120,11 +120,11 @@ class Schedule:
             self._advance(key, max(now, self._not_before.get(key, now)))
 
     def take(self, now: float) -> Key | None:
-        """Return a pipeline whose pass is due, or None. Its pass then counts as running.
+        """Return a pipeline whose pass is due, or None if no pass is due.
 
-        Passes at a time that a status shows come first. Namespaces take turns; within a namespace,
-        the pass that has been due longest comes first. The pass is running until `finish` or `fail`
-        is called.
+        The pass then counts as running. Passes at a time that a status shows come first. Namespaces
+        take turns; within a namespace, the pass that has been due longest comes first. The pass is
+        running until `finish` or `fail` is called.
         """
         self._follow_clock(now)
         for heap, turns in self._list_kinds():
@@ -187,7 +187,7 @@ class Schedule:
 
     @property
     def next_time(self) -> float | None:
-        """Return when the next pass that may run is due, or None."""
+        """Return when the next pass that may run is due, or None if no pass is waiting."""
         times = []
         for heap, turns in self._list_kinds():
             while heap and self._is_stale(heap[0]):
@@ -269,7 +269,10 @@ class SeenPipelines:
     _namespaces: Counter[str] = field(default_factory=Counter)
 
     def note(self, key: Key, uid: str) -> str:
-        """Add a pipeline. Return the uid of an earlier pipeline of this name, or empty."""
+        """Add a pipeline.
+
+        Return the uid of an earlier pipeline of this name, or an empty string.
+        """
         former = self._uids.get(key, "")
         self._namespaces[key.namespace] += key not in self._uids
         self._uids[key] = uid
@@ -280,7 +283,7 @@ class SeenPipelines:
         return former
 
     def find(self, uid: str) -> Key | None:
-        """Return the pipeline with the given uid, or None."""
+        """Return the pipeline with the given uid, or None if the uid is unknown."""
         return self._keys.get(uid)
 
     def remove(self, key: Key) -> str:

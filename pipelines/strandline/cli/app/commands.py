@@ -1,6 +1,7 @@
-"""The commands by name. A command is loaded when called, so the overview is there at once.
+"""Commands by name. Commands are loaded when called, so the overview appears quickly.
 
-Packs may add commands. If a pack's command has the name of a command in the table, the table wins.
+Packs may add commands. If a pack's command has the name of a command in the table, the table takes
+precedence.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from strandline.plan.stages.packs import load_packs
 
 
 class CommandEntry(NamedTuple):
-    """A command of the table.
+    """An entry of the command table.
 
     Attributes:
         target: `module:name` of the command, below `strandline.cli.commands`.
@@ -162,7 +163,7 @@ def _list_pack_commands() -> dict[str, str]:
 
 
 def _list_pack_summaries() -> dict[str, str]:
-    """Return the summaries of the commands of packs by name."""
+    """Return the summaries of the packs' commands, by command name."""
     commands, packs = _list_pack_commands(), load_packs().packs.values()
     return {
         name: pack.summaries[name]

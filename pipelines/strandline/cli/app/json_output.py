@@ -1,4 +1,4 @@
-"""Standard output reserved for JSON: all other output is redirected to standard error.
+"""Reserves standard output for JSON: all other output is redirected to standard error.
 
 User modules print while they load, and their child processes print later, through the file
 descriptor. So the descriptor is redirected as soon as JSON is requested, and a copy of the original

@@ -1,4 +1,4 @@
-"""Read-only access to a pipeline's ledger."""
+"""Opens a pipeline's ledger for reading."""
 
 from __future__ import annotations
 

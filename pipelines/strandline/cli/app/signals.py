@@ -19,7 +19,7 @@ SENTENCE = "stopping: letting work in flight finish; press again to stop at once
 
 
 class StoppedAtOnceError(Exception):
-    """The run ended immediately, because a request to stop came during the start (exit code 75)."""
+    """Raised if a request to stop ended the run during its start (exit code 75)."""
 
     def __init__(self) -> None:
         super().__init__("the run was stopped during its start; run it again to continue")

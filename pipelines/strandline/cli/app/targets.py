@@ -80,7 +80,7 @@ def order_targets(targets: Sequence[Target], volume: Path | None) -> list[Target
 def _find_gap(volume: Path | None, namespace: str, name: str, run: str | None) -> str | None:
     """Return why a pipeline on the volume has not completed, as `FindGap` requires.
 
-    Return None if the pipeline is complete, and an empty text if the reason is unknown.
+    Return None if the pipeline is complete, and an empty string if the reason is unknown.
     """
     if volume is None:
         return None

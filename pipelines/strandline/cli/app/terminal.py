@@ -1,4 +1,7 @@
-"""The line width of a command's output. The module must not depend on the content of the output."""
+"""Determines the line width of a command's output.
+
+The module must not depend on the content of the output.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 """A data set's card: a README about contents and origin, readable by people and programs.
 
-All modules are pure except `reading`, which only reads.
+Only the module `reading` does I/O; this module only reads.
 """

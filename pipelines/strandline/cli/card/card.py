@@ -1,4 +1,7 @@
-"""The text of a card: YAML for programs, and a description of the data set for people. Pure."""
+"""The text of a card: YAML for programs, and a description of the data set for people.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def plan_delivery(
     metadata: ObjectMeta,
     clock: PushClock,
 ) -> Callable[[LedgerSession], str] | None:
-    """Return a function that delivers a complete run's files, or None without a target.
+    """Return a function that delivers a complete run's files, or None if there is no target.
 
     Args:
         volume: folder with the ledger, or None for a run without a ledger.

@@ -45,23 +45,23 @@ _LOOK_SECONDS, _QUIET_SECONDS, _END_SECONDS = 1.0, 10.0, 60.0
 
 
 class NothingRunError(StrandlineError):
-    """The pipeline has made no attempt, so the claim is empty."""
+    """Raised if the pipeline has made no attempt, so that the claim is empty."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 class ForeignConfigError(StrandlineError):
-    """The ConfigMap with the attempt's volumes is missing, or the operator did not write it."""
+    """Raised if the ConfigMap with the volumes is missing, or if the operator did not write it."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 class JobNotStartedError(StrandlineError):
-    """The Job's pod did not start in time."""
+    """Raised if the Job's pod did not start in time."""
 
 
 class TornReadingError(StrandlineError):
-    """An attempt began while a command was reading the ledger without registering as a reader."""
+    """Raised if an attempt began while a command was reading the ledger unregistered."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 
@@ -91,7 +91,7 @@ class ClusterSession:
         return read_cluster_pipeline(self.kubectl.get(PIPELINES, name))
 
     def find_attempt(self, pipeline: ClusterPipeline) -> ListedAttempt | None:
-        """Return the pipeline's latest attempt, or None without an attempt."""
+        """Return the pipeline's latest attempt, or None if there is no attempt."""
         number = pipeline.status.attempt
         if not number:
             return None

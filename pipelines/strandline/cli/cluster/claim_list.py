@@ -1,4 +1,7 @@
-"""Claims that the operator created for ledgers, and the pipelines that use them. Pure."""
+"""Claims that the operator created for ledgers, and the pipelines that use them.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

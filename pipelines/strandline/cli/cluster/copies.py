@@ -1,4 +1,7 @@
-"""Paths that `cp` can copy from a pipeline's volumes, and the command that packs them. Pure."""
+"""Paths that `cp` can copy from a pipeline's volumes, and the command that packs them.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _PACK = (
 
 
 class NotCopiedError(StrandlineError):
-    """The path is not on a claim, or not below the pipeline's folder."""
+    """Raised if the path is not on a claim, or not below the pipeline's folder."""
 
     exit_code = ExitCode.BAD_SPEC
 

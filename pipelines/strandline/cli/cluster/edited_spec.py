@@ -1,6 +1,7 @@
 """Renders the current spec as options for a command that runs with the latest attempt's file.
 
-The pod has the file of the attempt, which does not have the user's later edits. Pure.
+The pod has the file of the attempt, which does not have the user's later edits. This module does no
+I/O.
 """
 
 from __future__ import annotations

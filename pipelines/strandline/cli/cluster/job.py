@@ -1,8 +1,9 @@
-"""Renders the Job that runs a command on a pipeline's volumes. Pure.
+"""Renders the Job that runs a command on a pipeline's volumes.
 
 The pod is a copy of the Ray head's pod, so user, volumes, variables, and code match the run's. The
-pod starts no Ray, has no permissions and no host folders, and does not belong to an attempt. The
-operator finds pods of attempts by labels, so the pod must not have these labels.
+pod does not start Ray, has no permissions and no host folders, and does not belong to an attempt.
+The operator finds pods of attempts by labels, so the pod must not have these labels. This module
+does no I/O.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ def _mount(mount: Mapping[str, Any], placement: JobPlacement) -> dict[str, Any]:
 
 
 def _pin(node: str) -> dict[str, Any]:
-    """Return an affinity to one node, or an empty dictionary without a node.
+    """Return an affinity to one node, or an empty dictionary if no node is given.
 
     With an affinity, unlike with `nodeName`, the scheduler checks for free resources.
     """

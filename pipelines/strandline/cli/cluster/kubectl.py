@@ -21,11 +21,11 @@ PROGRAM = "kubectl"
 
 
 class KubectlError(StrandlineError):
-    """An error reported by kubectl."""
+    """Raised if kubectl reports an error."""
 
 
 class NotOnClusterError(KubectlError):
-    """The requested object does not exist."""
+    """Raised if the requested object does not exist."""
 
     exit_code = ExitCode.BAD_SPEC
 

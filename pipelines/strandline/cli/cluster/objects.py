@@ -25,7 +25,7 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class ClusterPipeline:
-    """A CurationPipeline.
+    """The fields of a CurationPipeline that commands need.
 
     Attributes:
         claim: name of the claim that holds the ledger.
@@ -57,7 +57,7 @@ class ClusterPipeline:
 
 @dataclass(frozen=True, slots=True)
 class ListedAttempt:
-    """A CurationAttempt."""
+    """The fields of a CurationAttempt that commands need."""
 
     name: str
     number: int
@@ -77,7 +77,7 @@ class ListedAttempt:
 
     @property
     def cause(self) -> Cause | None:
-        """The cause of a failed attempt, or None."""
+        """The cause of a failed attempt, or None if the attempt has not failed."""
         return self.status.cause
 
 

@@ -1,9 +1,9 @@
-"""Chooses the node and the write access of commands that use a claim. Pure.
+"""Chooses the node and the write access of commands that use a claim.
 
 While a writer runs, a ledger can be read only on the writer's node: LMDB's readers register in a
 file that both processes map; otherwise the writer would reuse pages that a reader still needs.
 Registering requires write access. So the claim is mounted read-only if no driver can be running,
-and read-write if a driver is running.
+and read-write if a driver is running. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ONE_POD = "ReadWriteOncePod"
 
 
 class HeldClaimError(StrandlineError):
-    """A pod uses the claim, and the command would disturb the pod or can't share the claim."""
+    """Raised if a pod uses the claim, and the command would disturb it or can't share the claim."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 

@@ -1,7 +1,7 @@
 """Requests to a run on a cluster: renders patches of a pipeline, or explains why none is needed.
 
-The patches set the annotations and fields that docs/kubernetes.md documents. Pure: the time is an
-argument.
+The patches set the annotations and fields that docs/kubernetes.md documents. This module does no
+I/O and reads no clock: times are arguments.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONGEST_USER = 200
 
 
 class RequestRefusedError(StrandlineError):
-    """In the pipeline's current state, the request would have no effect or do harm."""
+    """Raised if the request would have no effect, or do harm, in the pipeline's current state."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 

@@ -1,4 +1,7 @@
-"""Interprets the state of a run on a cluster, or of a command's pod. Pure."""
+"""Interprets the state of a run on a cluster, or of a command's pod.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ def describe_run(pipeline: ClusterPipeline) -> str:
 
 
 def read_pod(pod: Json, container: str) -> PodState:
-    """Return the state of a pod, based on one of its containers."""
+    """Return the state of a pod, based on the state of one of its containers."""
     status: dict[str, Any] = pod.get("status") or {}
     state = _find_state(status.get("containerStatuses"), container)
     ended = state.get("terminated")
@@ -88,7 +91,7 @@ def read_pod(pod: Json, container: str) -> PodState:
 
 
 def choose_log(pods: Iterable[Json], number: int) -> tuple[str, str] | None:
-    """Return the pod and container that have the log of an attempt's driver, or None."""
+    """Return the pod and container with the log of an attempt's driver, if any."""
     own = [
         pod
         for pod in pods
@@ -132,7 +135,7 @@ def _explain_failure(pod: Json, status: Json) -> str:
 
 
 def _explain_wait(status: Json, state: Json) -> str:
-    """Return why a pod has not started yet, or an empty text during a normal start."""
+    """Return why a pod has not started yet, or an empty string during a normal start."""
     states = [each.get("state") or {} for each in status.get("initContainerStatuses") or ()]
     for why in (each.get("waiting") or {} for each in (state, *states)):
         if why.get("message"):

@@ -1,5 +1,5 @@
 """Renders a run as one self-contained HTML page with charts.
 
-All modules are pure except `reading`, which reads ledger, attempts, and publications and changes
+Only the module `reading` does I/O: it reads ledger, attempts, and publications, and changes
 nothing.
 """

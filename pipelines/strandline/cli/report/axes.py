@@ -1,4 +1,4 @@
-"""Positions of times and numbers in charts: pure arithmetic, without markup."""
+"""Computes positions of times and numbers in charts, without producing markup."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TimeAxis:
         return _interpolate(self._times, self._positions, time)
 
     def find_time(self, position: float) -> float:
-        """Return the time at a position."""
+        """Return the time that corresponds to a position on the axis."""
         return _interpolate(self._positions, self._times, position)
 
     def list_ticks(self) -> list[tuple[float, str]]:
@@ -83,7 +83,7 @@ class TimeAxis:
         return [(position, format_time(self.find_time(position), form)) for position in positions]
 
     def _choose_begins(self) -> Iterator[float]:
-        """Yield the starts of activity that have enough space for a label, and then 1."""
+        """Yield the starts of activity that have enough space for a label, and finally 1."""
         last = -ROOM
         for begin in self._begins:
             # A label in the last third of the width would overlap the label at the end.

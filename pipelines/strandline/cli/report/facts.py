@@ -1,4 +1,4 @@
-"""Facts for a report, as plain data. The module must not depend on the reading or drawing of facts.
+"""Facts for a report, as plain data. The module must not depend on how facts are read or drawn.
 
 Lists that would grow with the run contain only the first items, with an exact count of all items.
 """
@@ -32,7 +32,7 @@ class Cut(Generic[Item]):
 
     @property
     def more(self) -> int:
-        """Number of items that are not included."""
+        """Number of items that are left out."""
         return max(0, self.count - len(self.items))
 
 
@@ -55,7 +55,7 @@ class RunLedger:
 
     Attributes:
         size: bytes on disk.
-        listed: number of sources in the last complete listing; None without one.
+        listed: number of sources in the last complete listing; None if there is none.
         finished: number of finished sources.
         finished_by: number of finished sources by the attempt that finished them last.
         failed_in: number of failed sources by stage.
@@ -205,7 +205,7 @@ class RunFacts:
         ledger: facts of the ledger; None before it exists.
         attempts: the newest attempts, oldest first.
         samples: progress samples by attempt number.
-        live: recent snapshot from the running driver; None without a running driver.
+        live: recent snapshot from the running driver; None if there is no running driver.
         fingerprint: fingerprint of the current pipeline file.
         definition: all stages, including source and sink.
         chains: chains of stages that share a worker, as names in order.

@@ -1,4 +1,7 @@
-"""Formats of values that only HTML pages show. Pure."""
+"""Formats values that only HTML pages show.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def format_hours(seconds: float) -> str:
 
 
 def format_figure(number: float | None) -> str:
-    """Format a count or a measure of a stage. Return an empty text for an unknown value."""
+    """Format a count or a measure of a stage. Return an empty string for an unknown value."""
     if number is None:
         return ""
     return format_count(number) if isinstance(number, int) else f"{number:,.1f}"

@@ -20,7 +20,7 @@ Child = str | None
 def clean(value: object) -> object:
     """Return text without hidden characters, at most `CHARACTERS` long. Markup stays unchanged.
 
-    None becomes an empty text. Other values that are not text stay unchanged.
+    None becomes an empty string. Other values that are not text stay unchanged.
     """
     if isinstance(value, Markup):
         return value

@@ -1,4 +1,7 @@
-"""Rates over time, computed from an attempt's samples. Pure."""
+"""Computes rates over time from an attempt's samples.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

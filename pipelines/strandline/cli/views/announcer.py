@@ -37,7 +37,7 @@ class Announcer:
         self.announce(f"{pipeline}: skipped because {needed} has not completed")
 
     def attempt_ended(self, ended: EndedAttempt) -> None:
-        """Describe the end of an attempt that its driver could not report."""
+        """Describe the end of an attempt whose driver could not report the end."""
         if ended.is_reported:
             return
         outcome = ended.outcome
@@ -61,7 +61,10 @@ class Announcer:
 
     @contextmanager
     def waiting(self, retry: RetryAt) -> Iterator[Callable[[float], None]]:
-        """Show a wait. Yield a function that takes the remaining seconds."""
+        """Show that the run waits before a retry.
+
+        Yield a function that takes the remaining seconds.
+        """
         shown: list[str] = []
 
         def show(left: float) -> None:

@@ -1,4 +1,7 @@
-"""Attempts as rows for people and objects for scripts. Pure."""
+"""Formats attempts as rows for people and as objects for scripts.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,7 @@ def render_attempt(view: AttemptSummary) -> dict[str, Any]:
 
 
 def describe_all_lost(views: Sequence[AttemptSummary]) -> str:
-    """Describe the work that all attempts lost; return an empty text if none is recorded."""
+    """Describe the work that all attempts lost; return an empty string if none is recorded."""
     outcomes = [view.record.outcome for view in views if view.record.outcome is not None]
     lost = reduce(WorkLost.add, (outcome.work_lost for outcome in outcomes), WorkLost())
     words = describe_lost_work(lost, sum(outcome.work_seconds for outcome in outcomes))
@@ -164,7 +167,7 @@ def _list_facts(view: AttemptSummary, publications: Sequence[str]) -> Iterator[t
 
 
 def _first(name: str) -> Iterator[str]:
-    """Yield a name for the first row of a list, and empty texts for the other rows."""
+    """Yield a name for the first row of a list, and empty strings for the other rows."""
     yield name
     while True:
         yield ""
@@ -223,7 +226,7 @@ def view_attempt(folder: PipelineFolder, record: AttemptRecord, time: float) -> 
 
 
 def read_live(folder: PipelineFolder, view: AttemptSummary, time: float) -> dict[str, Any] | None:
-    """Return the progress that an attempt's driver wrote to the pipeline's folder, or None.
+    """Return the progress that an attempt's driver wrote to the pipeline's folder, if any.
 
     For a driver on another host, only recent progress counts.
     """

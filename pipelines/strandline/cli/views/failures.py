@@ -1,4 +1,7 @@
-"""Shows why sources failed, with a line for each reason. Pure."""
+"""Shows why sources failed, with a line for each reason.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Formats numbers and tables for people. Pure."""
+"""Formats numbers and tables for people.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

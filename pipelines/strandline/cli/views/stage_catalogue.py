@@ -1,6 +1,6 @@
 """Describes a stage class without running the stage: shape, parameters, defaults.
 
-Pure. The module must not depend on files or terminals.
+This module does no I/O, and must not depend on files or terminals.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Parameter(NamedTuple):
         name: name in YAML.
         type: type in words.
         is_required: whether the field has no default.
-        default: default as a JSON-compatible value; None without a default.
+        default: default as a JSON-compatible value; None if there is no default.
     """
 
     name: str
@@ -257,7 +257,7 @@ def _describe_columns(entry: StageEntry) -> Iterator[str]:
 
 
 def describe_removed(columns: StageColumns) -> str:
-    """Describe the columns that a stage removes; return an empty text if there are none."""
+    """Describe the columns that a stage removes; return an empty string if there are none."""
     others = [] if columns.keeps_others or columns.is_open else ["all others"]
     return ", ".join([*columns.removed, *others])
 

@@ -1,4 +1,7 @@
-"""Summary of an attempt: the last lines that a user sees. Pure."""
+"""Formats the summary of an attempt: the last lines that a user sees.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

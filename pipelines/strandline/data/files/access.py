@@ -1,4 +1,4 @@
-"""Accounts and endpoints of the stores that a source lists: parameters of all file sources.
+"""Parameters of all file sources: accounts and endpoints of the stores that a source lists.
 
 The module must not depend on how requests to a store are made.
 """

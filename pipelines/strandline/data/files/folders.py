@@ -109,7 +109,7 @@ class _FolderWalk:
                 yield from self._stat(item, name)
 
     def _leads_on(self, item: os.DirEntry[str], name: str, depth: int) -> bool:
-        """Return True if a link leads to a file or to a folder to enter; else report the link."""
+        """Return True if a link leads to a file, or to a folder to enter. Report other links."""
         try:
             mode = os.stat(item.path).st_mode
         except OSError:  # a dangling link, a loop, or no permission

@@ -143,7 +143,7 @@ class PathPattern:
 
 
 def parse_pattern(pattern: str) -> PathPattern:
-    """Split a pattern. Without a wildcard, `rest` is the last name of the path.
+    """Split a pattern into the folder to walk and the rest.
 
     A pattern with a trailing slash names a folder and matches all files in it.
     """

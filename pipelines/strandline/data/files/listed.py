@@ -19,7 +19,7 @@ class NoteGap(Protocol):
 
 
 class ListedFile(NamedTuple):
-    """A file of a listing.
+    """A file that a listing found.
 
     Attributes:
         key: path as written in the pattern; the same on every machine.

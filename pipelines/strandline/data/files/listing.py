@@ -218,7 +218,7 @@ def _list_all(
 def _find_folder(
     pattern: PathPattern, published: Sequence[PublishedFolder]
 ) -> PublishedFolder | None:
-    """Return another pipeline's folder that contains all possible matches, or None."""
+    """Return another pipeline's folder that contains all possible matches, if any."""
     base = f"{pattern.base.rstrip('/')}/"
     return next((each for each in published if base.startswith(f"{each.root.rstrip('/')}/")), None)
 

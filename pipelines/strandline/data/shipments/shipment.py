@@ -1,6 +1,6 @@
 """Data sets that are pushed as a whole: files with names and digests, run, and owner.
 
-The code is pure. The module must not depend on targets.
+This module has no side effects, and must not depend on targets.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ REVISION, PIPELINE, LEDGER = "strandline.revision", "strandline.pipeline", "stra
 
 
 class ShippedFile(NamedTuple):
-    """An output file that counts.
+    """An output file of a finished source.
 
     Attributes:
         name: path relative to the root of the outputs, with `/` as separator.
         size: size in bytes.
         digest: blake2b-128 digest of the bytes.
-        rows: number of rows that count. A companion file has 0 rows, because the main file already
+        rows: number of rows of finished sources. A companion file has 0 rows, because the main file
+            already
             counts the rows.
     """
 
@@ -42,7 +43,7 @@ class ShippedFile(NamedTuple):
 
 
 class Author(NamedTuple):
-    """The ledger that pushes a data set.
+    """Identifies the ledger that pushes a data set.
 
     Attributes:
         pipeline: namespace and name.

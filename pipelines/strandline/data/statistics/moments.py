@@ -21,7 +21,7 @@ class Moments:
     Attributes:
         count: how many numbers were added.
         total, squares: exact sums of the numbers and of their squares.
-        least, greatest: minimum and maximum, or None without numbers.
+        least, greatest: minimum and maximum, or None if there are no numbers.
     """
 
     count: int = 0
@@ -61,7 +61,7 @@ class Moments:
 
     @property
     def mean(self) -> float | None:
-        """The mean, or None without numbers or if a float can't represent it."""
+        """The mean, or None if there are no numbers or a float can't represent the mean."""
         return _round(self.total / self.count) if self.count else None
 
     @property

@@ -1,7 +1,8 @@
 """Reads figures about requests to a model from a stage's counters: number, tokens, cost, duration.
 
 Counters are sums, so counters of workers and attempts can be added. Durations are known only up to
-the bounds of a bin. The code is pure. The module must not depend on the client or the display.
+the bounds of a bin. This module has no side effects, and must not depend on the client or the
+display.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class RequestFigures(NamedTuple):
         sent: number of requests, regardless of their result.
         from_log: number of responses that were taken from the log instead.
         prompt_tokens, completion_tokens: numbers of paid tokens.
-        cost: cost of the tokens, or None without prices.
+        cost: cost of the tokens, or None if there are no prices.
         times: for each share in `SHARES`, a duration in seconds within which at least that share of
-            responses arrived. Infinite beyond the last bound; empty without responses.
+            responses arrived. Infinite beyond the last bound; empty if there are no responses.
         estimated: number of requests whose token counts the server did not report.
     """
 

@@ -54,7 +54,7 @@ class Quantiles:
         return int(self._sketch.get_total_weight())
 
     def describe(self) -> dict[str, float | None]:
-        """Return the quantiles at `RANKS`. All quantiles are None without numbers."""
+        """Return the quantiles at `RANKS`. All quantiles are None if there are no numbers."""
         if not self.count:
             return dict.fromkeys(RANKS)
         return {name: float(self._sketch.get_quantile(rank)) for name, rank in RANKS.items()}

@@ -235,8 +235,8 @@ def spread_measures(verdicts: Sequence[RowVerdict]) -> dict[str, list[float | No
 
 
 def _select(table: pa.Table, is_marked: Sequence[bool], *, marked: bool) -> pa.Table:
-    # Filter only a table with both kinds of rows: in most tables, all rows are alike, and a filter
-    # copies rows.
+    # Filter only a table with both kinds of rows: in most tables, all rows are of the same kind,
+    # and filtering would copy rows.
     if marked not in is_marked:
         return table.slice(0, 0)
     if (not marked) not in is_marked:

@@ -1,7 +1,7 @@
 """Rules of filters: a measure of a row, a limit, and a reason to drop rows beyond the limit.
 
-A rule is data, so other limits can be tried on recorded measures. The code is pure. The module must
-not depend on the meaning of measures.
+A rule is data, so other limits can be tried on recorded measures. This module has no side effects,
+and must not depend on the meaning of measures.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ class RuleSet:
             self._by_measure.setdefault(rule.measure, []).append(rule)
 
     def find_reason(self, measures: Iterable[Measured]) -> str | None:
-        """Return the first reason, or None. Later measures are not computed."""
+        """Return the first reason, or None if no rule is broken.
+
+        Later measures are not computed.
+        """
         return next(self._find_reasons(measures), None)
 
     def judge(self, measures: Iterable[Measured], counters: dict[str, int]) -> RowVerdict:

@@ -43,7 +43,7 @@ EXPLAINED = (
 
 
 class Types(StrEnum):
-    """How types are determined without a schema."""
+    """How column types are determined if no schema is declared."""
 
     PER_TASK = "perTask"
 
@@ -121,7 +121,7 @@ class SchemaReader(Stage):
         return settled
 
     def infer_schema(self, tasks: Iterable[Task]) -> pa.Schema | None:
-        """Return the schema that fits all rows of the tasks, or None without rows.
+        """Return the schema that fits all rows of the tasks, or None if there are no rows.
 
         Raises:
             SchemaClashError: if no schema fits all rows; the error names the column and both types.
@@ -134,7 +134,7 @@ class SchemaReader(Stage):
         return whole
 
     def sample_schema(self, task: Task) -> pa.Schema | None:
-        """Return the schema of the beginning of a task, or None without rows.
+        """Return the schema of the beginning of a task, or None if there are no rows.
 
         Raises:
             UnreadableFileError: if a file can't be read.
@@ -206,7 +206,7 @@ class SchemaReader(Stage):
             raise UnreadableFileError(f"{location}: {error}{self.explain_refusal()}") from error
 
     def explain_refusal(self) -> str:
-        """Return the remedy if a value does not fit an inferred schema, or an empty string."""
+        """Return the remedy if a value does not fit an inferred schema; otherwise, ''."""
         return f"; {EXPLAINED}" if self.is_sampled else ""
 
     def _with_key(self, schema: pa.Schema) -> pa.Schema:

@@ -1,6 +1,6 @@
-"""Packs workers onto nodes. Resources are vectors of whole units, and equal nodes are grouped.
+"""Packs workers onto nodes. Resources are vectors of whole units, and identical nodes are grouped.
 
-The code is pure. The module must not depend on rates or on the purpose of a worker.
+This module has no side effects, and must not depend on rates or on the purpose of a worker.
 """
 
 from __future__ import annotations

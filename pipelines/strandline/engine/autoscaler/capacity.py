@@ -1,6 +1,6 @@
 """Checks whether a machine could ever hold a worker of each stage, and when to stop waiting.
 
-The code is pure. Callers query the machine's resources and pass them in.
+This module has no side effects. Callers query the machine's resources and pass them in.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def refuse_unmet(plan: PipelinePlan, have: Mapping[str, float]) -> None:
 
 
 def asks_for_more_than_cpus(plan: PipelinePlan) -> bool:
-    """Return whether the plan requests other resources than CPUs.
+    """Return whether the plan requests resources other than CPUs.
 
     If so, the caller must query all resources of the machine.
     """
@@ -108,7 +108,7 @@ class FirstWorkers:
     def find_overdue(
         self, now: float, queues: Sequence[StageQueue], pools: Sequence[PoolState]
     ) -> int | None:
-        """Return the index of the first stage that has waited too long for a worker, or None."""
+        """Return the index of the first stage that has waited too long for a worker, if any."""
         if self._limit is None:
             return None
         for number, (queue, pool) in enumerate(zip(queues, pools, strict=True)):

@@ -1,6 +1,6 @@
 """Converts a snapshot of stages and nodes into numbers for the planner.
 
-The code is pure. The module must not depend on the planner's decisions.
+This module has no side effects, and must not depend on the planner's decisions.
 """
 
 from __future__ import annotations

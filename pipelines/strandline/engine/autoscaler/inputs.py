@@ -1,8 +1,8 @@
 """Builds the planner's snapshot from the driver's pools, queues, and nodes.
 
 Other programs may use the same cluster. Capacity that is neither free nor held by this run counts
-as held by other programs. The code is pure. The module must not depend on the source of the node
-data, on how workers start, or on how the planner uses a snapshot.
+as held by other programs. This module has no side effects, and must not depend on the source of the
+node data, on how workers start, or on how the planner uses a snapshot.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Formats the planner's messages.
 
-The code is pure. The module must not depend on the planning algorithm.
+This module has no side effects, and must not depend on the planning algorithm.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class StageLook:
         ready, starting, draining: worker counts. A draining worker ends after its current calls.
         completed: number of tasks in the calls that ended since the last snapshot.
         seconds: processing time of these calls, without start-up and waiting.
-        waiting, running: numbers of tasks in the queue and with workers.
+        waiting, running: numbers of tasks in the queue and in workers.
         tasks_in, tasks_out: numbers of tasks received and emitted since the run began.
     """
 

@@ -1,6 +1,7 @@
 """Builds a plan step by step: minimums first, then free capacity, then exchanges of workers.
 
-The code is pure. The module must not depend on the form in which the caller receives a plan.
+This module has no side effects, and must not depend on the form in which the caller receives a
+plan.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Plans the size of each stage's worker pool, based on measurements.
 
 The caller runs `plan(params, state, inputs)` for each snapshot and passes the returned state to the
-next call. docs/design/2026-11-27-how-many-workers.md explains the mathematics. The code is pure.
-The module must not depend on Ray, actors, queues, or a clock.
+next call. docs/design/2026-11-27-how-many-workers.md explains the mathematics. This module has no
+side effects, and must not depend on Ray, actors, queues, or a clock.
 """
 
 from __future__ import annotations

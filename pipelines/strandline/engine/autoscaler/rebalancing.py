@@ -1,7 +1,7 @@
 """Chooses workers to drain so that workers of other stages fit, and drains no more than needed.
 
-Workers never move: capacity that is freed on a node serves a worker on the same node. The code is
-pure.
+Workers never move: capacity that is freed on a node serves a worker on the same node. This module
+has no side effects.
 """
 
 from __future__ import annotations

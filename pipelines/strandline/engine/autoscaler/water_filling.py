@@ -1,7 +1,7 @@
 """Maximizes sources per second within given capacity by adding workers to the slowest stage.
 
-docs/design/2026-11-27-how-many-workers.md has the proof. The code is pure. The module must not
-consider the cost of a change, or which workers exist already.
+docs/design/2026-11-27-how-many-workers.md has the proof. This module has no side effects, and must
+not consider the cost of a change, or which workers exist already.
 """
 
 from __future__ import annotations

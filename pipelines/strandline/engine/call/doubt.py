@@ -1,9 +1,9 @@
 """Decides whether a failure counts while a run is being stopped.
 
 The failure may be a consequence of the stop: service managers and batch systems send a signal to
-every process of a run, in any order, so the signal may have ended a program of the stage. A failure
-may also be noticed shortly before the signal arrives here. The module must not depend on how
-signals are received.
+every process of a run, in any order, so the signal may have ended a program of the stage. This
+process may also notice the failure shortly before it receives the signal. The module must not
+depend on how signals are received.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Packs and unpacks the input and output of a call for transport between processes.
 
 A payload that can't be pickled or unpickled fails only its own source. All engines share this
-module, so that failures count alike. The receiver may be in any process or on any node.
+module, so that they count failures in the same way. The receiver may be in any process or on any
+node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Serializes users' payloads, so that an unpicklable payload fails alone.
 
 Ray pickles a whole result in one step, so one bad payload would fail all the others. Therefore,
-payloads that are not known to be safe are pickled here, one by one. The code is pure; the pickler
-is an argument.
+payloads that are not known to be safe are pickled here, one by one. This module has no side
+effects: the pickler is an argument.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ def _format(error: BaseException) -> str:
         return ""
 
 
-# Folders of the standard library, of installed packages, and of the runtime. Built-in stages lie in
-# a package of their own.
+# Folders of the standard library, of installed packages, and of the runtime. Built-in stages are in
+# a separate package.
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _RUNTIME = str(PurePath(__file__).parents[2]) + os.sep

@@ -13,7 +13,7 @@ WHOLE: Entry = (0, False)
 
 
 class Slot(NamedTuple):
-    """A task that waits for a stage or is with a worker.
+    """A task that waits for a stage, or that a worker is processing.
 
     Attributes:
         source, key, token, origin: lineage of the task.

@@ -1,8 +1,8 @@
 """Converts tasks and receipts to plain lists, the format for transport between processes.
 
 Ray's serializer calls back into Python for every tuple and for every object of our classes. For
-batches of small tasks, these calls cost more than moving the data. The code is pure; the classes
-define the meaning of their fields.
+batches of small tasks, these calls cost more than moving the data. This module has no side effects.
+The classes define the meaning of their fields.
 """
 
 from __future__ import annotations

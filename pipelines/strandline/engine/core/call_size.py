@@ -2,8 +2,8 @@
 
 Sending a call costs the driver about a millisecond, regardless of its size. If a batch takes far
 less time, the driver would set the pace instead of the stage. But calls must not run far ahead of
-later stages: tasks that were started and wait in their queues are lost if the driver dies. The code
-is pure. The module must not depend on how calls are sent.
+later stages: tasks that were started and wait in their queues are lost if the driver dies. This
+module has no side effects, and must not depend on how calls are sent.
 """
 
 from __future__ import annotations

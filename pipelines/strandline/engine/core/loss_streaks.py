@@ -1,6 +1,7 @@
 """Counts consecutive losses of workers in a pool, by cause, without a success in between.
 
-The code is pure. The module must not depend on workers or on the consequences of many losses.
+This module has no side effects, and must not depend on workers or on the consequences of many
+losses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Replaces names of listed sources that no ledger can store, so that only these sources fail.
 
-The other sources must not be affected. The code is pure. The module must not depend on the stage
-that listed the source.
+The other sources must not be affected. This module has no side effects, and must not depend on the
+stage that listed the source.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Limits queues and calls per worker, and chooses the worker for a call.
 
-The code is pure.
+This module has no side effects.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class Worker:
 
     @property
     def current(self) -> Call | None:
-        """The current call, or None."""
+        """The current call, or None if the worker has no call."""
         return next(iter(self.calls.values()), None)
 
     @property
@@ -142,7 +142,7 @@ class Worker:
 
 @dataclass(slots=True)
 class Call:
-    """A batch at a worker, and the reference of its future output.
+    """A batch that was sent to a worker, and the reference of its future output.
 
     Attributes:
         number: position in the order in which the worker received its calls.

@@ -1,8 +1,8 @@
 """Groups adjacent stages into chains, which run in one worker, one stage after the other.
 
 Tokens, events, and outputs are the same as for stages in separate workers; a chain only saves the
-transport between stages. The code is pure. The module must not depend on the work of a stage, or on
-the code that runs a chain.
+transport between stages. This module has no side effects, and must not depend on the work of a
+stage, or on the code that runs a chain.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _number(chains: Sequence[Sequence[StagePlan]]) -> Iterator[Chain]:
 
 
 def explain_cut(chain: Sequence[StagePlan], stage: StagePlan) -> str | None:
-    """Return the reason a stage can't share a worker with the stages before it, or None.
+    """Return the reason a stage can't share a worker with earlier stages, or None if it can.
 
     Args:
         chain: the preceding stages that share a worker.

@@ -132,9 +132,8 @@ class Flow:
         """Accept a call's receipt: queue the emitted tasks and forget the settled tasks.
 
         Args:
-            opened: the call's task whose result is incomplete, if any. This task and the tasks
-                after
-                it stay with the worker.
+            opened: the call's task whose result is incomplete, if any. The worker keeps this task
+                and the tasks after it.
 
         Raises:
             StageBrokenError: if the stage failed all of its first tasks. Sources that failed in an
@@ -200,12 +199,12 @@ class Flow:
         return []
 
     def put_back(self, stage: int, batch: list[Slot]) -> None:
-        """Put work that is not with a worker at the front of the queue."""
+        """Put work that no worker is processing at the front of the queue."""
         if batch and not self.is_stopped:
             self._put_first(stage, batch)
 
     def change(self, change: Change) -> None:
-        """Apply a change to every slot that is not with a worker."""
+        """Apply a change to every slot that no worker is processing."""
         for queue in self.queues:
             queue.change(change)
         self.suspects.change(change)
@@ -217,7 +216,7 @@ class Flow:
             self._put_first(stage, [slot._replace(is_suspect=True) for slot in batch])
 
     def withdraw(self, sources: Collection[bytes]) -> None:
-        """Drop the waiting work of sources. Calls that are with workers continue.
+        """Drop the waiting work of sources. Calls that workers are processing continue.
 
         Each call of this method scans all queues, so pass all sources that are lost together.
         """
@@ -244,7 +243,10 @@ class Flow:
             self.meter.forget(failure.source)
 
     def stop(self) -> None:
-        """Drop waiting work, except work that fills a file. Calls with workers may finish."""
+        """Drop waiting work, except work that fills a file.
+
+        Calls that workers are processing may finish.
+        """
         self.is_stopped = True
         for queue in self.queues[:-1] if self.fills_files else self.queues:
             queue.clear()

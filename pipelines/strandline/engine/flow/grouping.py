@@ -32,7 +32,9 @@ class Grouping(Generic[Item]):
         return len(self._missing)
 
     def arrive(self, origin: Origin | None, item: Item, owner: bytes) -> list[Item] | None:
-        """Add an item. Return the group that the item completes, in slot order, or None.
+        """Add an item.
+
+        Return the group that the item completes, in slot order, if it completes one.
 
         Args:
             owner: the source of the fan-out; see `drop`.
@@ -45,7 +47,7 @@ class Grouping(Generic[Item]):
         return self._fill(group, origin, owner)
 
     def vanish(self, origin: Origin, owner: bytes) -> list[Item] | None:
-        """Record that a slot will never arrive. Return the group that this completes, or None."""
+        """Record that a slot will never arrive. Return the group that this completes, if any."""
         group = self._group_of(origin)
         self._missing_of(group, origin.of, owner)
         return self._fill(group, origin, owner)

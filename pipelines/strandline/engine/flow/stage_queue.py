@@ -23,7 +23,8 @@ class StageStanding(NamedTuple):
     """The state of one stage, for display.
 
     Attributes:
-        waiting, running: numbers of tasks. A task with a worker counts for the stage at which it
+        waiting, running: numbers of tasks. A task that a worker is processing counts for the stage
+            at which it
             entered the chain.
     """
 
@@ -41,7 +42,7 @@ class StageQueue:
         name: the name of the chain.
         batch_size: maximum slots of a batch.
         waiting: waiting slots. For a stage that joins groups, complete groups wait in `groups`.
-        running: number of slots that are with a worker.
+        running: number of slots that workers are processing.
         counts: counts of the whole chain, as if it were one stage.
         grouped: number of slots in `groups`. Change `groups` only through the methods here.
         stages: the stages of the chain, in order.

@@ -1,8 +1,8 @@
 """Suspects: work that may have killed a worker, held back until no other work is left.
 
-A crowd is the number of sources that were with workers when a process died. A retry runs half as
-many sources at a time, and finally each source alone. This finds the culprit, and the other sources
-finish. The code is pure.
+The crowd size is the number of sources that workers were processing when a process died. A retry
+runs half as many sources at a time, and finally each source alone. This finds the culprit, and the
+other sources finish. This module has no side effects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline.engine.call.slots import Slot
 
 
 class SuspectBatch(NamedTuple):
-    """Slots of one batch that are held back. `exposed` is the crowd, at least 1."""
+    """Slots of one batch that are held back. `exposed` is the crowd size, at least 1."""
 
     stage: int
     batch: list[Slot]

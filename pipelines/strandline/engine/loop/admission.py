@@ -21,13 +21,13 @@ class LedgerPort(Protocol):
     """The ledger of a run, in this process or in another process."""
 
     def admit(self, batch: Sequence[ListedSource], passed: int) -> Any:  # noqa: ANN401 - see below
-        """Return verdicts, see `LedgerWriter.admit`, or a reference to the verdicts."""
+        """Return verdicts (see `LedgerWriter.admit`), or a reference to the verdicts."""
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         """Record events and failures, in this order."""
 
     def count_finished(self) -> int:
-        """Return the number of finished sources, as far as known."""
+        """Return the last known number of finished sources."""
 
     def conclude(self, listing: ListingState, failed: int, *, anything_died: bool) -> Standing:
         """Make all events durable. Return the counts of sources by state.

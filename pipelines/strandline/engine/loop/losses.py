@@ -101,7 +101,7 @@ class WorkerLosses:
         self._incidents.sentences.append(f"{text}; another worker is tried")
 
     def take_current(self, call: Call, receipt: Receipt) -> tuple[list[Slot], Receipt]:
-        """Return the tasks of a result that still count, and the receipt for these tasks."""
+        """Return the tasks of a result that are still valid, and the receipt for these tasks."""
         return call.batch, receipt
 
     def keep_current(self, call: Call) -> list[Slot]:

@@ -1,4 +1,4 @@
-"""Calls that are with the workers of a run: the worker of each call, and the paused calls.
+"""Tracks the calls that workers are processing: the worker of each call, and paused calls.
 
 Each engine starts, queries, and kills workers in its own way. The driver decides how to handle a
 loss. The module must not depend on how results are sent.
@@ -30,7 +30,7 @@ _NOWHERE: Mapping[str, int] = MappingProxyType({})
 
 
 class PooledCalls(SizedPools, ABC):
-    """All pools of a run, and the calls that are with their workers.
+    """All pools of a run, and the calls that their workers are processing.
 
     Args:
         chains: the chains of the run; each gets a pool.
@@ -249,11 +249,11 @@ class PooledCalls(SizedPools, ABC):
         return self[worker.stage].costs[link].seconds
 
     def list_calls(self) -> list[Call]:
-        """Return all calls that are with workers."""
+        """Return all calls that workers are processing."""
         return [*self.calls.values(), *self.paused.values()]
 
     def list_sources(self) -> set[bytes]:
-        """Return the sources that are with workers."""
+        """Return the sources that workers are processing."""
         return {source for call in self.list_calls() for source in call.sources}
 
     def list_overdue(self) -> list[tuple[Worker, str]]:
@@ -385,8 +385,8 @@ class PooledCalls(SizedPools, ABC):
     def _show(self, call: Call) -> None:
         """Add a call to the table of work in flight.
 
-        Every call that is with a worker counts as being processed: the worker continues with its
-        next call before the result of the previous call has arrived.
+        Every call that was sent to a worker counts as being processed: the worker continues with
+        its next call before the result of the previous call has arrived.
         """
         if call.worker.is_here and self._inflight:
             self._inflight.queue(call.sources)

@@ -46,7 +46,7 @@ class RunState:
         self.filling = None if target is None else FileFilling(target)
 
     def find_filling(self, stage: int) -> FileFilling | None:
-        """Return `filling` if the stage is the sink, or None."""
+        """Return `filling` if the stage is the sink; otherwise, return None."""
         return self.filling if stage + 1 == len(self.flow.queues) else None
 
     def release_suspects(self) -> None:

@@ -1,7 +1,7 @@
 """Records which tasks are blamed for worker deaths, until a node turns out to be the cause.
 
-The code is pure. Tasks are opaque tokens. The caller decides what happens to a task with too many
-deaths.
+This module has no side effects. Tasks are opaque tokens. The caller decides what happens to a task
+with too many deaths.
 """
 
 from __future__ import annotations

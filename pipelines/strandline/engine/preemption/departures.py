@@ -1,7 +1,8 @@
 """Tracks nodes that are about to leave, and moves data off them first.
 
 Data that is still needed and exists only on departing nodes is copied to another node. Waiting
-tasks then use the copy. `DataPort` hides how data is found and copied. The code is pure.
+tasks then use the copy. `DataPort` hides how data is found and copied. This module has no side
+effects.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Evacuation:
     """Moves data away from departing nodes.
 
     Args:
-        list_calls: returns all calls that are with workers.
+        list_calls: returns all calls that were sent to workers and have not ended.
     """
 
     def __init__(
@@ -144,8 +145,8 @@ class Evacuation:
             return slot
 
         self._flow.change(note)
-        # Include calls that are with workers: if their node is lost, they are repeated and need
-        # their blocks again.
+        # Include calls that workers are processing: if their node is lost, they are repeated and
+        # need their blocks again.
         for call in self._list_calls():
             for slot in call.batch:
                 note(slot)

@@ -1,6 +1,6 @@
 """Predicts which calls can finish before a driver or a node leaves, based on earlier tasks.
 
-The code is pure. The caller decides what happens to other calls.
+This module has no side effects. The caller decides what happens to other calls.
 """
 
 from __future__ import annotations

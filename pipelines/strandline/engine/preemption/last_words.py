@@ -1,8 +1,8 @@
 """Explains the death of a worker's process from Ray's message and the end of the worker's log.
 
 Ray reports the exit code of a process that exits by itself. Only the log shows the signal that
-killed a process, and the line that was running. The code is pure. The module does not decide what
-is to blame.
+killed a process, and the line that was running. This module has no side effects. The module does
+not decide what is to blame.
 """
 
 from __future__ import annotations

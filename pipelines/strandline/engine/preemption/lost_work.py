@@ -1,8 +1,8 @@
 """Measures the seconds of work, and the share that is repeated because workers or data were lost.
 
 The time of tasks is recorded per source as long as the source has open tasks. If the source starts
-again, all of this time is repeated. The code is pure. The module must not depend on the reason for
-a loss.
+again, all of this time is repeated. This module has no side effects, and must not depend on the
+reason for a loss.
 """
 
 from __future__ import annotations

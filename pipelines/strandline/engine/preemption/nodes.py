@@ -1,8 +1,8 @@
 """Tracks which nodes are dead or leaving, and when a node has certainly survived.
 
 The death of a worker is often noticed before the death of its node. Therefore, a worker's death is
-only certain after enough time for the node's death to become known. The code is pure. The module
-must not depend on how nodes are queried.
+only certain after enough time for the node's death to become known. This module has no side
+effects, and must not depend on how nodes are queried.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Restarts sources from the root if their data was lost, up to a limit.
 
-The code is pure. The module must not depend on the reason for a loss, or on the code that processes
-the queued work.
+This module has no side effects, and must not depend on the reason for a loss, or on the code that
+processes the queued work.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Replays:
         )
 
     def release(self, busy: Collection[bytes]) -> None:
-        """Queue the roots of restarting sources, except sources that are still with a worker.
+        """Queue the roots of restarting sources, except sources that a worker is still processing.
 
         Args:
             busy: sources that are with workers.

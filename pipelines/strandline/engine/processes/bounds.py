@@ -1,6 +1,6 @@
 """Finds resource requests of workers that only Ray can serve.
 
-The code is pure, and the module loads quickly.
+This module has no side effects and loads quickly.
 """
 
 from __future__ import annotations

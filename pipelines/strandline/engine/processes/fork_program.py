@@ -106,7 +106,7 @@ def _fork(control: int) -> ChildProcess:
     try:
         os.setsid()  # see above
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        # Without the driver's other files: a copy of a pipe would hide the end of the driver.
+        # Do not keep the driver's other files: a copy of a pipe would hide the end of the driver.
         os.closerange(3, control)
         os.closerange(control + 1, os.sysconf("SC_OPEN_MAX"))
         from strandline.engine.processes.fork_server import main  # noqa: PLC0415 - see above

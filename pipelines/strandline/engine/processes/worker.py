@@ -85,7 +85,7 @@ class NextPartRequest(NamedTuple):
 
 
 class GiveBack(NamedTuple):
-    """A request to return the call with a number, unless the call has begun."""
+    """A request to return a call, given by its number, unless the call has begun."""
 
     number: int
 

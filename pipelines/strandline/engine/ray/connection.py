@@ -1,4 +1,4 @@
-"""Connects to Ray: to a local Ray of this process, an existing cluster, or the caller's Ray.
+"""Connects to Ray: to a local instance, to an existing cluster, or to the caller's instance.
 
 Ray reports the death of a driver's own node late, and without a reason. Therefore, if this process
 has started the local node, the module watches the process of the node itself.
@@ -60,13 +60,13 @@ def first_line(error: Exception) -> str:
 
 
 class ClusterRefusedError(StrandlineError):
-    """Raised if an existing Ray rejects the connection. The message states what to set."""
+    """Raised if an existing Ray cluster rejects the connection. The message states what to set."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
 
 class ClusterLostError(StrandlineError):
-    """Raised if the local Ray died during the run. Committed work is kept."""
+    """Raised if the local Ray instance died during the run. Committed work is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Connection:
         cpus: number of free CPUs.
         raylet: the process of the local node if this process has started the node; otherwise None.
         dashboard: host and port of Ray's own dashboard; None if the cluster has no dashboard.
-        capacity: resources of our own local Ray, by kind; None if others may add nodes.
+        capacity: resources of our own local Ray instance, by kind; None if others may add nodes.
     """
 
     cpus: float
@@ -96,7 +96,7 @@ class Connection:
             raise ClusterLostError(msg)
 
     def is_stopping(self, must_stop: Callable[[], bool]) -> bool:
-        """Return whether our own local Ray may have received the same request to stop."""
+        """Return whether our own local Ray instance may have received the same request to stop."""
         return self.raylet is not None and must_stop()
 
 
@@ -108,16 +108,17 @@ def connected(
 
     Args:
         address: address of an existing cluster, such as `auto` or `ray://head:10001`. None starts a
-            local Ray, unless this process is already connected.
-        workers: CPUs of the local Ray; None means as many as this process may use.
-        modules: modules that processes of a local Ray import at their start. A module must be the
+            local Ray instance, unless this process is already connected.
+        workers: CPUs of the local Ray instance; None means as many as this process may use.
+        modules: modules that processes of a local Ray instance import at their start. A module must
+            be the
             same
             in every process.
 
     Raises:
         ConnectionError: if there is no cluster at the address.
         ClusterRefusedError: if the cluster rejects the connection.
-        RayStartError: if a local Ray did not start.
+        RayStartError: if a local Ray instance did not start.
         VolumeError: if the path of a local Ray's sockets is too long.
     """
     shared = _SHARED.get()
@@ -139,7 +140,7 @@ def connected(
 
 
 class _SharedRay:
-    """A local Ray that outlives a run, so that the next run need not start it."""
+    """A local Ray instance that outlives a run, so that the next run need not start another."""
 
     def __init__(self) -> None:
         self._ray = ExitStack()
@@ -147,7 +148,10 @@ class _SharedRay:
         self._cpus = 0
 
     def enter(self, cpus: int, modules: Iterable[str]) -> Connection:
-        """Return the connection. Start a new Ray if no Ray runs, or if the CPUs differ."""
+        """Return the connection. Start a new Ray instance if necessary, or if the CPUs differ.
+
+        Start a new Ray instance if none is running, or if the CPUs differ.
+        """
         known = self._connection
         if known is None or cpus != self._cpus or not known.is_alive():
             self.close()
@@ -159,7 +163,7 @@ class _SharedRay:
         return known
 
     def close(self) -> None:
-        """End the local Ray."""
+        """End the local Ray instance."""
         self._connection = None
         self._ray.close()
 
@@ -169,7 +173,10 @@ _SHARED: ContextVar[_SharedRay | None] = ContextVar("shared", default=None)
 
 @contextmanager
 def sharing_local() -> Iterator[None]:
-    """Share a local Ray between the runs of the block. The first run starts it if necessary."""
+    """Share a local Ray instance between the runs of the block.
+
+    The first run starts it if needed.
+    """
     shared = _SHARED.get() or _SharedRay()
     _SHARED.set(shared)
     try:
@@ -180,9 +187,10 @@ def sharing_local() -> Iterator[None]:
 
 
 def start_ahead(workers: int | None, meanwhile: Callable[[], object]) -> None:
-    """Start the local Ray for the next `sharing_local`. Its processes load Python in parallel.
+    """Start the local Ray instance for the next `sharing_local`.
 
-    If the start fails, the run that needs Ray tries again and reports the reason.
+    Its processes load Python in parallel. If the start fails, the run that needs Ray tries again
+    and reports the reason.
 
     Args:
         workers: see `connected`.
@@ -312,10 +320,10 @@ def _choose_cpus(workers: int | None) -> int:
 
 
 def find_capacity(workers: int | None, *, is_whole: bool) -> Mapping[str, float] | None:
-    """Return the resources of a future local Ray, by kind, or None if already connected.
+    """Return the resources of a future local Ray instance, by kind, or None if already connected.
 
     Args:
-        workers: CPUs of the local Ray; None means as many as this process may use.
+        workers: CPUs of the local Ray instance; None means as many as this process may use.
         is_whole: True to return all resources, False to return only the CPUs. With True, the result
             is
             None if Ray can't report other resources before its start.

@@ -45,8 +45,8 @@ class RayEngine:
 
     Attributes:
         outputs: location of the sinks' outputs.
-        address: address of an existing cluster; None starts a local Ray.
-        workers: CPUs of the local Ray; None means all CPUs that this process may use.
+        address: address of an existing cluster; None starts a local Ray instance.
+        workers: CPUs of the local Ray instance; None means all CPUs that this process may use.
         wait: seconds that a stage with work may wait for its first worker; None means no limit.
     """
 

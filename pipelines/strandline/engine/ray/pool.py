@@ -1,4 +1,4 @@
-"""The workers of every chain of stages, and the calls that are with them.
+"""The workers of every chain of stages, and the calls that they are processing.
 
 The module starts, loads, drains, and replaces actors. The driver decides what a lost worker means
 for the run, and the planner decides how many workers there should be.

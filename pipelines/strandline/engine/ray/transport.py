@@ -1,4 +1,4 @@
-"""The transport on Ray: actors as workers, on nodes that come and go.
+"""The transport on Ray: actors as workers, on nodes that may join and leave.
 
 The driver handles only references and receipts, never data.
 """
@@ -159,7 +159,7 @@ class ActorTransport(PooledTransport):
             raise self._ledger.explain()
 
     def _look_around(self) -> None:
-        """Check periodically: departing nodes, the local Ray, and the count of finished sources."""
+        """Check departing nodes, the local Ray instance, and the count of finished sources."""
         if self._marks.leaving and self._control.now() >= self._leave_due:
             self._leave_nodes()  # more often, because calls on a leaving node have little time
         if self._control.now() < self._look_due:
@@ -230,7 +230,7 @@ class ActorTransport(PooledTransport):
         """Look for dead nodes, and remove the blame for workers that were lost with a node."""
         now = self._control.now()
         if self._is_ray_stopping():
-            return  # a Ray that is stopping does not respond
+            return  # a stopping Ray instance does not respond
         if now >= self._learn_due:  # not for each lost object: a node may hold thousands
             self._learn_due = now + LEAVE_SECONDS
             self._losses.forgive(self._marks.learn(list_nodes()[1]))

@@ -1,6 +1,6 @@
 """Ledger access for commands that write while no driver is alive.
 
-The module may read clocks and randomness, and passes them to the pure code.
+The module may read clocks and randomness, and passes the values to code that must read neither.
 """
 
 from __future__ import annotations

@@ -323,7 +323,7 @@ def restart(store: Store) -> None:
 
 
 def _list_begun(store: Store) -> Iterator[tuple[bytes, Mark]]:
-    """Yield a fresh mark for every source with any ledger entry except a fresh mark."""
+    """Yield a fresh mark for every source that has a ledger entry other than a fresh mark."""
     for source, entry, record in store.list_records():
         yield source, _mark_fresh(record.key, entry.version)
     for source, failure in store.list_failures():

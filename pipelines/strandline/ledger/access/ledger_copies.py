@@ -1,4 +1,4 @@
-"""Restoring a ledger from a copy, after a loss or to undo later runs.
+"""Restores a ledger from a copy, after a loss or to undo later runs.
 
 The copy is read completely before the ledger is replaced, and the replaced ledger is kept. Outputs
 are not touched: `repair` finds the outputs that no longer match.

@@ -1,4 +1,4 @@
-"""The absolute location of a pipeline's outputs, and the claim on a ledger that records it.
+"""Resolves the absolute location of a pipeline's outputs, and claims the ledger with it.
 
 The driver, its workers, and every command resolve the location here, so they always agree.
 """

@@ -1,4 +1,4 @@
-"""Opening of ledgers, and renewal of the lease while a ledger is open.
+"""Opens ledgers, and renews the lease while a ledger is open.
 
 Only this module opens a store. A session keeps and renews the lease while its ledger is open, so no
 caller can write under a lapsed lease. Callers decide about the content.

@@ -110,7 +110,7 @@ class StageTotals(NamedTuple):
 
     @property
     def share_kept(self) -> float | None:
-        """Share of rows that the stage has kept, or None without rows.
+        """Share of rows that the stage has kept, or None if the stage has received no rows.
 
         If rows were dropped, the total is the sum of kept and dropped rows, because a stage that
         reads files receives fewer rows than it finds.

@@ -1,4 +1,4 @@
-"""Verification that ledger and outputs agree: no file is missing, extra, or duplicated."""
+"""Verifies that ledger and outputs agree: no file is missing, extra, or duplicated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging of many pieces into one file, in order and with few files at a time.
+"""Merges many pieces into one file, in order and with few open files at a time.
 
 The stage provides the function that joins files. The module must not depend on where the pieces
 come from.
@@ -19,7 +19,7 @@ Merge = Callable[[Sequence[Path], Path], None]
 
 
 class MergeError(StrandlineError):
-    """A stage can't merge its gathered pieces. The pieces are kept."""
+    """Raised if a stage can't merge its gathered pieces. The pieces are kept."""
 
 
 class MergeTree:

@@ -1,4 +1,4 @@
-"""Storage of gathered pieces: a shard holds the bytes, and records hold their locations.
+"""Stores gathered pieces: a shard holds the bytes, and records hold their locations.
 
 A piece stays in memory until its source is finished. Large pieces go into the shard immediately,
 and so do all pieces while the waiting pieces exceed a size limit. A piece in a shard counts only if

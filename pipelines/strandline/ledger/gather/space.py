@@ -1,4 +1,4 @@
-"""Disk space that a complete gathering will need, computed early to report a shortage in time.
+"""Computes early how much disk space a complete gathering will need, to report a shortage.
 
 Only file sizes are considered. The size of a merged file is unknown beforehand, so the module
 assumes that it is at most the size of its pieces.

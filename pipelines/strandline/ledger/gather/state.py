@@ -1,4 +1,4 @@
-"""State of gathering as recorded in the ledger, and the paths of its files."""
+"""Defines the state of gathering that the ledger records, and the paths of its files."""
 
 from __future__ import annotations
 

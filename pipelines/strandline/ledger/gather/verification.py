@@ -1,4 +1,4 @@
-"""Verification that ledger, shards, pack, and merged files agree about gathered pieces."""
+"""Verifies that ledger, shards, pack, and merged files agree about gathered pieces."""
 
 from __future__ import annotations
 

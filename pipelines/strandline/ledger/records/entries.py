@@ -1,4 +1,7 @@
-"""Entries of a ledger, as values. Pure."""
+"""Entries of a ledger, as values.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ class RemovalPolicy(NamedTuple):
 
 
 class SourceRecord(NamedTuple):
-    """A finished source.
+    """The record of a finished source.
 
     Attributes:
         outputs: files written for the source.
@@ -127,7 +130,8 @@ class Mark(NamedTuple):
         is_stale: True if an earlier attempt or version may have left outputs.
         failed_before: number of attempts in which the source failed or killed a process that had no
             other work.
-        exposed: number of sources with workers when a process died, including this source. 0 means
+        exposed: number of sources that workers were processing when a process died, including this
+            source. 0 means
             that the source is not suspected; 1 means that it was alone.
     """
 

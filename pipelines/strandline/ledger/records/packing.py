@@ -1,4 +1,7 @@
-"""Entries of a ledger as bytes, and back. Pure."""
+"""Converts entries of a ledger to bytes, and back.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Packing of the index of finished sources: all entries with the same first bits share a key.
+"""Packs the index of finished sources: all entries with the same first bits share a key.
 
 A B-tree node costs ten bytes, and pages are only two thirds full, so ten million 16-byte keys alone
 would take half a gigabyte. Here the first 20 bits of a digest are the key of a row, and the row's
-value has the entries of all digests with these bits. The functions are pure; the store reads and
+value has the entries of all digests with these bits. The functions do no I/O; the store reads and
 writes the bytes, and the layout defines the meaning of a stamp.
 """
 

@@ -125,7 +125,7 @@ class Changes:
         return any(first is not None for first in self._first)
 
     def find_first(self, attempt: int) -> str | None:
-        """Return the first stage that has changed since an attempt, or None without changes."""
+        """Return the first stage that has changed since an attempt, if any."""
         return self._first[self._find(attempt)]
 
     def may_help(self, attempt: int, stage: str) -> bool:

@@ -1,4 +1,4 @@
-"""Ledger entries as rows for users and programs, in the same shape for every state.
+"""Converts ledger entries to rows for users and programs, in the same shape for every state.
 
 The module reads a store. It must not depend on the output format.
 """

@@ -1,4 +1,4 @@
-"""Space limit for cuts: drops cuts of a source that no longer fit, the least valuable first.
+"""Limits the space for cuts: drops cuts of a source that no longer fit, least valuable first.
 
 The module does no I/O; the ledger's writer reports durable changes.
 """

@@ -1,4 +1,4 @@
-"""Opening of a ledger's writer, in the process that hosts it."""
+"""Opens the writer of a ledger, in the process in which the writer runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Derives the columns of a task's table after each stage from the stages' declarations.
 
-The code is pure and reads no data, so a missing column is found before a run. The module must not
-depend on the content of columns.
+This module reads no data, so a missing column is found before a run. The module must not depend on
+the content of columns.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _declares(stage_class: type[ColumnDeclaration]) -> bool:
 def find_missing(
     steps: Iterable[ColumnStep], makers: Mapping[str, Sequence[str]]
 ) -> MissingColumns | None:
-    """Return the first stage with a missing column, or None.
+    """Return the first stage with a missing column, or None if no column is missing.
 
     Columns after that stage are unknown, so only one stage is reported.
 

@@ -44,7 +44,8 @@ class EndStage(Stage):
 
     Attributes:
         chunked_by: name of an integer parameter that sets how many consecutive sources share
-            storage, or None without such a parameter. If most sources form one group, `plan` tries
+            storage, or None if there is no such parameter. If most sources form one group, `plan`
+                tries
             other values of the parameter.
     """
 

@@ -264,7 +264,7 @@ class StatefulFilter(Stage):
 
     @staticmethod
     def panel(artifacts: Sequence[Path]) -> str | None:  # noqa: ARG004 - for those who have one
-        """Return HTML without scripts or network access for `strandline report`, or None."""
+        """Return HTML without scripts or network access for `strandline report`, if any."""
         return None
 
 

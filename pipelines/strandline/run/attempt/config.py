@@ -26,7 +26,7 @@ class AttemptConfig:
         volume: folder that holds the ledger and the attempts, or None to run without a ledger.
         engine: an entry of `engines.ENGINES`.
         address: address of an existing Ray cluster, or None to start a local cluster.
-        workers: CPUs of the local Ray, or None to use all CPUs of the machine.
+        workers: CPUs of the local Ray instance, or None to use all CPUs of the machine.
         on_change: what to do if the pipeline has changed.
         quarantine, checkpoint: the pipeline's settings.
         cuts: which cuts to keep, in addition to cuts that stages request.
@@ -39,7 +39,7 @@ class AttemptConfig:
             process sources.
         after: cause of the previous attempt's end, if a supervisor or an operator has better
             evidence than this machine, or None.
-        parent: pid of the supervising process, or None without a supervisor.
+        parent: pid of the supervising process, or None if there is no supervisor.
         stall: seconds without progress after which the attempt counts as dead, or None for no
             limit.
         wait: seconds that a stage with work may wait for its first worker on a cluster, or None for

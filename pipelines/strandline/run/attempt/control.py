@@ -27,8 +27,8 @@ MARGIN_MOST = 10.0
 # Seconds between a stop request and the end of the process, for an attempt without a configured
 # grace period. A node that is shutting down gives its pods 15 s or less, without a notice.
 PROMPT_SECONDS = 10.0
-# Seconds reserved for stopping a local Ray and the worker processes. Calls whose duration can't be
-# estimated are awaited for `UNKNOWN_SECONDS`.
+# Seconds reserved for stopping a local Ray instance and the worker processes. Calls whose duration
+# can't be estimated are awaited for `UNKNOWN_SECONDS`.
 ENDING_SECONDS = 2.5
 UNKNOWN_SECONDS = 3.0
 _STDERR = 2

@@ -31,7 +31,7 @@ class AttemptResult:
     Attributes:
         code: the exit code of `strandline run`.
         message: one sentence for people.
-        attempt: number in the ledger, from 1, or 0 without a ledger.
+        attempt: number in the ledger, from 1, or 0 if there is no ledger.
         total: number of listed sources, or None if the listing did not end.
         standing: source counts: `finished` by this attempt, `skipped` because an earlier attempt
             finished them, `failed`, `quarantined`, `removed`, and `unfinished`, the rest.

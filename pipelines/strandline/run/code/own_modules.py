@@ -1,4 +1,4 @@
-"""Finds modules on this machine: their files, and the installed packages that own them, if any.
+"""Finds modules on this machine: their files, and the distributions that they belong to.
 
 The search follows the rules of an import, but imports nothing.
 """
@@ -22,7 +22,7 @@ _STDLIB = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
 
 
 class OwnModules:
-    """Finds the modules that no installed package owns.
+    """Finds modules that do not belong to an installed distribution.
 
     Modules of an editable installation count as the user's own, because their files are outside the
     folders of packages. A file that a user copied into such a folder is the user's own, too,
@@ -33,7 +33,7 @@ class OwnModules:
         self._specs: dict[str, ModuleSpec | None] = {}
 
     def find(self, name: str) -> OwnModule | None:
-        """Return a module by its name, or None if the module is missing or a package owns it."""
+        """Return a module by name, or None if it is missing or belongs to a distribution."""
         spec = self._find_spec(name)
         if spec is None or self.is_installed(name):
             return None
@@ -67,7 +67,7 @@ class OwnModules:
         return name.partition(".")[0] in STRANDLINE
 
     def find_owner(self, name: str) -> Distribution | None:
-        """Return the installed distribution that owns a module, or None if there is no owner."""
+        """Return the installed distribution to which a module belongs, if any."""
         root = self._find_root(name)
         return None if root is None else _map_owners(root).get(name.partition(".")[0])
 

@@ -42,7 +42,7 @@ _OF_PIP = re.compile(r"(https?|file)://|/")
 
 
 class PackageError(StrandlineError):
-    """Packages can't be installed as requested."""
+    """Raised if packages can't be installed as requested."""
 
     exit_code = ExitCode.BAD_SPEC
 

@@ -1,6 +1,6 @@
 """Checks for missing packages before a run starts.
 
-Another attempt would fail in the same way, because the package would still be missing.
+A missing package ends the run, because another attempt would fail in the same way.
 """
 
 from __future__ import annotations

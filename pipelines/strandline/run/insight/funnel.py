@@ -1,7 +1,8 @@
 """Computes the work of attempts: rows per stage, core-seconds, and the cost of a kill.
 
 The numbers cover all work of an attempt. Work lost to a kill is repeated and counts again, so these
-numbers may exceed the numbers of finished sources in `ledger.checks.counts`. The module is pure.
+numbers may exceed the numbers of finished sources in `ledger.checks.counts`. This module does no
+I/O.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class WorstKill(NamedTuple):
 def estimate_worst(
     sources: Iterable[tuple[str, float, int]], seconds: float, done: int
 ) -> WorstKill | None:
-    """Estimate the cost of a kill at the worst moment. Return None without measurements.
+    """Estimate the cost of a kill at the worst moment. Return None if there are no measurements.
 
     Args:
         sources: finished sources: key, seconds (0 if not measured), and bytes written.

@@ -68,7 +68,7 @@ class MemoryGroup:
         return read_counter(_read(self.path / (_V2_KILLS if self.is_v2 else _V1_KILLS)))
 
     def read_limit(self) -> int | None:
-        """Return the smallest limit of the cgroup and its parents, in bytes, or None."""
+        """Return the smallest limit of the cgroup and its parents in bytes, if any."""
         name = _V2_LIMIT if self.is_v2 else _V1_LIMIT
         around = [self.path, *self.path.parents]
         visible = around[: around.index(self.mount) + 1]

@@ -70,7 +70,7 @@ class Witness(StrEnum):
 
 
 class AttemptRecord(BaseModel):
-    """One attempt.
+    """The record of one attempt.
 
     Attributes:
         number: number of the attempt, which grows as long as the folder exists.

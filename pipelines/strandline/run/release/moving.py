@@ -112,7 +112,7 @@ def move_outputs(
 
 
 def seize_outputs(plan: PipelinePlan, folder: PipelineFolder) -> Owner | None:
-    """Make the ledger the owner of the plan's location. Return the previous owner, or None.
+    """Make the ledger the owner of the plan's location. Return the previous owner, if any.
 
     Raises:
         LedgerError: if there is no ledger, or a driver is alive.

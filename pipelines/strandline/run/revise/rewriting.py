@@ -86,7 +86,10 @@ def tidy_shared(
 def _rewrite(
     store: Store, outputs: OutputStore, sink: Stage, name: str, members: Sequence[_Member]
 ) -> str:
-    """Rewrite a file with the rows that have a record. Return why this failed, or ""."""
+    """Rewrite a file with the rows that have a record.
+
+    Return why this failed, or an empty string.
+    """
     if not (isinstance(sink, SharingSink) and name.endswith(sink.suffix)):
         return "this sink does not write such files"
     try:

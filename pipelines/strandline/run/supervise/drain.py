@@ -24,7 +24,7 @@ Find = Callable[[int], Process | None]
 
 
 class DrainError(StrandlineError):
-    """The running process can't be stopped from here, or did not stop in time."""
+    """Raised if the running process can't be stopped from here, or did not stop in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class FolderView:
 
     Attributes:
         holder: the process that makes attempts, or None.
-        lease: lease of the ledger, or None without a lease.
+        lease: lease of the ledger, or None if there is no lease.
         record: record of the newest attempt, or None.
     """
 
@@ -101,7 +101,7 @@ def wait_for(
     find_process: Find,
     sleep: Callable[[float], None],
 ) -> Process | None:
-    """Wait until processes have ended. Return a process that outlives the time limit, or None."""
+    """Wait until processes have ended. Return a process that outlives the time limit, if any."""
     for left in range(round(seconds / PAUSE_SECONDS), -1, -1):
         # Compare the start time too, because the kernel reuses pids.
         alive = [each for each in processes if find_process(each.pid) == each]

@@ -50,7 +50,7 @@ class DriverEnd(NamedTuple):
     Attributes:
         pid: pid of the process.
         returncode: Python's return code: negative for a signal.
-        asked: why a stop was requested, or None without a request.
+        asked: why a stop was requested, or None if there is no request.
         memory_kills: number of processes of this cgroup that the kernel killed for memory while the
             driver was running.
         log: kills in the kernel's log during that time, including kills of other programs.
@@ -177,7 +177,7 @@ def _find_memory(end: DriverEnd) -> Iterator[Evidence]:
         # Ray's processes have names such as `raylet`, `gcs_server`, and `ray::NAME`.
         is_rays = kill.name.startswith(("ray", "gcs_server"))
         # If the message is about a cgroup's limit, but this cgroup counted no kill, the killed
-        # process belongs to another Ray.
+        # process belongs to another Ray instance.
         is_elsewhere = kill.text.startswith(_BY_LIMIT) and not end.memory_kills
         if kill.pid == end.pid or (is_rays and not is_elsewhere):
             message = f"the kernel killed {kill.name} (process {kill.pid}) for memory"

@@ -27,7 +27,7 @@ _PAST_SECONDS = 120.0
 
 
 class NoticeError(ValueError):
-    """The request is not a valid notice; the message has the reason."""
+    """Raised if the request is not a valid notice. The message has the reason."""
 
 
 class NodeNotice(NamedTuple):

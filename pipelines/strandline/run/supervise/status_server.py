@@ -123,7 +123,7 @@ class AttemptServer:
 
         Args:
             name_latest: returns the publication that `latest` points to.
-            name_log: returns the log of the driver's output, or an empty string without a log.
+            name_log: returns the log of the driver's output, or an empty string if there is no log.
             board: receives notices for the driver, or None to ignore notices.
             measure_silence: returns the seconds since the driver made progress, as measured by its
                 parent.

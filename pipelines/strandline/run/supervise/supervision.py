@@ -63,7 +63,7 @@ class Environment:
         wait: waits until a time and shows the reason. Returns False if a stop is requested.
         time: returns seconds since the epoch.
         draw: returns a random number from [0, 1).
-        ends_at: deadline of the run, in seconds since the epoch, or None without a deadline.
+        ends_at: deadline of the run, in seconds since the epoch, or None if there is no deadline.
     """
 
     attempt: Callable[[Trigger], EndedAttempt]
@@ -111,7 +111,7 @@ def supervise(
 
 
 def _find_end(policy: RetryPolicy, ended: EndedAttempt, cause: Cause | None) -> GiveUp | None:
-    """Return a reason to end the run although the retry law would permit another attempt, or None.
+    """Return the reason to end the run although the retry law would permit an attempt, if any.
 
     Here, a user at the terminal can fix the problem. On a cluster, hours may pass until a user
     looks, so an operator retries later.

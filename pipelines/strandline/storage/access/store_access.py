@@ -1,6 +1,6 @@
 """Account and endpoint of a store: translates Strandline's options to those of the libraries.
 
-The functions are pure, and get the environment as an argument. The options contain only names of
+The functions do no I/O, and take the environment as an argument. The options contain only names of
 environment variables with secrets, never secrets.
 """
 

@@ -1,9 +1,9 @@
-"""The manifest: a list of the files that count, at the root of the outputs, for external readers.
+"""The manifest: a list of the files of finished sources, at the root of the outputs, for readers.
 
 A folder of outputs may contain files of failed sources and of tasks in flight. Other programs
 cannot query a ledger, but they can read a list. The file name, `_manifest`, begins with `_` and has
 no suffix, so neither Arrow nor a glob treats the file as data. The module does not decide which
-files count.
+files are listed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ BLOCK = 1 << 20
 
 
 class ListedOutput(NamedTuple):
-    """An output file that counts.
+    """An output file of a finished source.
 
     Attributes:
         name: path relative to the root of the outputs, with `/` as separator.
         size: size in bytes.
-        rows: number of rows that count. A companion file has 0 rows, because the main file already
+        rows: number of rows of finished sources. A companion file has 0 rows, because the main file
+            already
             counts the rows.
     """
 
@@ -42,7 +43,7 @@ class ListedOutput(NamedTuple):
 
 
 class IndexedFile(NamedTuple):
-    """An output file that counts, as input for an index in the file's format.
+    """An output file of a finished source, as input for an index in the file's format.
 
     Attributes:
         name, size, rows: see `ListedOutput`.
@@ -101,7 +102,7 @@ def remove_beside(location: str, name: str) -> None:
 
 
 def list_outputs(location: str | Path) -> list[str]:
-    """Return the files in a folder of outputs that count: the outputs of finished sources.
+    """Return the files in a folder of outputs that belong to finished sources.
 
     The list describes the end of the last attempt that changed an output. The paths can be passed
     to `pyarrow.dataset.dataset`, `duckdb.read_parquet`, `polars.scan_ndjson` or, as `data_files`,
@@ -122,7 +123,7 @@ def list_outputs(location: str | Path) -> list[str]:
 
 
 def read_manifest(location: str) -> Iterator[ListedOutput]:
-    """Yield the files that count at a location; see `list_outputs`."""
+    """Yield the files of finished sources at a location; see `list_outputs`."""
     with _open(location) as file:
         for line in file:
             name, size, rows = line.decode().rstrip("\n").split("\t")

@@ -1,6 +1,6 @@
 """Names of files below the root of outputs, and the source that a name belongs to.
 
-The module does not decide which files count: that is up to the ledger.
+The ledger, not this module, decides which files are valid.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class OutputFile(NamedTuple):
 
     Attributes:
         name: name relative to the root of the pipeline's outputs.
-        is_whole: True if all rows of the file still count.
+        is_whole: True if all rows of the file are still valid.
     """
 
     name: str

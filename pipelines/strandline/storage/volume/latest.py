@@ -31,7 +31,10 @@ NAMES_SHOWN = 10
 
 
 class ChoiceError(StrandlineError):
-    """Raised if the chosen publication is not complete. The message lists complete ones."""
+    """Raised if the chosen publication is not complete.
+
+    The message lists the complete publications.
+    """
 
     exit_code = ExitCode.BAD_SPEC
 

@@ -188,7 +188,7 @@ def _sign(handle: int, text: bytes) -> None:
 
 
 def _read_signature(handle: int) -> Process | None:
-    """Return the live process of this host that the lock file names, or None."""
+    """Return the live process of this host that the lock file names, if any."""
     signed = _SIGNATURE.fullmatch(os.pread(handle, 200, 0).decode("ascii", "replace"))
     if signed is None or signed[3] != read_boot_id():
         return None

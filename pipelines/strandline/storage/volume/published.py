@@ -180,7 +180,7 @@ def read_publication(folder: PipelineFolder, identity: PublicationId) -> Publica
 
 
 def find_newest(folder: PipelineFolder) -> Publication | None:
-    """Return the complete publication with the highest attempt and number, or None.
+    """Return the complete publication with the highest attempt and number, if any.
 
     Raises:
         VolumeError: if the publications can't be read.
@@ -190,7 +190,7 @@ def find_newest(folder: PipelineFolder) -> Publication | None:
 
 
 def find_newest_released(folder: PipelineFolder) -> Publication | None:
-    """Return the newest complete publication that is not withheld from readers, or None.
+    """Return the newest complete publication that is not withheld from readers, if any.
 
     Raises:
         VolumeError: if the publications can't be read.

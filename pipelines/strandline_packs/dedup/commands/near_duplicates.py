@@ -21,7 +21,7 @@ from strandline_packs.dedup.near.sketch_texts import SIGNATURES, read_signatures
 
 
 class NoListError(StrandlineError):
-    """The list of near-duplicates can't be made."""
+    """Raised if the list of near-duplicates can't be made."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 

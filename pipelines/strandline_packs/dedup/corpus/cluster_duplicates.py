@@ -33,7 +33,7 @@ class ClusterDuplicates(Stage):
     mixes_rows = True
 
     class Params(Stage.Params):
-        """The maximum size of a task, and the rows that earlier runs retained."""
+        """Configures the maximum size of a task, and the rows that earlier runs retained."""
 
         max_rows: int = Field(
             default=1_000_000, ge=1, description="Maximum number of rows of a task."
@@ -93,7 +93,9 @@ class ClusterDuplicates(Stage):
             raise ChangedListError(msg)
 
     def process(self, task: Task) -> Iterator[Task]:
-        """Yield the list in tables of at most `maxRows` rows, or an empty table without duplicates.
+        """Yield the list in tables of at most `maxRows` rows.
+
+        Without duplicates, yield one empty table.
 
         Raises:
             UnreadableFileError: a file can't be read.

@@ -1,9 +1,9 @@
 """Finds clusters of duplicates in a corpus, from the links of several partitions.
 
-Pure: takes links in portions and returns keys. The links are read several times. Memory: about 50
-bytes for each key with a duplicate, plus the first key of each cluster. The result depends neither
-on the order of the links nor on the partitions. If the rows that a run retained are the input of
-the next run, the result stays the same.
+This module takes links in portions, returns keys, and does no I/O. The links are read several
+times. Memory: about 50 bytes for each key with a duplicate, plus the first key of each cluster. The
+result depends neither on the order of the links nor on the partitions. If the rows that a run
+retained are the input of the next run, the result stays the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Finds connected components, using arrays. Pairs of nodes arrive in portions, in any order.
 
-Pure. A node is an integer, and the smallest node of a component represents the component.
+This module does no I/O. A node is an integer, and the smallest node of a component represents the
+component.
 """
 
 from __future__ import annotations

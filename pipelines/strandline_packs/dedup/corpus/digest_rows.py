@@ -22,7 +22,7 @@ class DigestRows(Stage):
     """Returns a row with the digest of each input row; equal rows share a bucket."""
 
     class Params(Stage.Params):
-        """The columns, and the normalization of texts before the comparison."""
+        """Configures the columns to compare, and how texts are normalized before."""
 
         columns: tuple[str, ...] = Field(
             default=("text",),

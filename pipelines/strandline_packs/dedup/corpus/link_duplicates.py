@@ -26,7 +26,7 @@ class LinkDuplicates(Stage):
         return columns_of(LINKS)
 
     def process(self, task: Task) -> Task:
-        """Return a row for each linked key, or an empty table without links.
+        """Return a row for each linked key, or an empty table if there are no links.
 
         Raises:
             MissingColumnError: a column is missing.

@@ -32,7 +32,7 @@ class ListKept(Stage):
     """
 
     class Params(Stage.Params):
-        """The maximum size of a task."""
+        """Configures the maximum size of a task."""
 
         max_rows: int = Field(
             default=1_000_000, ge=1, description="Maximum number of rows of a task."

@@ -26,7 +26,7 @@ class SplitParagraphs(Stage):
     """
 
     class Params(KeyedTextParams):
-        """Columns with text and key."""
+        """Names the columns with the text and the key."""
 
     params: Params
     keeps_columns = True
@@ -57,7 +57,7 @@ class JoinParagraphs(Stage):
     """Joins the remaining lines of each document. Documents without remaining lines are dropped."""
 
     class Params(KeyedTextParams):
-        """Columns with text and key."""
+        """Names the columns with the text and the key."""
 
     scope = "partition"
     params: Params

@@ -1,7 +1,7 @@
 """Reads files that another pass over the corpus wrote, and limits the size of written tables.
 
 An example is the index of retained rows for the next run of all passes, which is read in portions
-because the reader needs few of its rows. The module must not know which pass decides.
+because the reader needs few of its rows. The module must not depend on which pass decides.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def list_columns(file: FileReference) -> list[str]:
 
 
 def cut_rows(tables: Iterable[pa.Table], schema: pa.Schema, most: int) -> Iterator[pa.Table]:
-    """Yield the rows in tables of at most `most` rows, or an empty table without rows."""
+    """Yield the rows in tables of at most `most` rows. If there are no rows, yield an empty table.
+
+    If there are no rows, yield one empty table.
+    """
     waiting: list[pa.Table] = []
     for found in tables:
         waiting.append(found)

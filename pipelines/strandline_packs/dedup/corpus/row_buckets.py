@@ -1,7 +1,7 @@
 """Buckets: rows in the same bucket may be duplicates of each other.
 
-Pure: takes keys and bytes, and returns tables. The module must not know the content or the readers
-of buckets.
+This module takes keys and bytes, returns tables, and does no I/O. The module must not depend on the
+content or the readers of buckets.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from strandline_packs.text.filters.splitting import (
 
 
 class SentenceRunParams(KeyedTextParams):
-    """The texts, and the rules for splitting; equal for both stages."""
+    """Configures the texts, and the splitting rules, which must be equal for both stages."""
 
     span: int = Field(
         default=3,
@@ -65,7 +65,7 @@ class DigestSentences(Stage):
     """Returns a row with the digest of each run of sentences; equal runs share a bucket."""
 
     class Params(SentenceRunParams):
-        """The size of runs, and the normalization of texts before the comparison."""
+        """Configures the size of runs, and how texts are normalized before the comparison."""
 
         normalise: Normalisation = Field(
             default=Normalisation.WHITESPACE,
@@ -122,7 +122,7 @@ class DropListedSentences(DropListed):
     """Removes listed runs of sentences from each text, and drops texts that become too short."""
 
     class Params(SentenceRunParams, DropListed.Params):
-        """The list, the texts, and the minimal size of a shortened text."""
+        """Configures the list, the texts, and the minimal size of a shortened text."""
 
         min_sentences: int = Field(
             default=3, ge=0, description="Minimum number of sentences left of a text."

@@ -26,7 +26,7 @@ class SignTexts(Stage):
     """Returns a row for each band of a text's MinHash signature; equal bands share a bucket."""
 
     class Params(WordRunParams):
-        """The texts, the size of runs, and the bands, which determine the required similarity."""
+        """Configures the texts, the size of runs, and the bands, which set the similarity."""
 
         bands: int = Field(
             default=14,

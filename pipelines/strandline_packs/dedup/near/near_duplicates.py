@@ -1,7 +1,7 @@
 """Finds near-duplicates among the texts of a corpus, by their signatures.
 
-Pure: takes signatures and returns keys. The result depends only on the set of signatures, not on
-their order. Only texts that share a band of their signatures are compared.
+This module takes signatures, returns keys, and does no I/O. The result depends only on the set of
+signatures, not on their order. Only texts that share a band of their signatures are compared.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MISSED = 0.01
 
 
 class AmbiguousKeyError(ValueError):
-    """Two texts have the same key, so a list of keys cannot distinguish them."""
+    """Raised if two texts have the same key, so that a list of keys cannot distinguish them."""
 
 
 def find_near_duplicates(

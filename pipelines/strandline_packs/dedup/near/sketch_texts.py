@@ -53,7 +53,7 @@ class SketchTexts(StatefulFilter):
     """Gathers the keys and MinHash signatures of texts in `signatures.parquet`."""
 
     class Params(WordRunParams):
-        """The texts, and the parameters of signatures."""
+        """Configures the texts, and the parameters of signatures."""
 
         hash: RunHash = Field(
             default=RunHash.WORDS,

@@ -2,7 +2,7 @@
 
 The upper bits of a digest select a segment. Sorted digests therefore fill the segments in order, so
 a filter of any size can be written front to back with one segment in memory. The bytes of the
-filter depend only on the set of digests. Pure: handles digests and bytes, not paths and rows.
+filter depend only on the set of digests. This module handles digests and bytes, not paths and rows.
 """
 
 from __future__ import annotations

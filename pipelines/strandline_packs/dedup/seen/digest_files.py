@@ -1,6 +1,6 @@
 """Sets of digests as sorted files, eight bytes per digest. Merging many files needs little memory.
 
-The module must not know the digested values.
+The module must not depend on the digested values.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class DropSeen(RowFilter):
     """Drops rows that were added to a Bloom filter, and a few false positives."""
 
     class Params(RowFilter.Params):
-        """The filters, and the columns to look up in them."""
+        """Configures the filters, and the columns to look up in them."""
 
         paths: tuple[str, ...] = Field(
             min_length=1,

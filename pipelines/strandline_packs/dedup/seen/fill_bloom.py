@@ -29,7 +29,7 @@ class FillBloom(StatefulFilter):
     """Gathers digests of some columns of all rows in the Bloom filter `seen.bloom`."""
 
     class Params(StatefulFilter.Params):
-        """The columns, the normalization of texts before the comparison, and the error rate."""
+        """Configures the columns, the normalization of texts, and the error rate."""
 
         columns: tuple[str, ...] = Field(
             default=("text",),

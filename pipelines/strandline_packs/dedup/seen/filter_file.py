@@ -1,6 +1,6 @@
 """Bloom filters as files: a header block with a description, then the bits.
 
-The module must not know how a filter is filled or used.
+The module must not depend on how a filter is filled or used.
 """
 
 from __future__ import annotations

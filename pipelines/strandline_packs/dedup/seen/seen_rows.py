@@ -1,6 +1,6 @@
 """Digests of rows for a Bloom filter: eight bytes per row, from the columns that decide equality.
 
-The module must not know the use of the digests.
+The module must not depend on the use of the digests.
 """
 
 from __future__ import annotations

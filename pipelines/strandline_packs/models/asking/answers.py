@@ -1,6 +1,7 @@
 """Answers of a model server, and the results of judging them.
 
-Pure data. The module must not know how requests travel, or the consequences of a verdict.
+This module contains only plain data. It must not depend on how requests travel, or the consequences
+of a verdict.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CONVERSING = frozenset({Endpoint.CHAT, Endpoint.MESSAGES})
 
 
 class PromptError(ValueError):
-    """The stage can't build a prompt from a row."""
+    """Raised if the stage can't build a prompt from a row."""
 
 
 class Reply(NamedTuple):
@@ -52,7 +53,7 @@ class UnansweredRequest(NamedTuple):
 
 
 class ModelAnswer(NamedTuple):
-    """A complete answer.
+    """A complete answer of a model server.
 
     Attributes:
         text: text from the model; empty for an embedding.
@@ -89,7 +90,7 @@ class RowFault(NamedTuple):
     Attributes:
         kind: category of the fault, used in counters.
         message: one sentence.
-        answer: the server's answer that was rejected; empty without an answer.
+        answer: the server's answer that was rejected; empty if there is no answer.
     """
 
     kind: str

@@ -93,7 +93,7 @@ class AskModel(Stage):
         return asking
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the cost of tokens, or None without prices."""
+        """Return the cost of tokens, or None if no prices are set."""
         return self.params.price(prompt_tokens, completion_tokens)
 
     def digest_inputs(self) -> dict[str, str]:
@@ -215,7 +215,7 @@ class AskModel(Stage):
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Wait for the server in the block, count the requests, and remove secrets from errors."""
+        """Wait for the server in the block, count requests, and remove secrets from errors."""
         try:
             with self.waiting():
                 yield
@@ -230,7 +230,7 @@ class AskModel(Stage):
             self.count(name, number)
 
     def _open_book(self, now: Callable[[], float]) -> AnswerBook | None:
-        """Return the book of the stage's log, or None without a log."""
+        """Return the book of the stage's log, or None if the stage has no log."""
         folder, writer = self._locate(self.params.requests), os.urandom(_NONCE_BYTES).hex()
         if folder is None:
             return None

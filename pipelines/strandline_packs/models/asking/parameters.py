@@ -62,7 +62,7 @@ class _Part(BaseModel):
 
 
 class KeyParams(_Part):
-    """Location of a server's key."""
+    """Configures where to find a server's key."""
 
     env: str = Field(
         min_length=1,
@@ -86,7 +86,7 @@ class SchemaFormat(StrEnum):
 
 
 class OutputParams(_Part):
-    """Required form of an answer."""
+    """Sets the required form of an answer."""
 
     schema_: dict[str, JsonValue] = Field(
         alias="schema",
@@ -108,7 +108,7 @@ class OutputParams(_Part):
 
 
 class TimeoutParams(_Part):
-    """Timeouts of a request, in seconds."""
+    """Configures the timeouts of a request, in seconds."""
 
     connect: float = Field(default=10.0, gt=0, description="Seconds to connect.")
     read: float = Field(default=300.0, gt=0, description="Seconds without receiving a byte.")
@@ -116,7 +116,7 @@ class TimeoutParams(_Part):
 
 
 class PriceParams(_Part):
-    """Prices of tokens, in any currency."""
+    """Sets the prices of tokens, in any currency."""
 
     prompt_tokens: float = Field(default=0.0, ge=0, description="Price of a million prompt tokens.")
     completion_tokens: float = Field(
@@ -125,7 +125,7 @@ class PriceParams(_Part):
 
 
 class BudgetParams(_Part):
-    """Spending limits over all attempts and runs of the pipeline."""
+    """Sets spending limits over all attempts and runs of the pipeline."""
 
     requests: int | None = Field(default=None, ge=0, description="Requests that are sent.")
     tokens: int | None = Field(default=None, ge=0, description="Tokens of prompts and answers.")
@@ -133,7 +133,7 @@ class BudgetParams(_Part):
 
 
 class AskParams(Stage.Params):
-    """The model, the request, and the limits of spending."""
+    """Configures the model, the request, and the spending limits."""
 
     url: str | None = Field(
         default=None,
@@ -359,7 +359,7 @@ class AskParams(Stage.Params):
         )
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the cost of tokens, or None without prices."""
+        """Return the cost of tokens, or None if no prices are set."""
         if self.prices is None:
             return None
         return SpentTotals(0, prompt_tokens, completion_tokens).price(self.spending.prices)

@@ -1,1 +1,4 @@
-"""File formats of other programs. Pure: takes rows and returns bytes, without files."""
+"""Encodes rows in the file formats of other programs.
+
+This package converts rows to bytes and does not access files.
+"""

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 # Greater zstd levels than 19 need more memory to decompress.
 _HIGHEST = {"zstd": 19, "gzip": 9}
-_FRAME_BYTES = 1 << 20  # of uncompressed text
+_FRAME_BYTES = 1 << 20  # bytes of uncompressed text per frame
 
 
 def _check_level(level: int | None, info: ValidationInfo) -> int | None:
@@ -61,7 +61,7 @@ class ZstdFrames:
         self._flush()
 
     def write(self, data: bytes, /) -> None:
-        """Write a frame once enough text has come together."""
+        """Write a frame once enough text has accumulated."""
         self._waiting += data
         if len(self._waiting) >= _FRAME_BYTES:
             self._flush()

@@ -1,7 +1,7 @@
 """Declares pictures, sounds, and labels in a schema, for Hugging Face's `datasets`.
 
 Arrow stores bytes and numbers; `datasets` reads their meaning from the schema's metadata. The
-module must not know files, and does not need that library.
+module must not depend on files, and does not need that library.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Encodes shards and the index of MosaicML streaming data sets, version 2 of MDS.
 
-The format is small, and MosaicML's own library needs PyTorch even for writing. Pure: takes rows and
-returns bytes. The module must not know files.
+The format is small, and MosaicML's own library needs PyTorch even for writing. This module takes
+rows, returns bytes, and does no I/O. The module must not depend on files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NUMBERS = {
 
 
 class ShardError(ValueError):
-    """The format can't store some rows."""
+    """Raised if the format can't store some rows."""
 
 
 class MdsColumn(NamedTuple):

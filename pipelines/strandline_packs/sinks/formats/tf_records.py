@@ -1,7 +1,7 @@
 """Encodes TFRecord files: `tf.train.Example` records with CRC-32C checksums.
 
 TensorFlow has the only maintained writer, and is a hundred times as large as this format requires.
-Pure: takes rows and returns bytes. The module must not know files.
+This module takes rows, returns bytes, and does no I/O. The module must not depend on files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BYTES, _FLOATS, _INTEGERS = b"\x0a", b"\x12", b"\x1a"
 
 
 class ListNullError(ValueError):
-    """A list contains a null, which a feature can't store."""
+    """Raised if a list contains a null, which a feature can't store."""
 
 
 class Feature(NamedTuple):
@@ -134,7 +134,7 @@ def _list_values(chunk: pa.Array, name: str, *, is_list: bool) -> Iterator[pa.Ar
 
 
 def choose_feature(kind: pa.DataType) -> Feature | None:
-    """Return the encoding of a type, or None without one."""
+    """Return the encoding of a type, or None if there is none."""
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if is_text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return _TEXTS

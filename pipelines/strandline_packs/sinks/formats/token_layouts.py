@@ -1,6 +1,6 @@
 """Layouts of token shards: encodes and decodes the index files of several readers.
 
-Pure: converts lengths to bytes, and back. The module must not know the origin of tokens, or the
+This module converts lengths to bytes, and back. It must not depend on the origin of tokens, or the
 shard files.
 """
 
@@ -33,7 +33,7 @@ class TokenLayout(ABC):
     Attributes:
         suffix: suffix of the token file.
         index_suffix: suffix of the index.
-        mask_suffix: suffix of the loss mask, or None without one.
+        mask_suffix: suffix of the loss mask, or None if there is none.
         kinds: token types by their size in bytes.
     """
 

@@ -1,6 +1,6 @@
 """Detects the kind of a file by its first bytes, for messages about files of the wrong kind.
 
-The module must not know readers.
+The module must not depend on readers.
 """
 
 from __future__ import annotations

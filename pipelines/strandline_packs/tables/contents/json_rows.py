@@ -1,8 +1,8 @@
 """Converts JSON rows to a table, and reports the rows that do not fit.
 
 A column has one type. A row with a value of another type, or with a value that no Arrow type can
-store, is reported separately instead of failing its whole file. The module must not know files, or
-the treatment of rows.
+store, is reported separately instead of failing its whole file. The module must not depend on
+files, or the treatment of rows.
 """
 
 from __future__ import annotations

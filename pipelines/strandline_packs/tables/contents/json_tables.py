@@ -3,7 +3,7 @@
 Python parses line by line and defines the correct result: valid objects, exact numbers, column
 types. Arrow needs a fifth of the time, but converts text to times, rounds large integers, and
 accepts data after an object. Therefore Arrow's table is used only if none of these effects can have
-occurred. The module must not know files, or the treatment of invalid lines.
+occurred. The module must not depend on files, or the treatment of invalid lines.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _are_objects(block: bytes, lines: Sequence[bytes]) -> bool:
         last = np.where(is_cr, content[ends - 2], last)
     if (content[ends - sizes] != _OPEN).any() or (last != _CLOSE).any():
         return False
-    # Shorter lines have no room for so many pairs of brackets.
+    # Shorter lines cannot contain so many pairs of brackets.
     long = np.flatnonzero(sizes >= 2 * _MOST_BRACKETS)
     return all(
         lines[at].count(b"{") + lines[at].count(b"[") <= _MOST_BRACKETS for at in long.tolist()

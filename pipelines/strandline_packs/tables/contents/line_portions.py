@@ -1,6 +1,6 @@
 """Queues lines from several files. Callers take a limited number of lines or bytes.
 
-The module must not know the content or the origin of lines.
+The module must not depend on the content or the origin of lines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads columns from folder names, as Hive and Spark write tables.
 
-Pure: takes a key and returns columns. Values stay text, so that all files of a table have the same
-type.
+This module takes a key, returns columns, and does no I/O. Values stay text, so that all files of a
+table have the same type.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Partitioning(StrEnum):
 
 
 class PartitionColumnError(ValueError):
-    """A column occurs both in a folder name and in the file, or in two folder names."""
+    """Raised if a column occurs both in a folder name and in the file, or in two folder names."""
 
 
 def parse_folders(key: str) -> dict[str, str | None]:

@@ -3,7 +3,7 @@
 A Parquet reader follows the offsets in the footer. If bytes are missing or from another file, the
 reader would parse wrong bytes as pages. Therefore this module rejects a footer that contradicts
 itself, does not end where the pages end, or states a wrong number of rows. It also rejects values
-that Arrow accepts unchecked. The module must not know tasks.
+that Arrow accepts unchecked. The module must not depend on tasks.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ _BUFFER = 8 << 20  # bytes per column, to reduce the requests to stores
 
 
 class ParquetDamageError(ValueError):
-    """The bytes are not a complete Parquet file. The message contains the position and a remedy."""
+    """Raised if the bytes are not a complete Parquet file.
+
+    The message has the position and a remedy.
+    """
 
 
 class NoParquetError(ParquetDamageError):
-    """The file does not start with Parquet's signature."""
+    """Raised if the file does not start with Parquet's signature."""
 
 
 class _Layout(NamedTuple):

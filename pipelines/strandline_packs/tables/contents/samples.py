@@ -1,6 +1,6 @@
 """Groups tar members into samples: adjacent members with the same name.
 
-A sample has at most one member per extension. The module must not know columns or tasks.
+A sample has at most one member per extension. The module must not depend on columns or tasks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from strandline_packs.tables.contents.tar_members import TarMember
 
 
 class SampleError(ValueError):
-    """The members do not form samples.
+    """Raised if the members do not form samples.
 
     The message contains the member, its position, and a remedy.
     """
@@ -43,7 +43,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def find_reason(member: TarMember, sample: str, kind: str) -> str | None:
-    """Return the reason why a member belongs to no sample, or None."""
+    """Return the reason why a member belongs to no sample, if any."""
     if not member.is_file:
         return "no plain file"
     if not sample or sample.endswith("/"):

@@ -1,7 +1,7 @@
 """Reads the lines that start in a byte range of a stream, with a size limit.
 
 Larger lines are skipped without loading them, and reported by their offset. The module must not
-know the content of lines.
+depend on the content of lines.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def list_blocks(
         whole = b"".join([*begun, piece]).split(_END)
         rest = whole.pop()
         if not piece:
-            # The rest is a last line without a line end, or empty.
+            # The remaining bytes are a last line without a line end, or are empty.
             if size:
                 yield LineBlock(at, [rest if size <= most_bytes else None], [size])
             return

@@ -2,8 +2,8 @@
 
 Python's tarfile stops silently at the first unreadable block, so it mistakes damage for the end.
 This module accepts only three kinds of blocks: headers with a valid checksum, content of members,
-and the final zeros. Any other block raises an error with its position. The module must not know the
-use of members.
+and the final zeros. Any other block raises an error with its position. The module must not depend
+on the use of members.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ _EXTENDED, _GLOBAL = b"xX", b"g"
 
 
 class TarDamageError(ValueError):
-    """The bytes are not a complete tar. The message contains the position and a remedy."""
+    """Raised if the bytes are not a complete tar.
+
+    The message contains the position and a remedy.
+    """
 
 
 class NoTarError(TarDamageError):
-    """The file does not start with a tar header."""
+    """Raised if the file does not start with a tar header."""
 
 
 class TarMember(NamedTuple):

@@ -17,7 +17,7 @@ class KeepRows(RowFilter):
     """Keeps the rows for which an expression is true, and drops and counts the others."""
 
     class Params(RowFilter.Params):
-        """The condition."""
+        """Sets the condition that rows must meet."""
 
         where: str = Field(
             min_length=1,

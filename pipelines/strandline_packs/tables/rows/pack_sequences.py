@@ -37,7 +37,7 @@ class PackSequences(Stage):
     """Packs token rows of a task into sequences of at most `length` tokens, without losing any."""
 
     class Params(Stage.Params):
-        """The length of sequences, and the packing."""
+        """Configures the length of sequences, and the packing."""
 
         length: int = Field(ge=1, description="Maximum number of tokens of a sequence.")
         method: Packing = Field(

@@ -1,7 +1,7 @@
 """Packs documents into sequences with a maximum number of tokens.
 
-Pure: takes lengths and returns pieces. The module must not know tokens, or how sequences are
-written.
+This module takes lengths, returns pieces, and does no I/O. The module must not depend on tokens, or
+how sequences are written.
 """
 
 from __future__ import annotations

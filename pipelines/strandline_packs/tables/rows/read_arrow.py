@@ -27,7 +27,7 @@ class ReadArrow(SchemaReader):
     """Reads the files in `path`. A row without a `key` gets a key from its file and position."""
 
     class Params(SchemaReader.Params):
-        """The maximum size of a task."""
+        """Configures the maximum size of a task."""
 
         max_rows: int = Field(default=10_000, ge=1, description="Maximum number of rows of a task.")
 

@@ -81,7 +81,7 @@ class ReadCsv(SchemaReader):
     """Reads the files in `path`. A row without a `key` gets a key from its file and line."""
 
     class Params(SchemaReader.Params):
-        """How rows are read."""
+        """Configures how rows are read."""
 
         delimiter: str = Field(
             default=",", min_length=1, max_length=1, description="Separator between values."

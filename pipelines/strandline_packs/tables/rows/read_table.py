@@ -21,7 +21,7 @@ class ReadTable(Stage):
     """Reads data files listed by `table-files`, without deleted rows, in the table's schema."""
 
     class Params(Stage.Params):
-        """The columns to read, and the size of tasks."""
+        """Configures the columns to read, and the size of tasks."""
 
         columns: tuple[str, ...] | None = Field(
             default=None,

@@ -1,7 +1,8 @@
 """Computes expressions over the columns of a table, in a small subset of Python's syntax.
 
 Python's parser reads an expression, a list of allowed node types restricts it, and Arrow computes
-the result. No part of an expression is executed as Python. The module must not know stages. Pure.
+the result. No part of an expression is executed as Python. This module does no I/O, and must not
+depend on stages.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _TEXT_TESTS = {"contains": "match_substring", "startswith": "starts_with", "ends
 
 
 class ExpressionError(ValueError):
-    """An expression can't be parsed, or can't be computed over a table."""
+    """Raised if an expression can't be parsed, or can't be computed over a table."""
 
 
 class RowExpression:
@@ -276,7 +277,7 @@ def _describe(text: str, problem: str, position: int | None) -> str:
 
 
 def _locate(text: str, node: ast.AST | None) -> int | None:
-    """Return the position of a node, in characters from 1, or None without a position."""
+    """Return the position of a node, in characters from 1, or None if there is no position."""
     line, octets = getattr(node, "lineno", None), getattr(node, "col_offset", None)
     if line is None or octets is None:
         return None

@@ -21,7 +21,7 @@ class SampleGroups(Stage):
     """
 
     class Params(Stage.Params):
-        """The number of rows, their groups, and the keys that choose rows."""
+        """Configures the number of rows, their groups, and the keys that choose rows."""
 
         rows: int = Field(ge=1, description="Maximum number of rows to keep in each group.")
         group: str = Field(

@@ -23,7 +23,7 @@ class SampleRows(RowFilter):
     """
 
     class Params(RowFilter.Params):
-        """The share, and the column that determines which rows are kept."""
+        """Configures the share, and the column that determines which rows are kept."""
 
         rate: float = Field(
             ge=0, le=1, description="Share of the rows to keep, and the chance of each row."

@@ -1,6 +1,7 @@
 """Computes how much of each data set a mixture takes, and from which partitions.
 
-Pure: takes weights and sums, and returns shares. The module must not know tables or files.
+This module takes weights and sums, returns shares, and does no I/O. The module must not depend on
+tables or files.
 """
 
 from __future__ import annotations

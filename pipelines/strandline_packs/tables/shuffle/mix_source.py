@@ -111,7 +111,7 @@ class Mix(FileSource):
     """Lists the partitions of a mixture, in order; each is a source for `read-mix`."""
 
     class Params(SourceStage.Params):
-        """The data sets, and the size of the mixture."""
+        """Configures the data sets, and the size of the mixture."""
 
         parts: dict[str, MixPart] = Field(min_length=1, description="The data sets, by name.")
         budget: Budget = Field(description="Size of the mixture.")

@@ -1,4 +1,7 @@
-"""Wanted and actual amounts of each data set in a mixture. Pure."""
+"""Defines the wanted and actual amounts of each data set in a mixture.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Each task of the first pipeline writes one file with the rows grouped by partition. A source of the
 next pipeline is one partition across all files, so a worker holds at most one partition, and files
-are complete or absent like any output. The module must not know the meaning of rows.
+are complete or absent like any output. The module must not depend on the meaning of rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Orders shuffled rows. The order depends only on a seed and the keys of the rows.
 
-Pure: takes keys and returns numbers. The module must not know where rows are stored, or their
-contents.
+This module takes keys, returns numbers, and does no I/O. The module must not depend on where rows
+are stored, or their contents.
 """
 
 from __future__ import annotations

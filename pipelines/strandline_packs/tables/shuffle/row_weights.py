@@ -1,6 +1,6 @@
 """Computes the weights of rows in a mixture (in rows, bytes, or tokens), and their strata.
 
-The module handles tables. It must not know their location, or the amounts taken from them.
+The module handles tables. It must not depend on their location, or the amounts taken from them.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Scales(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Required columns."""
+        """The columns that the weights and the strata require."""
         return tuple(name for name in self if name is not None)
 
 
 def weigh_rows(table: pa.Table, scales: Scales, unit: MixUnit) -> Weights | None:
-    """Return the weight of each row, or None without a column for the unit. A null weighs 0.
+    """Return the weight of each row, or None if there is no column for the unit. A null weighs 0.
 
     Raises:
         MissingColumnError: the column is missing.
@@ -81,7 +81,7 @@ def weigh_rows(table: pa.Table, scales: Scales, unit: MixUnit) -> Weights | None
 
 
 def list_strata(table: pa.Table, scales: Scales) -> list[str]:
-    """Return the stratum of each row: empty text if no column is set."""
+    """Return the stratum of each row: an empty string if no column is set."""
     if scales.stratum is None:
         return [""] * table.num_rows
     return list_texts(table, scales.stratum)

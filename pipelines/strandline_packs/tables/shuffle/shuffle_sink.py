@@ -17,7 +17,7 @@ class ShuffleSink(SinkStage):
     """Writes rows by partition; `shuffle-partitions` of the next pipeline lists the partitions."""
 
     class Params(SinkParams):
-        """The column that partitions the rows, and the number of partitions."""
+        """Configures the column that partitions the rows, and the number of partitions."""
 
         by: str = Field(
             default="bucket",

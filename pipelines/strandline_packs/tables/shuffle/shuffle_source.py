@@ -22,7 +22,7 @@ class ShufflePartitions(FileSource):
     """Lists the partitions in files of the sink `shuffle`. Each is a source for `read-shuffle`."""
 
     class Params(FileListParams):
-        """The files, and the number of partitions in a source."""
+        """Configures the files, and the number of partitions in a source."""
 
         target_bytes: int | None = Field(
             default=None,

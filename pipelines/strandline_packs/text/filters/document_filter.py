@@ -122,7 +122,7 @@ class SplittingFilter(DocumentFilter):
     """Base class of filters that examine words or sentences."""
 
     class Params(DocumentFilter.Params):
-        """The splitting rules, in addition to the parameters of all document filters."""
+        """Configures the splitting rules, in addition to the parameters of all document filters."""
 
         splitting: Splitting = Field(
             default=Splitting.RULES,

@@ -44,7 +44,7 @@ class DropListedWords(DocumentFilter):
     """Drops texts with listed words. The fingerprint covers the contents of the lists."""
 
     class Params(DocumentFilter.Params, ListedParams):
-        """The lists. Strandline ships none: curators decide which words are unwanted."""
+        """Configures the lists. Strandline ships none: curators decide which words are unwanted."""
 
         words: WordList = Field(
             default=WordList(), description="Words that drop a text of any language."

@@ -1,6 +1,6 @@
 """Searches for listed words, in time proportional to the length of the text.
 
-Pure. The module must not know the origin of lists, or the effect of a match.
+This module does no I/O, and must not depend on the origin of lists, or the effect of a match.
 """
 
 from __future__ import annotations

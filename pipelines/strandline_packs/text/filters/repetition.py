@@ -1,6 +1,7 @@
 """Measures repetition in a text: the shares of repeated lines, paragraphs, and n-grams.
 
-The measures are those of the Gopher corpus. Pure: takes strings and returns numbers.
+The measures are those of the Gopher corpus. This module takes strings, returns numbers, and does no
+I/O.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Splits texts into words and sentences, by built-in rules or with a library.
 
 From spaCy and NLTK, only the rules inside their packages are used: no model is loaded and nothing
-is downloaded. The module must not know measures.
+is downloaded. The module must not depend on measures.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PACKAGES = {Splitting.RULES: (), Splitting.SPACY: ("spacy",), Splitting.NLTK: ("
 
 
 class UnknownLanguageError(ValueError):
-    """The library has no rules for the language."""
+    """Raised if the library has no rules for the language."""
 
 
 class Splitter(Protocol):

@@ -1,1 +1,1 @@
-"""Personal data in texts, found and replaced."""
+"""Finds and replaces personal data in texts."""

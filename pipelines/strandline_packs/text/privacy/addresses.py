@@ -1,6 +1,7 @@
 """Finds personal addresses and numbers in text: a pattern and a check for each kind.
 
-Pure. Matches are replaced with the name of their kind. No pattern matches such a name.
+This module does no I/O. Matches are replaced with the name of their kind. No pattern matches such a
+name.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def is_ip(text: str) -> bool:
 
 
 def is_card_number(text: str) -> bool:
-    """Return True for 13 to 19 digits, not all the same, with a right Luhn check digit."""
+    """Return True for 13 to 19 digits, not all the same, with a valid Luhn check digit."""
     digits = [int(character) for character in text if character.isdecimal()]
     # The digits of a product such as 18 are added: 1 + 8.
     doubled = [sum(divmod(digit * 2, 10)) for digit in digits[-2::-2]]

@@ -49,7 +49,7 @@ class RedactPii(RedactingStage):
     """Replaces e-mail addresses, phone, card, account numbers, and public IPs with their kind."""
 
     class Params(Stage.Params):
-        """The columns to search, and the kinds to replace."""
+        """Configures the columns to search, and the kinds to replace."""
 
         columns: tuple[str, ...] = Field(
             default=("text",), min_length=1, description="Columns of text to redact."

@@ -56,7 +56,7 @@ class ClassifyText(ScoringFilter):
     """Adds a label and its probability from a fastText or ONNX model, and keeps the wanted rows."""
 
     class Params(NetworkParams):
-        """The classifier, the labels to consider, and the limits.
+        """Configures the classifier, the labels to consider, and the limits.
 
         With a `tokenizer`, the model is a token network. Otherwise, an `.onnx` file must take text
         as a tensor of strings and return probabilities by label, as exported by skl2onnx. Other

@@ -1,6 +1,6 @@
 """Runs supervised fastText models, which need the extra `text`.
 
-The module must not know the meaning of labels.
+The module must not depend on the meaning of labels.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class FastTextModel:
         self._model: Any = load_module("fasttext").load_model(str(path))
 
     def find_best(self, line: str) -> tuple[str, float]:
-        """Return the most probable label and its probability, or empty and 0 without a result."""
+        """Return the most probable label and its probability, or '' and 0 for an empty result."""
         labels, shares = self._model.predict(line, k=1)
         return next(_pair(labels, shares), ("", 0.0))
 

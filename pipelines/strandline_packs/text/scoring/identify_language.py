@@ -29,7 +29,7 @@ class IdentifyLanguage(RowFilter):
     """Adds `language` (ISO 639-1) and `language_probability`, and drops unwanted rows."""
 
     class Params(RowFilter.Params):
-        """The languages and the limits."""
+        """Configures the languages and the limits."""
 
         column: str = Field(default="text", description="Column with the text.")
         languages: tuple[str, ...] = Field(
@@ -78,7 +78,7 @@ class IdentifyLanguage(RowFilter):
 
         @property
         def digest(self) -> str:
-            """Digest of the model that the parameters name, or an empty string."""
+            """Digest of the model that the parameters name; empty if no model is named."""
             return self._digest
 
     version = "2"

@@ -12,7 +12,7 @@ from strandline_packs.models.model_files import ModelError
 from strandline_packs.models.onnx_sessions import describe_tensors, start_session
 
 _TEXTS = "tensor(string)"
-# A column of texts, or a row of features with the text alone.
+# Input is a column of texts, or a row of features that contains only the text.
 _SHAPES = (1, 2)
 _PROBABILITIES = frozenset(f"seq(map({kind},tensor(float)))" for kind in ("string", "int64"))
 

@@ -1,6 +1,6 @@
 """Computes the perplexity of a text under an n-gram language model, as CCNet does.
 
-Pure: the model and the tokenizer are arguments.
+This module does no I/O: the model and the tokenizer are arguments.
 """
 
 from __future__ import annotations

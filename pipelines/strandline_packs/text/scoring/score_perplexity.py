@@ -41,7 +41,7 @@ class ScorePerplexity(ScoringFilter):
     """Adds the perplexity of texts under a KenLM model, and drops texts outside the limits."""
 
     class Params(ScoringFilter.Params):
-        """The model (ARPA or KenLM's binary format), the tokenizer, and the limits."""
+        """Configures the model (ARPA or KenLM's binary format), the tokenizer, and the limits."""
 
         tokenizer: str | None = Field(
             default=None,

@@ -32,7 +32,7 @@ class ScoreText(ScoringFilter):
     """Adds the score of a token network to each text, and drops texts outside the limits."""
 
     class Params(NetworkParams):
-        """The network, and the limits."""
+        """Configures the network, and the limits."""
 
         tokenizer: str = Field(
             min_length=1,

@@ -25,7 +25,7 @@ class ScoringFilter(DocumentFilter):
     """Adds the scores of a model to documents, and drops documents by their scores."""
 
     class Params(ModelFileParams, DocumentFilter.Params):
-        """The model."""
+        """Configures the model."""
 
     params: Params
     changes_rows = True  # a score may replace an existing column
@@ -43,7 +43,7 @@ class ScoringFilter(DocumentFilter):
 
     @abstractmethod
     def _judge_scores(self, scores: Sequence[Any]) -> str | None:
-        """Return the reason to drop a text with these scores, or None."""
+        """Return the reason to drop a text with these scores, or None to keep the text."""
 
     def digest_inputs(self) -> dict[str, str]:
         """Return the digests of the model and its additional files."""
@@ -94,7 +94,7 @@ def list_bounds(
 def judge_bounds(
     score: float | None, least: float | None, most: float | None, name: str
 ) -> str | None:
-    """Return the reason to drop a text by the limits of its score, or None.
+    """Return the reason to drop a text by the limits of its score, or None to keep the text.
 
     A text without a score is dropped if a limit is set.
     """

@@ -1,6 +1,6 @@
 """Runs token networks as classifiers: maps their outputs to labels and probabilities.
 
-The module must not know the meaning of labels.
+The module must not depend on the meaning of labels.
 """
 
 from __future__ import annotations

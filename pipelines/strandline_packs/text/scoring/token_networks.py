@@ -1,6 +1,6 @@
 """Runs token networks in ONNX files, as exported from transformers by `optimum-cli export onnx`.
 
-The module relies on their input (tokens) and output (numbers), and must not know the meaning.
+The module relies on their input (tokens) and output (numbers), and must not depend on the meaning.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PADDING = ("[PAD]", "<pad>")
 
 
 class NetworkParams(SessionParams, ScoringFilter.Params):
-    """The token network, and the preparation of texts."""
+    """Configures the token network, and the preparation of texts."""
 
     tokenizer: str | None = Field(
         default=None,
@@ -187,7 +187,7 @@ class TokenNetwork:
 
         The first call is the slowest, and a network with fewer positions fails here.
         """
-        # A word gives at least a token, so the text fills the limit.
+        # A word yields at least a token, so the text reaches the limit.
         longest = self._tokenise("the " * self._params.max_tokens)
         try:
             numbers = self._run_batch([longest])

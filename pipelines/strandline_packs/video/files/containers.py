@@ -1,7 +1,7 @@
 """Opens video files through PyAV by path or URL, and writes small files into memory.
 
 PyAV contains ffmpeg's libraries and is imported when the first file is opened. The module must not
-know stages.
+depend on stages.
 """
 
 from __future__ import annotations
@@ -106,13 +106,13 @@ def find_pictures(container: Any, name: str) -> Any:
 
 
 def _is_still(stream: Any) -> bool:
-    """Return whether a stream is a picture that is attached, as an album's cover is."""
+    """Return whether a stream is an attached picture, such as an album cover."""
     still = load_av().stream.Disposition
     return bool(stream.disposition & (still.attached_pic | still.timed_thumbnails))
 
 
 def find_sound(container: Any) -> Any | None:
-    """Return the first audio stream with a decoder, or None."""
+    """Return the first audio stream with a decoder, if any."""
     sounds = container.streams.audio
     return sounds[0] if sounds and sounds[0].codec_context is not None else None
 

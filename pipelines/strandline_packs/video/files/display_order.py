@@ -1,7 +1,7 @@
 """Computes display times of pictures in containers that store only decoding times.
 
 AVI has no field for display times, so ffmpeg uses the decoding order of H.264 and similar codecs
-for both. A decoder knows the correct order. The module must not know clips.
+for both. A decoder knows the correct order. The module must not depend on clips.
 """
 
 from __future__ import annotations

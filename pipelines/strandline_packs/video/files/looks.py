@@ -1,7 +1,7 @@
 """Handles the appearance of pictures besides pixels: color tags, pixel shape, and losses.
 
 The same levels mean other colors in another range or matrix, and pixels may not be square, so an
-encoded copy must carry both. The module must not know clips.
+encoded copy must carry both. The module must not depend on clips.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Turns pictures upright: cameras store them rotated, with a matrix for the rotation.
 
 Quarter turns and mirrored pictures are supported; other matrices are effects of a player and are
-ignored. The module must not know clips.
+ignored. The module must not depend on clips.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads a video to its end: yields packets in file order, and finds the orientation.
 
-The module must not know the rules for cuts.
+The module must not depend on the rules for cuts.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class VideoReading:
             raise UnreadableFileError(msg)
 
     def _find_stated_end(self) -> Fraction | None:
-        """Return the stated end of the video stream in seconds, or None."""
+        """Return the stated end of the video stream in seconds, or None if no end is stated."""
         stream = self.pictures
         length: Fraction = (stream.duration or 0) * stream.time_base
         if needs_count(self._container) and stream.average_rate:

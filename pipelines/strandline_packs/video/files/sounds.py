@@ -1,7 +1,7 @@
 """Copies the audio of clips: original packets, or PCM if the container lacks the codec.
 
 Cameras and old programs write audio codecs that Matroska does not support. Decoding them to PCM
-loses nothing. The module must not know the rules for cuts.
+loses nothing. The module must not depend on the rules for cuts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Holds the packets of a video that its next clips may need.
 
-Packets are added in file order and dropped as soon as no clip needs them. The module must not know
-the rules for cuts.
+Packets are added in file order and dropped as soon as no clip needs them. The module must not
+depend on the rules for cuts.
 """
 
 from __future__ import annotations

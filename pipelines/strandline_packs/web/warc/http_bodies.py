@@ -2,7 +2,7 @@
 
 Some crawlers store bodies as received; others unpack them but keep the old headers, as Common Crawl
 did until August 2018. Browsers and archive readers look at the bytes, and so does this module. The
-module must not know records or columns.
+module must not depend on records or columns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OK = 200  # a lower status is interim: another response follows
 
 
 class _DecodingError(Exception):
-    """The encoding of a body is damaged. The message is the reason."""
+    """Raised if the encoding of a body is damaged. The message is the reason."""
 
 
 class HttpResponse(NamedTuple):
@@ -241,7 +241,7 @@ def _join_chunks(body: bytes, *, is_declared: bool) -> bytes:
             break
         parts.append(body[size.end() : end])
         position = after.end() if after else end
-    # Without the final empty chunk, only the header shows that the body is chunked.
+    # If the final empty chunk is missing, only the header shows that the body is chunked.
     if parts and is_declared:
         if position >= len(body):
             return b"".join(parts)

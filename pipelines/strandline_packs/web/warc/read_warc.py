@@ -38,7 +38,7 @@ class ReadWarc(Stage):
     """Reads WARC records into rows: key, id, url, date, content_type, and the content."""
 
     class Params(Stage.Params):
-        """The records to keep, and the size of tasks."""
+        """Configures the records to keep, and the size of tasks."""
 
         records: RecordType = Field(
             default=RecordType.RESPONSE,

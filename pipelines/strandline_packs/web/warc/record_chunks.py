@@ -1,7 +1,7 @@
 """Splits files into records, so that damage costs only the damaged record.
 
 In compressed files the gzip members mark the records; in plain files their lengths do. After damage
-the next record is located by its first bytes. The module must not know the meaning of records.
+the next record is located by its first bytes. The module must not depend on the meaning of records.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class _Members:
     bytes, to search them for the next member after damage.
 
     Attributes:
-        problem: reason for an early end; empty without one.
+        problem: reason for an early end; empty if there is none.
         verified: number of uncompressed bytes with a valid checksum.
     """
 
@@ -216,7 +216,7 @@ def read_records(file: BinaryIO, start: int, stop: int | None, most: int) -> Ite
 
 
 def _peek(window: _Window, at: int) -> bytes | None:
-    """Return the first unpacked bytes of the gzip member at a position; None without a member."""
+    """Return the first unpacked bytes of the gzip member at a position, or None if missing."""
     window.reach(at + _PIECE)
     if not _MEMBER.match(window.data, at):
         return None

@@ -1,6 +1,6 @@
 """Parses WARC records: their metadata, and their decoded content.
 
-The module must not know files or columns.
+The module must not depend on files or columns.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class WebRecord(NamedTuple):
     """A record of a WARC file.
 
     Attributes:
-        id: the record ID as written; empty without one.
+        id: the record ID as written; empty if there is none.
         url: address of the fetched page.
         date: time of the fetch, ISO 8601 as written.
         status: HTTP status; 0 if missing, None if no HTTP was stored.
-        content_type: lower case, without parameters; empty without one.
-        charset: charset of the HTTP header; empty without one.
+        content_type: lower case, without parameters; empty if there is none.
+        charset: charset of the HTTP header; empty if there is none.
         content: decoded bytes.
         problem: reason for unreadable content; empty on success.
         other: type of an unwanted record.

@@ -1,1 +1,1 @@
-"""Pods without a node: what schedulers and autoscalers report, and how this affects an attempt."""
+"""Interprets reports of schedulers and autoscalers about pods that have no node."""

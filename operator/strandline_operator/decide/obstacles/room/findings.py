@@ -202,7 +202,7 @@ def _read_notice(notice: Notice, now: float) -> RoomFinding | None:
 
 
 def _read_refusal(speaker: str, words: str) -> RoomFinding | None:
-    """Interpret why the cluster autoscaler adds no node. Return None without a known reason."""
+    """Interpret why the cluster autoscaler adds no node. Return None if the reason is unknown."""
     if _GROUP_IS_FULL.search(words) or _STOCK_OUT.search(words):
         return RoomFinding(RoomKind.NO_ROOM, speaker, words)
     has_reason = "wouldn't fit" in words or _PASSES.search(words) or _LASTS.search(words)
@@ -210,7 +210,10 @@ def _read_refusal(speaker: str, words: str) -> RoomFinding | None:
 
 
 def _read_karpenter(speaker: str, words: str) -> RoomFinding | None:
-    """Interpret why Karpenter adds no node. One suitable pool among several is enough."""
+    """Interpret why Karpenter adds no node.
+
+    The pool with the best prospects determines the result.
+    """
     pools = words.split("; ")
     # If a node of any pool is starting, the state of the other pools does not matter.
     if any(_POOL_IS_ABOUT_TO.search(pool) for pool in pools):

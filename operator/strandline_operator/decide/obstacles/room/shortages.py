@@ -164,7 +164,7 @@ def list_working(scene: Scene) -> set[str]:
 
 
 def list_unplaced(pods: Iterable[Pod]) -> list[Pod]:
-    """Return a pod without a node from each group, because the pods of a group are alike.
+    """Return a pod without a node from each group, because the pods of a group are identical.
 
     The head comes first. The number of pods is limited, because the operator reads the events of
     each.

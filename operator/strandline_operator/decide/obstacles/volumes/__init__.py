@@ -1,1 +1,1 @@
-"""Claims and their volumes: creation, problems, and attachments to other nodes."""
+"""Examines claims and their volumes: creation, problems, and attachments to other nodes."""

@@ -79,7 +79,7 @@ def _find_held(scene: Scene) -> Attachment | None:
 
 
 def _read_events(scene: Scene, pod: Pod) -> str:
-    """Return a clause about the other node from a pod's newest volume event, or ''."""
+    """Return a clause about the other node from a pod's newest volume event, or an empty string."""
     own = (notice for notice in scene.notices if notice.uid == pod.meta.uid)
     telling = [notice for notice in own if _is_held(notice) or _is_past(notice)]
     # The API server deletes events after an hour, so fall back to the attempt's status.
@@ -103,7 +103,7 @@ def _is_past(notice: Notice) -> bool:
 
 
 def _recall(scene: Scene, pod: Pod) -> str:
-    """Return the clause about a waiting pod from the attempt's status, or ''."""
+    """Return the clause about a waiting pod from the attempt's status, or an empty string."""
     summary = scene.status.find_condition("Succeeded")
     if summary is None or summary.reason != Reason.VOLUME_STILL_ATTACHED:
         return ""

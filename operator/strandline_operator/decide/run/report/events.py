@@ -1,4 +1,4 @@
-"""Creates the events of a pass: lost workers, and pipelines that are suspended or waiting.
+"""Creates the events of a pass, for example for lost workers and suspended pipelines.
 
 Each event is sent once, when a state begins. This module must not write the status.
 """

@@ -28,7 +28,7 @@ class PastStarts(NamedTuple):
 
 
 def find_next(schedule: RunSchedule, after: float) -> float | None:
-    """Return the first start after a time, in seconds since the epoch, or None."""
+    """Return the first start after a time, in seconds since the epoch, if any."""
     return next(_list_moments(schedule, after), None)
 
 

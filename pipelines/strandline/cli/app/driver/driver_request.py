@@ -1,4 +1,4 @@
-"""The request for a driver: read from a command's options, and passed on as process arguments.
+"""Defines the request for a driver: built from command options, passed as process arguments.
 
 The command and the driver use the same type, so they can't disagree about options. The module must
 not depend on the start of a driver, or on a driver's work.

@@ -81,7 +81,7 @@ def can_share_driver(spec: PipelineSpec, engine: str | None) -> bool:
 
 
 def is_ours(spec: PipelineSpec) -> bool:
-    """Return whether the pipeline runs only Strandline's own code, without code of the user."""
+    """Return whether the pipeline runs only Strandline's own code, and no user code."""
     works = (spec.source, *spec.stages, spec.sink)
     # A colon marks user code, as in `use: my_module:MyStage`.
     return not spec.code.is_given and not any(":" in work.use for work in works)

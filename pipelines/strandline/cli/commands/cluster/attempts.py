@@ -168,7 +168,7 @@ def _show_kept(session: ClusterSession, pipeline: ClusterPipeline, number: int) 
 
 
 def _print_file(session: ClusterSession, pipeline: ClusterPipeline, name: str) -> str | None:
-    """Print a log from the volume. Return the reason if this fails, or None."""
+    """Print a log from the volume. Return None on success, otherwise the reason of the failure."""
     path = f"{VOLUME}/{pipeline.namespace}/{pipeline.name}/{name}"
     words = ["/bin/sh", "-c", _PRINT, "logs", path]
     order = CommandOrder("logs", ClaimUse.COPY, words)

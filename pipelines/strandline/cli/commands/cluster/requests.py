@@ -23,7 +23,7 @@ _LOOK_SECONDS = 2.0
 
 
 class RunNotEndedError(StrandlineError):
-    """The run has not ended within the given time."""
+    """Raised if the run has not ended within the given time."""
 
 
 @click.command("retry", epilog=show_examples("kubectl strandline retry corpus"))

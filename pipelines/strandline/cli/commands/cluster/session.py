@@ -1,4 +1,7 @@
-"""Options that select a cluster, and the session that uses them. Reads the clock."""
+"""Defines the options that select a cluster, and the session that uses them.
+
+This module reads the clock.
+"""
 
 from __future__ import annotations
 

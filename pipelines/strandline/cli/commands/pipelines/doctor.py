@@ -42,7 +42,7 @@ def doctor(
 
     With FILE, the command also checks whether the machine is large enough for the pipeline, and
     whether its output is writable. Tests use temporary folders, and a small pipeline runs on a
-    local Ray. The exit code is 73 for problems of the volume, and 1 for other problems.
+    local Ray instance. The exit code is 73 for problems of the volume, and 1 for other problems.
     """
     if file is None and settings:
         msg = "--set changes a pipeline, so it needs FILE"

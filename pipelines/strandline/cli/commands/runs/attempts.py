@@ -33,7 +33,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 class UnknownAttemptError(StrandlineError):
-    """No recorded attempt has this number."""
+    """Raised if no recorded attempt has this number."""
 
     exit_code = ExitCode.BAD_SPEC
 
@@ -127,7 +127,7 @@ def _list_publications(folder: PipelineFolder, attempt: int) -> list[str]:
 
 
 def _group_failures(folder: PipelineFolder, attempt: int) -> tuple[FailureGroup, ...]:
-    """Return the reasons of sources that last failed in an attempt, or nothing without a ledger."""
+    """Return the reasons of sources that last failed in an attempt. Empty if there is no ledger."""
     # This import loads Arrow, which a list of attempts does not need.
     from strandline.cli.app.ledger_access import looking  # noqa: PLC0415
 

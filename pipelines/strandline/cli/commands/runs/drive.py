@@ -258,7 +258,7 @@ def _prepare_end(engine: str) -> None:
 
 
 def _find_parent() -> int | None:
-    """Return the process id of the supervising parent, or None without one."""
+    """Return the process id of the supervising parent, or None if there is no such parent."""
     named = os.environ.pop(PARENT, "")
     return int(named) if named.isdigit() else None
 

@@ -76,7 +76,7 @@ def leave(
 
 
 def find_head(environment: Mapping[str, str]) -> str | None:
-    """Return the host of the Ray head from a worker's environment, or None."""
+    """Return the host of the Ray head from a worker's environment, if set."""
     for name in _HEADS:
         host = environment.get(name, "").rpartition("://")[2].strip()
         # `RAY_ADDRESS` has a port, and brackets around an IPv6 address: `ray://head:10001`,
@@ -115,7 +115,10 @@ def wait_until_left(
 
 
 def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int | None:
-    """Send a notice to a driver. Return the pending work, or None without a valid response."""
+    """Send a notice to a driver.
+
+    Return the amount of pending work, or None if the reply is invalid.
+    """
     connection = http.client.HTTPConnection(host, port, timeout=_CONNECT_SECONDS)
     try:
         connection.connect()
@@ -138,7 +141,7 @@ def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int 
 
 
 def _find_own_address(host: str, port: int) -> str:
-    """Return this host's address on the route to the driver: in a pod, the pod's address."""
+    """Return the address that this host uses toward the driver: in a pod, the pod's address."""
     try:
         kind, form, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(kind, form, protocol) as probe:

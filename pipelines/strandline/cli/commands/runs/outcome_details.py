@@ -24,7 +24,7 @@ def read_details(
     """Return the sources that `attempt` quarantined, and the output's size if counting is fast.
 
     Args:
-        folder: folder of the pipeline; None without a ledger.
+        folder: folder of the pipeline; None if there is no ledger.
         is_packable: see `PipelinePlan.is_packable`.
     """
     if folder is None:

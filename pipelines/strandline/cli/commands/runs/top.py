@@ -45,7 +45,7 @@ WIDTH = 120  # number of characters without a terminal
 
 
 class NoDriverError(StrandlineError):
-    """No driver answers at the given address."""
+    """Raised if no driver responds at the given address."""
 
 
 @click.command(

@@ -1,1 +1,4 @@
-"""Content of the sections of the report's page. Pure."""
+"""Content of the sections of the report's page.
+
+This package does no I/O.
+"""

@@ -1,4 +1,7 @@
-"""The section about gathered statistics: panels in frames, and numbers with charts. Pure."""
+"""Builds the section about gathered statistics: panels in frames, and numbers with charts.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

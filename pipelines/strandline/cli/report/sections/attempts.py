@@ -1,4 +1,7 @@
-"""The section about attempts: a timeline, and a table of times and ends. Pure."""
+"""Builds the section about attempts: a timeline, and a table of their times and outcomes.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

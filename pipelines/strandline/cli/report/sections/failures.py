@@ -1,4 +1,7 @@
-"""The section about failures: the kind of each failed source, and the command for a kind. Pure."""
+"""Builds the section about failures: failed sources by kind, and a command for each kind.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The section about the funnel: rows of finished sources, stage by stage. Pure."""
+"""Builds the section about the funnel: rows of finished sources by stage.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The head of the page: texts and style classes for an overview of a run. Pure."""
+"""Builds the head of the page: text and style classes for an overview of a run.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

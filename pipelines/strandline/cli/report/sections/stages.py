@@ -1,4 +1,7 @@
-"""The section about throughput over time, of all sources and of each chain of stages. Pure."""
+"""Builds the section about throughput over time, for all sources and for each chain of stages.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ def draw_charts(facts: RunFacts) -> Iterator[Chart]:
 
 
 def _list_chains(facts: RunFacts) -> Iterator[tuple[str, ...]]:
-    """Yield the chains of stages that shared a worker. A chart shows the throughput of a chain."""
+    """Yield the chains of stages that shared a worker.
+
+    The charts show the throughput of a chain.
+    """
     yield from facts.chains
     planned = {name for chain in facts.chains for name in chain}
     names = dict.fromkeys(name for samples in facts.samples.values() for name in samples.stages)

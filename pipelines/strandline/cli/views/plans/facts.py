@@ -57,7 +57,7 @@ class PlanFacts(NamedTuple):
         unmet: reasons why this machine would reject a run.
         chaining: finding that most sources form a single group because they share storage, or None.
         schema: description of the input's schema; None if each task has its own schema.
-        worst: cost of a kill at the worst moment; None without measurements.
+        worst: cost of a kill at the worst moment; None if there are no measurements.
         redo: finished sources that would be processed again, or None.
         cuts: cuts among which the run would choose, if the pipeline leaves the choice open.
         estimates: estimates for stages with models, if a sample was requested.

@@ -1,4 +1,7 @@
-"""A preview of a plan as plain data. Pure."""
+"""Converts the preview of a plan to plain data.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

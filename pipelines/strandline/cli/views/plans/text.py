@@ -1,4 +1,7 @@
-"""A preview of a plan as text: planned work, outputs, and finished sources. Pure."""
+"""Formats the preview of a plan as text: planned work, outputs, and finished sources.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

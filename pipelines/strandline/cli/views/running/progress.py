@@ -1,4 +1,7 @@
-"""Display of a running attempt: a table for a terminal, one line for a log. Pure."""
+"""Formats a running attempt as a table for a terminal, or as one line for a log.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,7 @@ def describe_sources(snapshot: Snapshot) -> str:
 
 
 def describe_rows(snapshot: Snapshot) -> str:
-    """Describe the number of rows; return an empty text if the sources alone show the progress."""
+    """Describe the number of rows. Return an empty string if the sources show the progress."""
     rows = snapshot.rows
     if snapshot.listed > MANY_SOURCES or not rows.read:
         return ""

@@ -1,4 +1,7 @@
-"""A run at one moment, in the form that all views share. Pure."""
+"""A run at one moment, in the form that all views share.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,8 @@ class Snapshot(NamedTuple):
         rows: rows of the attempt so far.
         note: latest sentence for people, such as a wait for a server; may be empty.
         redone: number of finished sources of an older recipe that are replaced.
-        redo_reason: first replaced stage and cause of the replacement; empty without a replacement.
+        redo_reason: first replaced stage and cause of the replacement; empty if there is no
+            replacement.
     """
 
     seconds: float
@@ -142,7 +146,7 @@ class Pace:
         self._stages.clear()
 
     def measure_stage(self, name: str, what: str, seconds: float, done: float) -> float:
-        """Return the recent rate of a stage's work per second, measured since this pace began."""
+        """Return the recent rate of a stage's work per second, since this measurement began."""
         pace = self._stages.get((name, what))
         if pace is None:
             pace, begun = Pace(), self._points[0][0]

@@ -1,4 +1,7 @@
-"""Converts a snapshot to plain data and back. Pure."""
+"""Converts a snapshot to plain data and back.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

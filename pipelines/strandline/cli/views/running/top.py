@@ -1,4 +1,7 @@
-"""The current state of a run, for a terminal: stages, sources by state, recent failures. Pure."""
+"""Formats the current state of a run for a terminal: stages, sources by state, recent failures.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class TopFacts(NamedTuple):
     Attributes:
         name: name of the pipeline, or address of its driver.
         attempt: the newest attempt, or None if its folder is not accessible.
-        live: recent snapshot from the driver, or None without a running driver.
+        live: recent snapshot from the driver, or None if there is no running driver.
         counts: sources by state from the ledger; empty if the ledger is not accessible.
         failures: failures of this attempt, the latest first.
     """

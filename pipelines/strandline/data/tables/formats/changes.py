@@ -1,8 +1,8 @@
 """Computes the changes of a commit to a table: added and removed files.
 
 The name of a file in a table includes a digest of its bytes. A changed source therefore gets a new
-file, readers of earlier snapshots keep the previous file, and unchanged sources cause no work. The
-code is pure. The module must not depend on any table format.
+file, readers of earlier snapshots keep the previous file, and unchanged sources cause no work. This
+module has no side effects, and must not depend on any table format.
 """
 
 from __future__ import annotations

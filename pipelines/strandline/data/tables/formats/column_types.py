@@ -1,7 +1,8 @@
 """Column types and names that each table format accepts.
 
 A push copies Parquet files unchanged, so types that the table's readers do not support are rejected
-before the push writes any file. The code is pure. The module must not depend on any table library.
+before the push writes any file. This module has no side effects, and must not depend on any table
+library.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ def _list_hindrances(table: Table) -> Iterator[str]:
 
 
 def _find_last(table: Table) -> Snapshot | None:
-    """Return our last snapshot among the ancestors of the current snapshot, or None."""
+    """Return our last snapshot among the ancestors of the current snapshot, if any."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
         summary = snapshot.summary

@@ -1,1 +1,1 @@
-"""Runs one call of one stage: the author's code, and the counts around it."""
+"""Runs one call of a stage: runs the author's code, and counts the results."""

@@ -1,7 +1,7 @@
 """Finds the rows of a task that fail individually, and builds their dead letters.
 
-The code is pure: functions that try rows are arguments. The module must not depend on stages,
-receipts, or the consequences of an error.
+This module has no side effects: functions that try rows are arguments. The module must not depend
+on stages, receipts, or the consequences of an error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Measures the work done for each source, by stage, in workers, and collects it in the driver.
 
 Most calls only pass a task on and send no event to the ledger. Their efforts wait in the driver,
-and travel with the source's next event. The code is pure: times are arguments, and sources are
-opaque.
+and travel with the source's next event. This module has no side effects: times are arguments, and
+sources are opaque.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Drafts the receipt of a stage call: records what happened to each task.
 
-The code is pure. The module must not depend on the work of the stage, or on the caller.
+This module has no side effects, and must not depend on the work of the stage, or on the caller.
 """
 
 from __future__ import annotations
@@ -229,7 +229,9 @@ class ReceiptDraft:
         *,
         is_new: bool = True,
     ) -> bytes | None:
-        """Record the content of one slot of a fan-out. Return the token of its child, or None.
+        """Record the content of one slot of a fan-out.
+
+        Return the token of its child, if it has one.
 
         Args:
             first: the first parent; `tokens` has the tokens of all parents.

@@ -1,7 +1,7 @@
 """Runs a call of a stage: runs the user's code, and derives lineage and receipt from the results.
 
-All engines share this module, so that results count alike. The code runs where the data is and uses
-neither queues nor the ledger; the clock and the location of outputs are arguments.
+All engines share this module, so that they count results in the same way. The code runs where the
+data is and uses neither queues nor the ledger; the clock and the location of outputs are arguments.
 """
 
 from __future__ import annotations
@@ -188,7 +188,10 @@ class StageCall:
         writing.end_unit(frozenset([lineage.source for lineage in self._unit]))
 
     def _pass_letters(self, tasks: Sequence[Task], writing: ReceiptDraft) -> Sequence[Task]:
-        """Write dead letters if the stage is a sink; else pass them on. Return the other tasks."""
+        """Write dead letters if the stage is a sink. Otherwise, pass them on.
+
+        Return the other tasks.
+        """
         letters = [task for task in tasks if isinstance(task.data, DeadLetters)]
         if not letters:
             return tasks

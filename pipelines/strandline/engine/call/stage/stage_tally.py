@@ -1,7 +1,7 @@
-"""Counts of a stage, and rules that detect a broken stage from its first tasks.
+"""Counts a stage's results, and detects a broken stage from its first tasks.
 
 The rules apply only until a stage has passed anything: one passing row proves that other rows fail
-because of their content. The code is pure. See docs/design/failing-tasks.md.
+because of their content. This module has no side effects. See docs/design/failing-tasks.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StageTally:
         return bool(own.tasks_out + own.filtered + more.tasks_out + more.filtered)
 
     def check_uniform(self, more: StageCounts, known_bad: Collection[bytes]) -> None:
-        """Raise an error if all rows of a task failed alike before the stage has passed anything.
+        """Raise an error if a whole task failed for one reason before the stage has passed any row.
 
         Args:
             more: counts of a call, which `counts` may already include.

@@ -1,1 +1,1 @@
-"""A Ray that runs only on this machine: its start, and signals that arrive during the start."""
+"""Starts a Ray instance that runs only on this machine, and handles signals during the start."""

@@ -1,4 +1,4 @@
-"""Starts our own Ray on this machine, with only the necessary processes and without idle waits.
+"""Starts a local Ray instance with only the necessary processes and without idle waits.
 
 Ray has few settings for this. Therefore, this module replaces some of Ray's private functions
 during the start, but only in versions that were tested. Other versions start normally. The module
@@ -46,16 +46,19 @@ _JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # `ray job submit` sets this for the jobs 
 
 
 class RayStartError(StrandlineError):
-    """Raised if the local Ray did not start. The message has the reason. A retry may succeed."""
+    """Raised if the local Ray instance did not start. The message has the reason.
+
+    A retry may succeed.
+    """
 
     cause: Cause | None = Cause.RAY_NOT_STARTED
 
 
 def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401 - Ray's own
-    """Start a local Ray and connect to it. Retry if one of Ray's processes dies early.
+    """Start a local Ray instance and connect to it. Retry if one of Ray's processes dies early.
 
     Args:
-        cpus: CPUs of the local Ray.
+        cpus: CPUs of the local Ray instance.
         folder: folder for Ray's files and sockets.
         options: further options of `ray.init`.
 
@@ -72,9 +75,9 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
         # Remember the caller's own children: if the start fails, only other processes are killed.
         before = set(psutil.Process().children())
         try:
-            # Unset the job configuration of another Ray. With it, a local Ray would search for
-            # files that only the other Ray has, and spend minutes installing packages that are
-            # already installed here.
+            # Unset the job configuration of another Ray instance. With it, a local Ray instance
+            # would search for files that only the other Ray has, and spend minutes installing
+            # packages that are already installed here.
             with setting(_JOB, None), repeating_exits():
                 if seconds is None:
                     return _init(cpus, folder, _USUAL | options)
@@ -104,7 +107,7 @@ def replaces_functions(version: str) -> bool:
 
 
 def stop_local() -> None:
-    """Disconnect from our own local Ray and end it, including workers that hang during exit.
+    """Disconnect from our local Ray instance and end it, including workers that hang during exit.
 
     A worker that still has data to send at its exit may wait for itself forever. Ray has already
     disconnected from such a worker, and does not kill it.
@@ -118,14 +121,14 @@ def stop_local() -> None:
 
 
 _USUAL = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
-# Interval of Ray's reports about calls to its dashboard, which take a sixth of the time of a small
-# call.
+# Interval of Ray's reports about calls to its dashboard. With Ray's default, the reports take a
+# sixth of the time of a small call.
 _EVENTS = "RAY_task_events_report_interval_ms"
 _NOBODY = "127.0.0.1:9"  # the discard port, where no service listens
 
 
 def _init(cpus: int, folder: Path, options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Ray's own
-    # Start a local Ray even if RAY_ADDRESS is set.
+    # Start a local Ray instance even if RAY_ADDRESS is set.
     return ray.init(address="local", num_cpus=cpus, _temp_dir=str(folder), **options)
 
 
@@ -254,7 +257,9 @@ def _name_dashboard(address: str) -> None:
 
 
 def choose_start_limit(load: float, cpus: int) -> float:
-    """Return the seconds that a local Ray may take to start. A busy machine gets more time.
+    """Return the seconds that a local Ray instance may take to start.
+
+    A busy machine gets more time.
 
     Args:
         load: average number of processes that requested a CPU over the last minute.
@@ -278,7 +283,7 @@ def setting(variable: str, value: str | None) -> Iterator[None]:
 
 
 class _ProcessDiedError(Exception):
-    """Raised if a process of the local Ray died before it was ready."""
+    """Raised if a process of the local Ray instance died before it was ready."""
 
 
 @contextmanager
@@ -375,7 +380,7 @@ def _is_late(error: Exception) -> bool:
 def read_last_error(folder: Path) -> str:
     """Return the last fatal error in the logs of a folder's newest session, or an empty string.
 
-    Other errors are ignored, because a Ray that starts successfully logs errors too.
+    Other errors are ignored, because a Ray instance that starts successfully logs errors too.
     """
     with suppress(OSError, ValueError):  # the session is missing, or is being removed
         session = max(folder.glob("session_*/logs"), key=lambda path: path.stat().st_mtime)
@@ -412,7 +417,7 @@ def _describe_start(error: Exception, seconds: float | None, log: str) -> str:
 
 
 def find_child(name: str) -> psutil.Process | None:
-    """Return this process's child with that name, or None."""
+    """Return this process's child with that name, if any."""
     children = psutil.Process().children()
     return next((child for child in children if child.name() == name), None)
 

@@ -28,7 +28,7 @@ _OPEN_HERE = "already open in this process"  # text of an LMDB error
 
 
 class LedgerEnvironment:
-    """An open environment.
+    """An open LMDB environment of a ledger.
 
     Args:
         path: folder of the environment.

@@ -59,7 +59,7 @@ class _Meta(NamedTuple):
 
 
 class _LackingError(Exception):
-    """A required page is missing in the file or invalid."""
+    """Raised if a required page is missing in the file or invalid."""
 
 
 def explain_damage(read: Read, size: int) -> str | None:

@@ -1,1 +1,1 @@
-"""Reads of the ledger: single entries, and databases in portions."""
+"""Reads the ledger: single entries, and databases in portions."""

@@ -1,4 +1,4 @@
-"""Reads of the ledger's databases in portions.
+"""Reads the ledger's databases in portions.
 
 Each portion has its own transaction, so that LMDB can reuse old pages in spite of a slow reader.
 Readers may or may not see changes that are committed between two portions.

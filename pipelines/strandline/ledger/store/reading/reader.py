@@ -1,4 +1,4 @@
-"""Reads of the ledger through the memory map of LMDB.
+"""Reads the ledger through the memory map of LMDB.
 
 The module must not depend on leases and writes.
 """

@@ -1,4 +1,4 @@
-"""Conclusion: derives the result of the attempt from the engine's ending and the ledger."""
+"""Concludes an attempt: derives its result from the engine's ending and the ledger."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class AttemptState:
         publisher: publishes the state; None in a run without a volume.
         plan: the plan of the stages to run; includes the schema after `settle`.
         cuts: which stages keep a cut; set by `try_cuts`.
-        trial: the trial of cuts, or None without a trial.
+        trial: the trial of cuts, or None if there is no trial.
         is_left: whether unfinished sources may remain.
         ending: how the work ended; set by `work`.
         result: the result of the attempt; set by `conclude`.

@@ -1,4 +1,4 @@
-"""Storage that sources share, and a chunk size that avoids long chains of such sources.
+"""Finds storage that sources share, and a chunk size that avoids long chains of sources.
 
 Sources that share storage belong to the same group. A chain of overlapping sources can therefore
 join most sources into a single group.
@@ -30,13 +30,13 @@ _LOOK_SECONDS = 2.0
 
 
 class PartitionError(StrandlineError):
-    """Sources can't be grouped; the message has the reason."""
+    """Raised if sources can't be grouped. The message has the reason."""
 
     exit_code = ExitCode.BAD_SPEC
 
 
 def find_chaining(plan: PipelinePlan, now: Callable[[], float]) -> ChainFinding | None:
-    """Return the finding that most sources form one group, judged by the first sources, or None.
+    """Return a finding if most of the first sources form one group, or None.
 
     Lists a few thousand sources, for a few seconds. Return None if the listing fails, because the
     run lists all sources and reports the error.
@@ -76,7 +76,7 @@ def count_sample(plan: PipelinePlan) -> int:
 def describe_chaining(
     plan: PipelinePlan, sources: Sequence[Source], *, is_whole: bool
 ) -> ChainFinding | None:
-    """Return the finding that most of the given sources form one chain, or None.
+    """Return a finding if most of the given sources form one chain, or None.
 
     Args:
         is_whole: whether the sources are the whole listing.

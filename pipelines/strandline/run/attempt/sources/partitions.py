@@ -225,11 +225,11 @@ def _decode(raw: bytes) -> str:
 
 
 class ListingError(StrandlineError):
-    """The sources can't be listed; the message has the reason."""
+    """Raised if the sources can't be listed. The message has the reason."""
 
 
 class SourcePathError(ListingError):
-    """A path to list is missing or not readable. Another attempt would fail in the same way."""
+    """Raised if a path to list is missing or not readable. A retry would fail in the same way."""
 
     exit_code = ExitCode.BAD_SPEC
 

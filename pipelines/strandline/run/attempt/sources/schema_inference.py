@@ -46,7 +46,7 @@ _LISTED = 10_000
 
 
 class SchemaInferenceError(StrandlineError):
-    """The sources have no schema in common, or all tried sources are unreadable."""
+    """Raised if the sources have no schema in common, or if all tried sources are unreadable."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 

@@ -374,7 +374,7 @@ def _judge_reservations(stages: StagesProbe, machine: Machine) -> Finding:
 
 
 def _fail(name: str, sentence: str, otherwise: str) -> Finding:
-    """Return a problem from an error message, whose end may be the advice."""
+    """Convert an error message to a problem. The end of the message may be the advice."""
     found, _, advice = sentence.rpartition("; ")
     return Finding(name, Level.PROBLEM, found or sentence, advice if found else otherwise)
 

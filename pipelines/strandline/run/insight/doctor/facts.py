@@ -17,7 +17,7 @@ class Package(NamedTuple):
 
 
 class RayStart(NamedTuple):
-    """Result of a small pipeline on a local Ray: duration in seconds, and the problem if any."""
+    """Result of a small pipeline on a local Ray instance: seconds, and the problem if any."""
 
     seconds: float
     problem: str
@@ -31,7 +31,7 @@ class Machine:
         python, ray: the installed versions.
         cpus: cores that this process may use.
         memory: bytes of memory.
-        limit: bytes that the cgroup allows, or None without a limit.
+        limit: bytes that the cgroup allows, or None if there is no limit.
         shared_memory: free bytes in /dev/shm, or None if the folder is missing.
         open_files: maximum number of open files per process.
         time: wall clock, in seconds since the epoch.
@@ -41,7 +41,7 @@ class Machine:
         temporary_disk: the disk of that folder, or None if unknown.
         token_mode: value of RAY_AUTH_MODE, or empty if unset.
         has_token: whether Ray has a token to send to a cluster.
-        ray_start: result of a trial run on a local Ray, or None if there was no trial.
+        ray_start: result of a trial run on a local Ray instance, or None if there was no trial.
     """
 
     python: Package
@@ -89,7 +89,8 @@ class VolumeFact:
         filesystem: type of the file system, such as `ext4`.
         unsafe: why the file system is unsafe for a ledger, or None.
         writing, lmdb: why a trial failed, or None if it succeeded or did not run.
-        lag: modification time of a new file minus the clock, in seconds, or None without a trial.
+        lag: modification time of a new file minus the clock, in seconds, or None if there is no
+            trial.
     """
 
     path: str

@@ -79,7 +79,7 @@ def look(
 
     Args:
         unmet: requests of the pipeline's stages that exceed this machine.
-        starts_ray: whether to run a trial on a local Ray, which takes seconds.
+        starts_ray: whether to run a trial on a local Ray instance, which takes seconds.
     """
     volume = volume.absolute()
     stages = None if plan is None else look_at_stages(plan, volume, unmet)
@@ -113,7 +113,7 @@ def look_at_machine() -> Machine:
 
 
 def try_ray() -> RayStart:
-    """Run a small pipeline on a local Ray, in a separate process and folder."""
+    """Run a small pipeline on a local Ray instance, in a separate process and folder."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix=_PROBE) as name:
         folder = Path(name)
@@ -223,7 +223,7 @@ def try_writing(path: Path, clock: Callable[[], float]) -> tuple[str | None, flo
 
 
 def try_ledger(path: Path) -> str | None:
-    """Write and read a small ledger. Return a sentence about the failure, or None."""
+    """Write and read a small ledger. Return a sentence about the failure, or None if this works."""
     try:
         with _probing(path) as folder:
             with opened_new(folder) as store:

@@ -1,8 +1,8 @@
 """Builds OpenLineage events for an attempt, with the classes of OpenLineage's client.
 
 An attempt is an OpenLineage run, all attempts of a run share a parent run, and the pipeline is the
-job. Only this module uses the client's classes, and it is imported only if lineage is enabled. The
-module is pure.
+job. Only this module uses the client's classes, and it is imported only if lineage is enabled. This
+module does no I/O.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ BEGUN, ENDED = b"begun", b"ended"
 
 
 def read_marker(folder: PipelineFolder, number: int) -> bytes:
-    """Return the last event that was reported: `BEGUN`, `ENDED`, or empty."""
+    """Return the last event that was reported, `BEGUN` or `ENDED`, or an empty string."""
     with suppress(OSError):
         return (folder.attempt(number) / MARKER).read_bytes()
     return b""

@@ -1,7 +1,7 @@
 """Checks whether a complete run meets its pipeline's requirements for publishing.
 
-The module is pure. It must not depend on how anything was measured, or on the consequences of a
-failed check.
+This module does no I/O, and must not depend on how anything was measured, or on the consequences of
+a failed check.
 """
 
 from __future__ import annotations

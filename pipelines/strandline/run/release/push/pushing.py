@@ -132,7 +132,7 @@ def check_target(target: str, outputs: str) -> None:
 
 
 def _check_table(kind: str, target: str, plan: PipelinePlan, folder: PipelineFolder) -> None:
-    """Reject a table that can't receive a pipeline's outputs, as far as known before a run."""
+    """Reject a table that, according to a check before the run, can't receive the outputs."""
     require_parquet(target, plan.sink.suffix)
     module = load_format(kind)
     try:

@@ -63,7 +63,10 @@ def read_shipment(
 
 
 def _read_index(store: Store, location: str) -> bytes | None:
-    """Return the index next to the files, or None without an index. Check it against the ledger."""
+    """Return the index next to the files, or None if there is no index.
+
+    Check it against the ledger.
+    """
     listed = store.read_meta(LISTED) or {}
     if "index" not in listed:
         return None

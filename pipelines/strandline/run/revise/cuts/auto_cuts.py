@@ -49,7 +49,8 @@ class RecordedChoice(NamedTuple):
     """The choice of cuts that a ledger records.
 
     Attributes:
-        digest: fingerprint of the pipeline for which cuts were chosen, or empty without a choice.
+        digest: fingerprint of the pipeline for which cuts were chosen, or empty if there is no
+            choice.
         judged: all cuts that were considered.
         measures: measures of stages, by name.
     """

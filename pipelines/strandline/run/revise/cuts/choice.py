@@ -1,6 +1,6 @@
 """Chooses the cuts that save the most work per byte.
 
-The module is pure. It must not depend on ledgers, or on the measurement of seconds and bytes.
+This module does no I/O, and must not depend on ledgers, or on the measurement of seconds and bytes.
 """
 
 from __future__ import annotations

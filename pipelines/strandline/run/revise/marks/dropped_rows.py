@@ -27,11 +27,11 @@ _ROWS = 10_000  # number of rows in memory at a time
 
 
 class NoReasonsError(StrandlineError):
-    """No reader exists for the sink's format."""
+    """Raised if no reader exists for the sink's format."""
 
 
 class MarkedRow(NamedTuple):
-    """A marked row.
+    """A row that a stage has marked.
 
     Attributes:
         key: value that identifies the row, or empty if there is no such column.

@@ -34,7 +34,7 @@ _REASON = "reason"
 
 
 class NoMeasuresError(StrandlineError):
-    """There are no measured rows for which limits could be tried."""
+    """Raised if there are no measured rows for which limits could be tried."""
 
 
 class RunResult(Protocol):

@@ -27,7 +27,7 @@ _LIMIT = "rows-asked-for"
 
 
 class NoEstimateError(StrandlineError):
-    """No estimate is possible."""
+    """Raised if no estimate is possible."""
 
 
 class AskEstimate(NamedTuple):

@@ -57,7 +57,7 @@ class RedoRule(Protocol):
     reads_cut: bool
 
     def find(self, due: DueSource) -> Start | None:
-        """Return the latest starting point of a source by this rule, or None.
+        """Return the latest starting point of a source by this rule, if any.
 
         `find_start` sets the name of the rule in the result.
         """

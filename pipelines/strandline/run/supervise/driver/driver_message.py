@@ -23,7 +23,7 @@ class LastMessage(NamedTuple):
     """A driver's message about the error that ended it.
 
     Attributes:
-        text: the message, or empty without an error.
+        text: the message, or empty if there is no error.
         is_lasting: see `StrandlineError`.
     """
 

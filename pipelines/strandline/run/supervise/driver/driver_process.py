@@ -87,7 +87,7 @@ class DriverProcess:
         ray, forks: see `DriverStart`; used only if the ledger does not exist, so work is left.
         is_forkable: see `DriverStart`.
         pid: pid of the last driver, or None before the first.
-        log_file: log of the last attempt, relative to the folder; empty without a log.
+        log_file: log of the last attempt, relative to the folder; empty if there is no log.
     """
 
     command: Sequence[str]
@@ -110,7 +110,8 @@ class DriverProcess:
         """Run a driver to its end.
 
         Args:
-            most_seconds: seconds left until the run's own deadline, or None without a deadline.
+            most_seconds: seconds left until the run's own deadline, or None if there is no
+                deadline.
         """
         kills, log = MemoryKills.of_this_process(), self._begin_log()
         self._asked = None
@@ -217,7 +218,7 @@ class DriverProcess:
     def _find_reason(
         self, driver: Process | None, ran: float, most_seconds: float | None
     ) -> Evidence | None:
-        """Return the reason to stop the driver, or None."""
+        """Return the reason to stop the driver, if any."""
         if most_seconds is not None and ran > most_seconds:
             message = f"the deadline of {most_seconds:g} s has passed"
             return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline")

@@ -42,7 +42,8 @@ class DriverStart:
         stdout: descriptor for the driver's standard output, or None to inherit this process's.
         kept: descriptors whose output is logged.
         goes_on: whether the driver may get another pipeline later.
-        ray: CPUs of the local Ray to start ahead, empty for all CPUs, or None to start no Ray.
+        ray: CPUs of the local Ray instance to start ahead, empty for all CPUs, or None to start no
+            Ray.
         forks: whether to start the process that forks workers ahead.
         is_forkable: whether the driver may be the spare process of this command.
     """
@@ -206,7 +207,7 @@ class Orders:
         self._file = line.makefile("rb")
 
     def ask(self, environment: MutableMapping[str, str]) -> list[str] | None:
-        """Report completion. Return the arguments of the next pipeline, or None without a pipeline.
+        """Report completion. Return the arguments of the next pipeline, if any.
 
         Args:
             environment: receives the variables that a newly started driver would have.
@@ -224,7 +225,7 @@ class Orders:
 
 
 def find_orders(environment: MutableMapping[str, str]) -> Orders | None:
-    """Return the socket to a parent that may have more than one pipeline, or None."""
+    """Return the socket to a parent that may have further pipelines, or None if there is none."""
     named = environment.pop(ORDERS, "")
     return Orders(socket.socket(fileno=int(named))) if named.isdigit() else None
 
@@ -248,8 +249,8 @@ def _start_process(
         spare.dismiss()
     return subprocess.Popen(  # noqa: S603 - our own program
         start.command,
-        # In its own process group: otherwise the terminal's Ctrl-C would reach the driver, too, and
-        # count twice.
+        # Start the driver in its own process group: otherwise, the terminal's Ctrl-C would reach
+        # the driver, too, and count twice.
         process_group=None if start.shares_terminal else 0,
         env=environment,
         pass_fds=inherited,

@@ -1,7 +1,7 @@
 """Files of frames: append-only shards, and packs whose frames are sorted by key.
 
-A frame has a title (key, token, and name) and bytes. The module does not decide which frames count;
-readers skip frames that were not requested.
+A frame has a title (key, token, and name) and bytes. The module does not decide which frames are
+valid; readers skip frames that were not requested.
 """
 
 from __future__ import annotations

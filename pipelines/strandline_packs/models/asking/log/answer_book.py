@@ -1,7 +1,7 @@
 """Finds answers in a log by request digest, and adds new answers.
 
 Memory holds the positions of answers, not the answers, because an embedding takes as much memory as
-hundreds of positions. The module must not know whether the log is on a disk or in a store.
+hundreds of positions. The module must not depend on whether the log is on a disk or in a store.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class AnswerBook:
 
 
 class ConversationStore:
-    """The answers that conversations may reuse: from the book, or from the task without a book.
+    """The answers that conversations may reuse: from the book or, without a book, from the task.
 
     Attributes:
         hits: how many answers were found.

@@ -1,6 +1,6 @@
-"""Index of a log: finds the positions of answers by request digest. Pure.
+"""Index of a log: finds the positions of answers by request digest.
 
-An answer takes 16 bytes of memory.
+An answer takes 16 bytes of memory. This module does no I/O.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A block starts with a directory of digests, so a reader can index a log without reading the answers.
 Each answer has its own checksum. Blocks of the previous layout store the digests inside compressed
-content. Pure: functions that read bytes are arguments.
+content. This module does no I/O itself: functions that read bytes are arguments.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PackedEntry(NamedTuple):
 
 
 class LogBlock(NamedTuple):
-    """A complete block.
+    """A complete block of a request log.
 
     Attributes:
         start, end: byte range of the block in the log.
@@ -178,7 +178,7 @@ def read_all(
 
 
 def _open_block(reader: Reader, start: int, size: int) -> LogBlock | None:
-    """Return the block at a position, or None without a complete block."""
+    """Return the block at a position, or None if there is no complete block."""
     directory = _read_directory(reader, start, size)
     if directory is not None:
         rows = list(_ROW.iter_unpack(directory.rows))
@@ -191,7 +191,7 @@ def _open_block(reader: Reader, start: int, size: int) -> LogBlock | None:
 
 
 def _read_directory(reader: Reader, start: int, size: int) -> _Directory | None:
-    """Return the directory of a block, or None without a complete block of the current layout."""
+    """Return a block's directory, or None if the block is incomplete or has another layout."""
     data = reader(start, _FRONT_BYTES)  # the whole directory, if the block has one answer
     if len(data) < _HEAD.size or not data.startswith(_MAGIC):
         return None
@@ -245,7 +245,7 @@ def _read_json(content: bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _find_magic(reader: Reader, start: int, size: int) -> int | None:
-    """Return the next possible start of a block, or None."""
+    """Return the next possible start of a block, if any."""
     for at in range(start, size, _STRIDE):
         # Portions overlap, so that a magic across a border is found.
         data = reader(at, _STRIDE + _MAGIC_BYTES - 1)

@@ -1,7 +1,7 @@
 """Finds, measures, and prunes the logs of a stage.
 
 The module reads only logs in files; for logs in a store, only the location is known. The module
-must not know the callers that send requests.
+must not depend on the callers that send requests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The log of answered requests on a disk: files of blocks, in a folder that workers share.
 
 Each process appends to its own file and reads all files. Files of the previous layout, one for each
-source, are read in the same way. The module must not know rows or servers.
+source, are read in the same way. The module must not depend on rows or servers.
 """
 
 from __future__ import annotations

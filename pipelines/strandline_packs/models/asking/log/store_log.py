@@ -1,6 +1,6 @@
 """The log of answered requests in an object store: each group of answers is an object.
 
-Objects can't grow, so each name is used once. The module must not know rows or servers.
+Objects can't grow, so each name is used once. The module must not depend on rows or servers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Encodes pictures for requests: detects their format, and converts them to base64. Pure."""
+"""Encodes pictures for requests: detects their format, and converts them to base64.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

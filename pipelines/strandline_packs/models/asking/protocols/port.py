@@ -13,7 +13,7 @@ class RowQuestion(NamedTuple):
 
     Attributes:
         prompt: the text.
-        system: instructions before the prompt; None or empty without instructions.
+        system: instructions before the prompt; None or empty if there are no instructions.
         pictures: contents of picture files.
     """
 
@@ -80,4 +80,4 @@ class ModelProtocol(Protocol):
         """Return the verdict on an answer that contains no error."""
 
     def read_usage(self, body: Mapping[str, Any]) -> Usage:
-        """Return the reported tokens of an answer, or zero counts without a report."""
+        """Return the reported tokens of an answer, or zero counts if the server reports nothing."""

@@ -1,4 +1,7 @@
-"""Token counts reported by servers. Pure."""
+"""Token counts reported by servers.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Runs conversations about a row: the user's function sends requests and combines the answers.
 
 Every request is looked up in the log first, and is sent only if the log has no answer. The module
-must not know tables, or the location of the log.
+must not depend on tables, or the location of the log.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AnswerStore(Protocol):
 
 
 class RowFailedError(Exception):
-    """A request has no good answer. The row fails, unless the function catches this error.
+    """Raised if a request has no good answer. The row fails unless the function catches this error.
 
     Attributes:
         fault: reason for the missing answer.
@@ -128,7 +128,7 @@ async def hold_conversation(
         row: the row, or the error that makes the row unusable.
         conversation: sends the function's requests.
         find_fault: returns the fault of the result's text, or None if the text is valid. The
-            argument is None without a schema.
+            argument is None if there is no schema.
 
     Raises:
         StrandlineError: the work has ended, even if the function caught the error.

@@ -1,6 +1,6 @@
 """Measures prompts with the model's tokenizer, and treats prompts that are too long.
 
-The module must not know servers.
+The module must not depend on servers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Prompts: templates over the columns of a row, and the digest that identifies a request.
 
-Templates use Jinja2's sandbox, which is loaded with the first template. The module must not know
-servers.
+Templates use Jinja2's sandbox, which is loaded with the first template. The module must not depend
+on servers.
 """
 
 from __future__ import annotations

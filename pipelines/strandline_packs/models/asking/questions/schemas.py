@@ -1,6 +1,6 @@
 """Validates JSON answers against a schema, and converts their properties to columns.
 
-The module must not know servers or prompts.
+The module must not depend on servers or prompts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Builds the requests for the rows of a table. Rows with the same prompt share a request.
 
-The module must not know whether a request was answered before.
+The module must not depend on whether a request was answered before.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class AskSession:
 
     Attributes:
         asker: sends and retries requests.
-        book: stores answers; None without a log.
+        book: stores answers; None if there is no log.
         tally: counts requests.
         working: context that marks this worker as busy in the account.
         most: maximum number of concurrent requests.

@@ -1,4 +1,7 @@
-"""Renders the command line that starts a model server. Pure."""
+"""Renders the command line that starts a model server.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The account of a stage: a small file that the workers of a pipeline share under a lock.
 
 If the account is missing or damaged, the usage in the stage's logs is the initial state. The module
-must not know the content of requests.
+must not depend on the content of requests.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Account:
 
 
 def read_spent(folder: Path) -> SpentTotals | None:
-    """Return the totals in a stage's account, or None without a valid account.
+    """Return the totals in a stage's account, or None if there is no valid account.
 
     Args:
         folder: folder with the logs of the stage.

@@ -1,6 +1,6 @@
 """Counts a worker's requests, with their tokens and durations.
 
-Counters are sums, so counters of workers and attempts can be added. Pure.
+Counters are sums, so counters of workers and attempts can be added. This module does no I/O.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Limits on requests per minute and in total. Pure: times are arguments.
+"""Limits the requests per minute and in total.
 
 A rate limit is stored as the earliest time of the next request. Every request moves that time
-forward by the request's share of a minute. The module must not know where the times are stored.
+forward by the request's share of a minute. This module does no I/O, and times are arguments. It
+must not depend on where the times are stored.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sends many questions to a server: retries transient failures, waits out outages, stops otherwise.
 
 A question fails alone only if the server answers other questions. To find out, the asker sends a
-probe of a few tokens. Clock, sleep and randomness are arguments. The module must not know rows, or
-where answers are logged.
+probe of a few tokens. Clock, sleep and randomness are arguments. The module must not depend on
+rows, or where answers are logged.
 """
 
 from __future__ import annotations

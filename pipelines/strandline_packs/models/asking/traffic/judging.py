@@ -1,7 +1,7 @@
 """Judges the answers of servers, according to their protocols.
 
-Pure: takes bytes and returns verdicts. The module must not know how requests travel, or the
-consequences of a verdict.
+This module takes bytes, returns verdicts, and does no I/O. The module must not depend on how
+requests travel, or the consequences of a verdict.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _judge_error(reply: Reply, status: int, error: ServerError) -> Verdict:
 
 
 def _find_bar(reply: Reply, status: int, error: ServerError, what: str) -> ServerRefusal | None:
-    """Return the refusal of all requests that an error implies, or None."""
+    """Return a refusal if the error means that the server rejects all requests, or None."""
     if status == HTTPStatus.PAYMENT_REQUIRED or _QUOTA.intersection(error.codes):
         return ServerRefusal(f"the quota is used up ({what})", is_sure=True, words=what)
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
@@ -153,7 +153,7 @@ def _judge_success(reply: Reply, endpoint: Endpoint) -> Verdict:
 
 
 def _find_error(found: object, items: object) -> ServerError | None:
-    """Return the error inside a body or an answer, or None without an error.
+    """Return the error inside a body or an answer, or None if there is no error.
 
     Args:
         items: answers in the same body; if there are none, a message of the server is an error.

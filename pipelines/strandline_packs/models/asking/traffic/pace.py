@@ -1,7 +1,8 @@
 """Limits the concurrent requests to a server, and computes the waits between tries.
 
-The limit grows while answers are as fast as usual, and halves when the server pushes back. Pure:
-times are arguments. The module must not know the requests or the server.
+The limit grows while answers are as fast as usual, and halves when the server pushes back. This
+module does no I/O and reads no clock: times are arguments. The module must not depend on the
+requests or the server.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def find_backoff(tries: int) -> float:
 
 
 def read_hold(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds in an answer's `Retry-After`, or None without a valid header.
+    """Return the seconds in an answer's `Retry-After`, or None if there is no valid header.
 
     A date is compared with the server's own clock, and a date in the past means no wait.
 

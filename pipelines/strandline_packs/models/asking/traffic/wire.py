@@ -1,6 +1,6 @@
 """Sends HTTP requests through aiohttp, which only workers load, on a thread with its own loop.
 
-Connections stay open between tasks. The module must not know the meaning of answers.
+Connections stay open between tasks. The module must not depend on the meaning of answers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from strandline_packs.models.asking.answers import Reply, UnansweredRequest
 
-_END_SECONDS = 15.0  # for closing connections
+_END_SECONDS = 15.0  # seconds to close connections
 _Result = TypeVar("_Result")
 
 

@@ -1,1 +1,1 @@
-"""Verdicts on replies of servers, and blame for failures: the row or the server."""
+"""Judges replies of servers, and decides whether a row or the server caused a failure."""

@@ -1,7 +1,8 @@
 """Decides whether a row or the server is to blame for failures, by the results of other rows.
 
-An overloaded server pushes back requests at random, and some rows several times in a row. A row is
-to blame once its series of push-backs is improbable. Pure: times are arguments.
+An overloaded server rejects requests at random, and requests for some rows several times in
+succession. A row is to blame once such a series of rejections is improbable. This module does no
+I/O and reads no clock: times are arguments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reads the text of an answer, which is a string or a list of parts, or missing beside reasoning.
+"""Reads the text of an answer: a string, a list of parts, or missing if there is only reasoning.
 
-Pure.
+This module does no I/O.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def read_text_content(message: Mapping[str, Any]) -> TextContent:
 
 
 def find_text_fault(text: str) -> RowFault | None:
-    """Return the reason why a text can't be stored, or None."""
+    """Return the reason why a text can't be stored, or None if it can."""
     complaint = find_unclean(text)
     return None if complaint is None else RowFault("malformed", f"the answer: {complaint}")
 
 
 def find_unclean(text: str) -> str | None:
-    """Return the fault of a text's characters, or None. Files can't hold unpaired surrogates."""
+    """Return the fault of a text's characters, if any. Files can't hold unpaired surrogates."""
     match = _UNCLEAN.search(text)
     if match is None:
         return None

@@ -29,7 +29,7 @@ _FILTER = frozenset(
     }
 )
 _CALLS = frozenset({"tool_calls", "tool_call", "tool_use", "function_call"})
-# as in `FINISH_REASON_STOP` and `FinishReason.STOP`
+# Matches `FINISH_REASON_STOP` and `FinishReason.STOP`.
 _PREFIXES = ("finish_reason_", "finishreason.")
 
 

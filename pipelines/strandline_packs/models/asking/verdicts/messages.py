@@ -1,4 +1,7 @@
-"""Judges a model's message, in any protocol. Pure."""
+"""Judges a model's message, in any protocol.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def describe_foreign(protocol: str, words: str = "") -> Setback:
 
 
 def find_answer_fault(answer: ModelAnswer) -> RowFault | None:
-    """Return the fault of a logged answer, or None. Earlier versions logged bad answers too."""
+    """Return the fault of a logged answer, if any. Earlier versions logged bad answers too."""
     if answer.vector is None:
         return find_ending_fault(answer.finish) or find_text_fault(answer.text)
     verdict = judge_vector(answer.vector.tolist(), Usage(), "")

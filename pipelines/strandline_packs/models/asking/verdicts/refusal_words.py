@@ -1,4 +1,7 @@
-"""Reads servers' error descriptions: codes, messages, and the implied HTTP status. Pure."""
+"""Reads servers' error descriptions: codes, messages, and the implied HTTP status.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ class ServerError(NamedTuple):
     Attributes:
         codes: textual error codes, in lower case.
         status: HTTP status implied by the codes, or None.
-        message: the server's message; empty without a message.
+        message: the server's message; empty if there is no message.
     """
 
     codes: frozenset[str]
@@ -130,7 +133,7 @@ def _list_parts(value: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_status(code: object) -> int | None:
-    """Return the HTTP status implied by a code, or None."""
+    """Return the HTTP status implied by a code, if any."""
     # `bool` is a subclass of `int`.
     if isinstance(code, bool) or not isinstance(code, int | str):
         return None

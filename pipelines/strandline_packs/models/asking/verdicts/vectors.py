@@ -1,4 +1,7 @@
-"""Judges embeddings in answers: checks that the column can hold their numbers. Pure."""
+"""Judges embeddings in answers: checks that the column can hold their numbers.
+
+This module does no I/O.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Parameters that a stage passes to another library's step, under the step's own names.
 
-The module handles signatures, and must not know libraries.
+The module handles signatures, and must not depend on libraries.
 """
 
 from __future__ import annotations

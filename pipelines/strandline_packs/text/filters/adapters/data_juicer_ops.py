@@ -1,7 +1,7 @@
 """`use: data_juicer:words_num_filter`: runs a filter or mapper of Data-Juicer as a stage.
 
 The operator comes from the installed package. The module relies on the common interface of
-operators, and must not know any particular operator.
+operators, and must not depend on any particular operator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`use: datatrove:GopherQualityFilter`: runs a filter or formatter of datatrove as a stage.
 
 The step comes from the installed package. The module relies on the common interface of steps, and
-must not know any particular step.
+must not depend on any particular step.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class C4Quality(SplittingFilter):
     """Keeps the lines of a text that pass C4's rules, and drops texts with too few sentences."""
 
     class Params(SplittingFilter.Params):
-        """The rules, and their limits."""
+        """Configures the rules, and their limits."""
 
         unit: Unit = Field(
             default=Unit.LINES,

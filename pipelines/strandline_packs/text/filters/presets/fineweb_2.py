@@ -2,7 +2,7 @@
 
 Numbers and stop words come from the files `configs/*.yml` of huggingface/fineweb-2 on GitHub,
 commit d0defb2 of 27 October 2025; limits for all languages come from its `fineweb-2-pipeline.py`.
-The module must not know rules.
+The module must not depend on rules.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TOP, _REPEATED = (2, 3, 4), (5, 6, 7, 8, 9, 10)
 
 
 class UnknownPresetError(ValueError):
-    """The preset is unknown."""
+    """Raised if the preset is unknown."""
 
 
 def list_presets() -> tuple[str, ...]:

@@ -19,7 +19,7 @@ class FinewebQuality(SplittingFilter):
     """Drops texts by FineWeb's rules on lines: punctuation, length, repeats, words per line."""
 
     class Params(PresetParams, SplittingFilter.Params):
-        """Limits, with the same names as in datatrove."""
+        """Configures limits, with the same names as in datatrove."""
 
         line_punct_thr: float = Field(
             default=0.12, ge=0, le=1, description="Minimum share of lines that end in a stop."

@@ -31,7 +31,7 @@ class WordMeasures(NamedTuple):
     Attributes:
         total: number of words and punctuation marks.
         words: number of words.
-        mean_length: mean length of the words in characters; 0 without words.
+        mean_length: mean length of the words in characters; 0 if there are no words.
         lettered: number of words and marks with a letter.
     """
 
@@ -45,7 +45,7 @@ class GopherQuality(SplittingFilter):
     """Drops texts by Gopher's rules of quality: length, words, symbols, bullets, stop words."""
 
     class Params(PresetParams, SplittingFilter.Params):
-        """Limits. A rule without a limit is off."""
+        """Configures limits. A rule without a limit is off."""
 
         min_doc_words: int | None = Field(default=50, ge=0, description="Minimum number of words.")
         max_doc_words: int | None = Field(

@@ -26,7 +26,7 @@ class GopherRepetition(SplittingFilter):
     """Drops texts with repeated lines, paragraphs or n-grams, by the rules of Gopher's table A1."""
 
     class Params(PresetParams, SplittingFilter.Params):
-        """Maximum shares. A rule without a limit is off."""
+        """Configures the maximum shares. A rule without a limit is off."""
 
         dup_line_frac: float | None = Field(
             default=0.3, ge=0, description="Maximum share of lines that equal an earlier one."

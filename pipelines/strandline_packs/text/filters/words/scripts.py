@@ -1,7 +1,7 @@
 """Finds the script of a text, and the measures of prose that are meaningless for a script.
 
 Filter rules come from English pages. If letters are syllables, or no mark ends a sentence, some
-rules would drop every text. Pure. The module must not know filters or limits.
+rules would drop every text. This module does no I/O, and must not depend on filters or limits.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LONG = frozenset({"Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala", "Thaana
 _MEANINGLESS = {
     ProseMeasure.WORD_LENGTH: _UNSPACED | _SYLLABLES | _LONG,
     ProseMeasure.WORDS_OF_A_LINE: _UNSPACED | {"Tibetan"},
-    # In these scripts thirty characters are a sentence.
+    # In these scripts, thirty characters form a whole sentence.
     ProseMeasure.LINE_LENGTH: frozenset({"Han", "Hangul", "Yi"}),
     # In these scripts, sentences end in a blank, a line end, or a mark that also ends clauses.
     ProseMeasure.STOPS: frozenset(
@@ -62,7 +62,7 @@ _MEANINGLESS = {
 
 
 def find_script(text: str) -> str:
-    """Return the most frequent script of letters at the start of a text; empty without letters."""
+    """Return the most frequent script of letters at the start of a text, or an empty string."""
     if text.isascii():
         return LATIN
     totals: Counter[str] = Counter()

@@ -2,8 +2,8 @@
 
 Only this module defines letters and their signs. Counts, filters, signatures, and language
 detection use it, so all of them see the same words. The classes are Unicode's, through the library
-`regex`: Python's own word class lacks vowel signs and combining accents. Pure: takes text and
-returns strings.
+`regex`: Python's own word class lacks vowel signs and combining accents. This module takes text,
+returns strings, and does no I/O.
 
 Two functions split words. `split_words` approximates linguistic tokenizers: punctuation marks are
 words, `it's` is two words, and a number or a URL is one word. `list_words` follows everyday

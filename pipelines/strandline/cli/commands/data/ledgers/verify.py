@@ -77,7 +77,7 @@ def check(
 
 
 def _refuse_move(store: Store, location: OutputRoot) -> None:
-    """Reject outputs at another location: the ledger can't verify them."""
+    """Reject outputs that were moved to another location, because the ledger can't verify them."""
     if find_move(store, location) is not None:
         msg = (
             f"the outputs of this ledger are at {name_old(store, location)}, but the pipeline "
@@ -87,7 +87,7 @@ def _refuse_move(store: Store, location: OutputRoot) -> None:
 
 
 def find_difference(location: str, outputs: OutputStore) -> str | None:
-    """Return why some readers can't open the Parquet files as one data set, or None.
+    """Return why some readers can't open the Parquet files as one data set, or None if they can.
 
     The result is only a note: the run has written these files, and differences may be intended.
     """

@@ -20,7 +20,7 @@ from strandline.storage.volume.published import Publication
 
 
 class NothingPublishedError(StrandlineError):
-    """The pipeline has no publication."""
+    """Raised if the pipeline has no publication."""
 
 
 @click.command(
