@@ -364,7 +364,7 @@ def test_a_pod_is_taken_from_no_config_map_but_the_operators(
     kubectl.answer("get configmap corpus-1", replaced)
     result = ask("verify", "corpus")
     assert (result.exit_code, kubectl.created) == (64, [])
-    assert "ConfigMap corpus-1 is not what the operator wrote" in result.stderr
+    assert "ConfigMap corpus-1 differs from the one that the operator wrote" in result.stderr
 
 
 @pytest.mark.parametrize(
