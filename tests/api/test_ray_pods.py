@@ -274,7 +274,7 @@ def test_kuberay_makes_the_submitters_container_in_a_sidecar() -> None:
         ({"metadata": []}, "podTemplate.metadata: must be an object"),
         ({"spec": {"containers": "ray-head"}}, "spec.containers: must be a container"),
         (template_of("ray-head"), "spec.containers[0]: must be a container"),
-        (template_of({"env": []}), "spec.containers[0]: a container needs a 'name'; names that"),
+        (template_of({"env": []}), "spec.containers[0]: a container needs a 'name'; allowed names"),
         (
             template_of({"name": "ray-head", "image": "a"}, kind="initContainers"),
             "spec.initContainers[0]: no container to change is named 'ray-head'",

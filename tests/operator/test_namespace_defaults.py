@@ -54,7 +54,7 @@ def test_an_empty_config_map_has_no_defaults(body: dict[str, object]) -> None:
             "a: &a [x, x]\nb: [*a, *a]",
             "retry: line 2: aliases are not supported; write the value out",
         ),
-        ("a: " + "x" * 70_000, "retry: it has 70,003 bytes, and 65,536 are read"),
+        ("a: " + "x" * 70_000, "retry: must have at most 65,536 bytes, not 70,003"),
         ("2026-13-45", "retry: this is not YAML: "),
     ],
 )

@@ -262,9 +262,15 @@ def test_engines_are_started_with_their_own_arguments() -> None:
         ({"url": "http://a/v1", "serve": {"engine": "vllm", "model": "m"}}, "either `url` or"),
         ({"serve": {"engine": "vllm", "model": "m", "command": ["a"]}}, "`command` and `engine"),
         ({"serve": {"engine": "command", "model": "m"}}, "`command` and `engine"),
-        ({"serve": {"engine": "command", "model": "m", "command": ["a"]}}, "has no `{port}`"),
-        ({"serve": {"engine": "vllm", "model": "s3://b/m"}}, "`digest` and a `model`"),
-        ({"serve": {"engine": "vllm", "model": "m", "digest": 64 * "a"}}, "`digest` and a `model`"),
+        ({"serve": {"engine": "command", "model": "m", "command": ["a"]}}, "must contain `{port}`"),
+        (
+            {"serve": {"engine": "vllm", "model": "s3://b/m"}},
+            "`digest` must be set if `model` is a URL",
+        ),
+        (
+            {"serve": {"engine": "vllm", "model": "m", "digest": 64 * "a"}},
+            "`digest` must be set if `model` is a URL",
+        ),
         ({"serve": {"engine": "vllm", "model": "m"}, "key": {"env": "A"}}, "`key` requires `url`"),
     ],
 )
