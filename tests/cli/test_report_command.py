@@ -236,7 +236,10 @@ def add_gathering(project: Project, answer: str, content: str = SEEN) -> None:
         ("return '<p>panel of ' + names[0] + '</p>'", "panel of moments.all.json"),
         ("return None", "Numbers of moments.all.json"),
         ("raise KeyError('x')", "Its panel can't be shown: KeyError: 'x'"),
-        (f"return 'x' * {MAX_PANEL + 1}", "Its panel can't be shown: it has 2,000,001 characters"),
+        (
+            f"return 'x' * {MAX_PANEL + 1}",
+            "Its panel can't be shown: a panel must have at most 2,000,000 characters, not 2,000,001",
+        ),
         ("return 5", "Its panel can't be shown: a panel must be text, not int"),
     ],
 )

@@ -34,7 +34,7 @@ _ROOMS = {
     "fetch-code": CommandEntry("pipelines.fetch:fetch"),
     "preflight": CommandEntry("pipelines.preflight:preflight"),
     "retry": CommandEntry(
-        "runs.retry:retry", "Run one attempt of FILE now, regardless of its `retry` policy."
+        "runs.retry:retry", "Run one attempt of FILE now, despite its `retry` policy."
     ),
     "drain": CommandEntry("runs.drain:drain", "Stop the run of FILE on this machine."),
     "leave": CommandEntry(
