@@ -28,8 +28,8 @@ _INTRODUCTION = """\
 # strandline
 
 Runs `CurationPipeline` objects: one attempt after another, each as a RayJob of KubeRay.
-docs/install.md tells how to install, upgrade and remove it. A value that is not listed here is
-refused, so that a misspelt one is noticed.
+docs/install.md describes how to install, upgrade and remove the operator. Helm rejects values that
+are not listed here, so it reports misspelt names.
 
 """
 

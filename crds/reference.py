@@ -23,11 +23,10 @@ _INTRODUCTION = """\
 
 # API reference
 
-`strandline.dev/v1alpha1`. `kubectl explain cpipe.spec.storage` tells the same at a terminal.
+`strandline.dev/v1alpha1`. `kubectl explain cpipe.spec.storage` prints the same text in a terminal.
 
-Fields that are not given have the default. Inside of lists the default is not written into the
-object, elsewhere it is; a field of `retry` that is not given is left to the namespace, then to the
-operator.
+Unset fields have their defaults. The API server writes defaults into the object, except inside
+lists. An unset field of `retry` has the default of the namespace, or else of the operator.
 """
 _DEFAULT = re.compile(r"^(.*) Defaults to (\S+)\.$")
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -102,7 +101,7 @@ def _describe_kind(definition: Node) -> Iterator[str]:
     columns = [column["name"] for column in version["additionalPrinterColumns"]]
     yield f"## {names['kind']}\n\n{schema['description']}\n"
     yield f"- `kubectl get {short}` shows {', '.join(columns)}; the last ones with `-o wide`."
-    yield f"- `--field-selector` takes {selectable}."
+    yield f"- `--field-selector` supports {selectable}."
     yield from _list_rules(schema, deep=False)
     yield ""
     for part in ("spec", "status"):
@@ -162,7 +161,7 @@ def _list_rules(node: Node, *, deep: bool) -> Iterator[str]:
     found = [child for path, child in nodes(node) if deep or not path]
     rules = [rule for child in found for rule in child.get("x-kubernetes-validations", ())]
     if rules:
-        yield "\nThe API server sees to it:\n"
+        yield "\nThe API server enforces these rules:\n"
     for rule in rules:
         yield f"- {rule['message']}"
 

@@ -119,7 +119,7 @@ class Settings(BaseModel):
         description="Read nodes of pods, to detect lost nodes and the reasons of disruptions.",
     )
     settle: Seconds = Field(
-        default=_LIMITS.settle, description="Wait for late evidence of an attempt's end."
+        default=_LIMITS.settle, description="Time to wait for late evidence of an attempt's end."
     )
     outcome: Seconds = Field(
         default=_LIMITS.outcome, description="Maximum wait for the driver's own report after that."
@@ -141,7 +141,7 @@ class Settings(BaseModel):
         description="Maximum time until a driver runs, if the pipeline sets none.",
     )
     image_pull: Seconds = Field(
-        default=_LIMITS.image_pull, description="Maximum time of failing image pulls."
+        default=_LIMITS.image_pull, description="Maximum time for which image pulls may fail."
     )
     pull_interval: Annotated[Seconds, Field(ge=1)] = Field(
         default=_LIMITS.pull_interval, description="Interval between requests to a driver."

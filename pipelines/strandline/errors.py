@@ -143,6 +143,6 @@ _load, __dir__ = load_lazily(globals(), _ROOMS)
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has the name
     if name not in _REMOVED:
         return _load(name)
-    message = f"nothing raises {name} any more, since the engine ray-data was removed"
+    message = f"{name} is never raised, because the engine ray-data was removed"
     warn(message, DeprecationWarning, stacklevel=2)
     return type(name, (_load("StrandlineError"),), {})

@@ -193,7 +193,8 @@ def test_an_invalid_document_is_explained(document: object, expected: str) -> No
         (
             "retry.eligibleCauses",
             ["UserCancelled"],
-            "spec.retry.eligibleCauses[0]: 'UserCancelled' is never retried; leave it out",
+            "spec.retry.eligibleCauses[0]: 'UserCancelled' is never retried; remove it from the "
+            "list",
         ),
         (
             "retry.eligibleCauses",

@@ -149,7 +149,7 @@ def test_a_path_beside_the_operators_paths_is_accepted(path: str) -> None:
         ),
         (
             {"volumeMounts": [{"name": "a", "mountPath": "/a"}]},
-            "ray: 'volumeMounts' may name only volumes that 'volumes' next to it lists",
+            "ray: 'volumeMounts' may name only volumes that are listed in 'volumes' next to it",
         ),
         (
             {"volumeMounts": [{"name": "a", "mountPath": "a/b"}]},
@@ -241,8 +241,8 @@ def test_an_unknown_container_is_rejected_with_the_valid_names(where: str, name:
     names = ", ".join(f"'{one}'" for one in FITTING[where])
     said = refuse(**fields)
     assert said.startswith(
-        f"spec.ray.{path}.spec.containers[0]: no such container here is named '{name}'; "
-        f"names that fit: {names}"
+        f"spec.ray.{path}.spec.containers[0]: no container to change is named '{name}'; "
+        f"allowed names: {names}"
     )
     assert said.endswith("a container of your own needs an 'image'") == (name == "main")
 
@@ -256,13 +256,13 @@ def test_a_container_with_an_image_is_the_users_own(where: str) -> None:
 
 def test_a_head_can_not_have_a_workers_container() -> None:
     worker = {"name": "ray-worker", "image": "mine:1"}
-    assert "names that fit: 'ray-head'" in refuse(head={"podTemplate": template_of(worker)})
+    assert "allowed names: 'ray-head'" in refuse(head={"podTemplate": template_of(worker)})
 
 
 def test_kuberay_makes_the_submitters_container_in_a_sidecar() -> None:
     template = template_of({"name": "ray-job-submitter", "env": []})
     assert read_ray(podTemplate=template).pod_template == template
-    assert "names that fit: 'ray-head', 'ray-worker'" in refuse(
+    assert "allowed names: 'ray-head', 'ray-worker'" in refuse(
         podTemplate=template, submissionMode="SidecarMode"
     )
 
@@ -274,14 +274,14 @@ def test_kuberay_makes_the_submitters_container_in_a_sidecar() -> None:
         ({"metadata": []}, "podTemplate.metadata: must be an object"),
         ({"spec": {"containers": "ray-head"}}, "spec.containers: must be a container"),
         (template_of("ray-head"), "spec.containers[0]: must be a container"),
-        (template_of({"env": []}), "spec.containers[0]: a container needs a 'name'; names that"),
+        (template_of({"env": []}), "spec.containers[0]: a container needs a 'name'; allowed names"),
         (
             template_of({"name": "ray-head", "image": "a"}, kind="initContainers"),
-            "spec.initContainers[0]: no such container here is named 'ray-head'",
+            "spec.initContainers[0]: no container to change is named 'ray-head'",
         ),
         (
             template_of({"name": "wait"}, kind="initContainers"),
-            "the pod template has none to change; a container of your own needs an 'image'",
+            "no init container can be changed; a container of your own needs an 'image'",
         ),
         (template_of({"name": "ray-head", "env": "A=1"}), "containers[0].env: must be a list"),
         (template_of({"name": "ray-head", "env": ["A"]}), "env[0]: must be an object"),

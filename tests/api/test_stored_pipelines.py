@@ -246,6 +246,6 @@ def test_every_number_reaches_the_driver(number: float) -> None:
 def test_ignored_fields_are_one_sentence() -> None:
     few, many = ("spec.a", "spec.b.c"), [f"spec.f{number}" for number in range(11)]
     assert describe_unknown("this operator", few) == (
-        "this operator does not know and ignores spec.a, spec.b.c"
+        "this operator does not support, and ignores, spec.a, spec.b.c"
     )
     assert describe_unknown("it", many).endswith("spec.f7 and 3 more")

@@ -63,6 +63,6 @@ def test_another_wait_for_room_restarts_the_pauses() -> None:
 def test_a_wait_for_room_is_reported_without_a_budget() -> None:
     retry = retry_after(QUOTA, QUOTA)
     assert describe_due(retry, "10:31:05") == (
-        "wait 2 for room, retry at 10:31:05 after QuotaExceeded"
+        "wait 2 for the quota, retry at 10:31:05 after QuotaExceeded"
     )
     assert retry.why == ("attempt 2 ended with QuotaExceeded; another retry follows 02:00 later")

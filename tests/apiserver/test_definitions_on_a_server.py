@@ -91,7 +91,7 @@ ANY_VALUE = {"key": "pool", "operator": "Exists", "value": "spot"}
 FOR_A_WHILE = {"key": "pool", "effect": "NoSchedule", "tolerationSeconds": 5}
 NEW: dict[str, tuple[str, Edit]] = {
     "an attempt ends in its number": (
-        "the name of an attempt ends in",
+        "the name must end in",
         put("metadata", "name", to="corpus-3"),
     ),
     "previous before number": ("'previous' must be less", put("spec", "previous", to=2)),
@@ -175,11 +175,11 @@ NEW: dict[str, tuple[str, Edit]] = {
         put("spec", "ray", "envFrom", to=[{"prefix": "A"}]),
     ),
     "a volume of ours": (
-        "volumes named 'ledger'",
+        "the pods already have the volumes 'ledger'",
         put("spec", "ray", "volumes", to=[{"name": "temporary", "emptyDir": {}}]),
     ),
     "a place of ours": (
-        "the pods have /var/lib/strandline,",
+        "the pods already have /var/lib/strandline,",
         put(
             *("spec", "ray"),
             to={

@@ -133,7 +133,7 @@ CASES = [
         "two sources",
         append_stage("files", name="more", **{"with": {"paths": ["in/*.txt"]}}),
         64,
-        "spec.stages[2]: stage 'more' is a second source; a pipeline has exactly one, first",
+        "spec.stages[2]: stage 'more' is a second source; only the first stage may list sources",
     ),
     Case(
         "the source key twice",
@@ -323,8 +323,9 @@ def test_a_volume_on_nfs_is_refused_with_the_reason(
     mounts = f"36 35 0:32 / {project.path} rw - nfs4 server:/share rw\n"
     monkeypatch.setattr("strandline.run.attempt.folder.takeover.read_mounts", lambda: mounts)
     result = run()
-    assert "the ledger can't live on nfs4: each host maps its own pages, and locks" in read_errors(
-        result
+    assert (
+        "the ledger can't be stored on nfs4: each host maps its own pages, and locks"
+        in read_errors(result)
     )
     assert result.exit_code == 73
     assert not project.folder.exists()

@@ -114,18 +114,18 @@ DELTA_CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
         f"{OTHER} dropped or renamed the column 'length'",
     ),
     "more": (add_mood, "has a column 'mood', but the columns of the pipeline are: key, text"),
-    "required": (require_keys, "column 'key' must not be null"),
+    "required": (require_keys, "the table forbids nulls in 'key'"),
     "partitioned": (
         lambda path: overwrite(path, read_delta(path), "text"),
         "partitioned by 'text'",
     ),
     "mapped": (map_columns, "maps columns to other names"),
-    "computed": (compute_length, "column 'length' has its own rule"),
+    "computed": (compute_length, "the table has a rule for 'length'"),
     "constraint": (
         lambda path: DeltaTable(path).alter.add_constraint({"long": "length > 0"}),
-        "has a constraint 'long'",
+        "has the constraint 'long'",
     ),
-    "append only": (set_delta("delta.appendOnly"), "files may not be removed"),
+    "append only": (set_delta("delta.appendOnly"), "the table is append-only"),
     "vectors": (set_delta("delta.enableDeletionVectors"), "has deletion vectors"),
 }
 
@@ -161,7 +161,7 @@ LANCE_CHANGES: dict[str, tuple[Callable[[lance.LanceDataset], object], str]] = {
     "more": (lambda table: table.add_columns({"mood": "'calm'"}), "has a column 'mood'"),
     "required": (
         alter_lance(path="key", nullable=False),
-        "column 'key' must not be null",
+        "the table forbids nulls in 'key'",
     ),
 }
 
@@ -220,7 +220,7 @@ ICEBERG_CHANGES: dict[str, tuple[Callable[[Table], None], str]] = {
     "gone": (drop_length, f"{OTHER} dropped or renamed the column 'length'"),
     "renamed": (rename_text, f"{OTHER} dropped or renamed the column 'text'"),
     "more": (add_a_mood, "has a column 'mood'"),
-    "required": (require_a_key, "column 'key' must not be null"),
+    "required": (require_a_key, "the table forbids nulls in 'key'"),
     "partitioned": (partition_by_text, "partitioned by 'text'"),
 }
 

@@ -199,7 +199,7 @@ def test_a_wrong_file_is_one_sentence(project: Project, call: Call) -> None:
     assert result.stdout == ""
     result = call("doctor", "--quick", "--set", "sink.use=jsonl")
     assert result.exit_code == 64
-    assert read_errors(result).startswith("--set changes a pipeline, so it needs FILE; see ")
+    assert read_errors(result).startswith("--set changes a pipeline, so it requires FILE; see ")
 
 
 def test_ray_is_not_started_or_loaded(project: Project) -> None:

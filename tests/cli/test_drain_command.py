@@ -83,7 +83,7 @@ def test_drain_waits_for_the_orderly_end_of_a_run(
     (project.path / "go").touch()
     out, errors = waiting.communicate(timeout=300)
     assert (0, "") == (waiting.returncode, errors)
-    assert out == f"process {run.pid} was asked to stop; it has 30 s for that\nit has ended\n"
+    assert out == f"process {run.pid} was asked to stop; it has 30 s for that\nthe run has ended\n"
     assert 75 == run.wait(timeout=300)
 
 
@@ -200,7 +200,7 @@ def test_a_stopping_process_gets_no_second_request(
     monkeypatch.setattr(drain_command, "choose", lambda *_: Drain(None, (STRANGER,)))
     monkeypatch.setattr(os, "kill", pytest.fail)
     assert "process 4711 is already stopping\n" == drain(call)
-    assert "process 4711 is already stopping\nit has ended\n" == drain(call, "--wait")
+    assert "process 4711 is already stopping\nthe run has ended\n" == drain(call, "--wait")
 
 
 def test_a_driver_on_another_host_is_named(project: Project, call: Call) -> None:

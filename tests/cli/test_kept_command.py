@@ -63,7 +63,7 @@ def test_kept_outputs_are_listed_and_pruned_by_age_and_space(project: Project) -
     assert "3 finished sources" in run(project, "verify")[0]
     (line,) = run(project, "kept prune", "--older-than", "0s", "--stage", "own")
     assert line.startswith("pruned: kept output of 2 sources, ")
-    assert ["nothing is kept; write `keep: true` on a stage"] == run(project, "kept list")
+    assert ["no output is kept; set `keep: true` on a stage"] == run(project, "kept list")
     make(project, limit=1)
     assert "  3 from the beginning" in run(project, "plan")
 

@@ -310,7 +310,7 @@ REFUSED: list[tuple[tuple[str, ...], int, str]] = [
     (("verify", "corpus", "--nobytes"), 64, "No such option"),
     (("ledger", "sources", "corpus", "--state", "odd"), 64, "'odd' is not one of"),
     (("verify", "other"), 64, "kubectl: Error from server (NotFound)"),
-    (("cp", "corpus", "x"), 64, "'corpus' is not NAME:PATH"),
+    (("cp", "corpus", "x"), 64, "must be NAME:PATH, such as corpus:output"),
     (("cp", "corpus:../x", "x"), 64, "not a path in the folder of corpus"),
     (("wait", "corpus", "--timeout", "soon"), 64, "Invalid value for '--timeout'"),
     (("lgos", "corpus"), 64, "No such command 'lgos'"),
@@ -364,7 +364,7 @@ def test_a_pod_is_taken_from_no_config_map_but_the_operators(
     kubectl.answer("get configmap corpus-1", replaced)
     result = ask("verify", "corpus")
     assert (result.exit_code, kubectl.created) == (64, [])
-    assert "ConfigMap corpus-1 is not what the operator wrote" in result.stderr
+    assert "ConfigMap corpus-1 differs from the one that the operator wrote" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,9 @@ def test_another_volume_has_its_own_publications(
         (
             ("--set", "0001/p0001", "--unset"),
             64,
-            "--set and --unset exclude each other; see `strandline latest --help`",
+            "--set and --unset are mutually exclusive; see `strandline latest --help`",
         ),
-        (("--set", "", "--unset"), 64, "--set and --unset exclude each other; see"),
+        (("--set", "", "--unset"), 64, "--set and --unset are mutually exclusive; see"),
     ],
 )
 def test_a_bad_choice_gets_one_sentence(
@@ -134,7 +134,8 @@ def test_a_file_in_the_links_place_is_named(
     result = call("latest", "pipeline.yaml", "--set", "0001/p0001")
     assert 73 == result.exit_code
     assert read_errors(result) == (
-        f"{project.folder}/latest: this must be a link, but is not; move it away and run again"
+        f"{project.folder}/latest: this must be a symbolic link, but it is not; move it away and "
+        "run the pipeline again"
     )
     assert "mine" == (project.folder / "latest").read_text()
 

@@ -125,7 +125,7 @@ def test_plan_shows_the_cost_of_a_kill_and_excluded_files(project: Project, call
     assert "sources 1 listed, 0 to be skipped" in text
     assert "files of more than 1 GiB that are one source each: a killed run repeats the" in text
     assert "left out: a marker or checksum of Spark, Hive or Hadoop: 1" in text
-    assert "not looked at: a link that leads nowhere: 1" in text
+    assert "not looked at: a broken symbolic link: 1" in text
     plan = json.loads(call("plan", "pipeline.yaml", "--list", "--json").stdout)
     assert set(plan["sources"]["counters"].values()) == {1}
 

@@ -108,9 +108,9 @@ def test_a_setting_changes_one_place(setting: str, changed: dict[str, Any]) -> N
         ("a..b=5", "--set 'a..b=5' must be path=value"),
         ("list[x]=5", "--set 'list[x]=5' must be path=value"),
         ("a=[", "--set 'a=[': the value is not valid YAML"),
-        ("list.2=5", "spec.list: --set: there is no '2' here; the list has 2 entries"),
-        ("list.x=5", "spec.list: --set: there is no 'x' here"),
-        ("a.b=5", "spec.a: --set: there is no 'b' here; the value there is 1"),
+        ("list.2=5", "spec.list: --set: unknown field '2'; the list has 2 entries"),
+        ("list.x=5", "spec.list: --set: unknown field 'x'"),
+        ("a.b=5", "spec.a: --set: unknown field 'b'; the value there is 1"),
     ],
 )
 def test_a_setting_without_form_or_place_is_refused(setting: str, sentence: str) -> None:

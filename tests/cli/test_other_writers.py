@@ -199,4 +199,4 @@ def test_deletes_that_would_hide_rows_of_a_push_are_refused(
     assert len(table.read_texts()) == 2
     result = call("push", "pipeline.yaml", "--to", table.target)
     assert result.exit_code == 73
-    assert "rows were deleted from it by delete files" in result.stderr
+    assert "the table has delete files" in result.stderr

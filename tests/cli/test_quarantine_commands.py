@@ -203,7 +203,7 @@ def test_a_release_for_scripts(quarantined: Project, call: Call) -> None:
         (
             ("in/0.txt", "--all"),
             64,
-            "--all excludes keys; see `strandline ledger quarantine release --help`",
+            "--all can't be combined with keys; see `strandline ledger quarantine release --help`",
         ),
     ],
 )

@@ -236,8 +236,11 @@ def add_gathering(project: Project, answer: str, content: str = SEEN) -> None:
         ("return '<p>panel of ' + names[0] + '</p>'", "panel of moments.all.json"),
         ("return None", "Numbers of moments.all.json"),
         ("raise KeyError('x')", "Its panel can't be shown: KeyError: 'x'"),
-        (f"return 'x' * {MAX_PANEL + 1}", "Its panel can't be shown: it has 2,000,001 characters"),
-        ("return 5", "Its panel can't be shown: it is int, not text"),
+        (
+            f"return 'x' * {MAX_PANEL + 1}",
+            "Its panel can't be shown: a panel must have at most 2,000,000 characters",
+        ),
+        ("return 5", "Its panel can't be shown: a panel must be text, not int"),
     ],
 )
 def test_a_stage_shows_its_own_panel_or_its_numbers(

@@ -100,7 +100,7 @@ def test_pipelines_follow_their_dependencies_and_the_given_order() -> None:
         ),
         (
             [spell("a", after=come_after("b")), spell("b", after=come_after("a"))],
-            "'a' comes after 'b' comes after 'a': none of them can start",
+            "'a' comes after 'b' comes after 'a': none of these pipelines can start",
         ),
         ([spell("a"), spell("a")], "pipeline 'a' in namespace 'default' is listed twice"),
     ],

@@ -15,7 +15,7 @@ from strandline_api.names import STORED_ANNOTATION
 from strandline_api.objects.removed_engine import ENGINE_REMOVED
 from strandline_api.outcome.exit_codes import ExitCode
 
-SAID = "this image does not know and ignores spec.sink.later, spec.tomorrow"
+SAID = "this image does not support, and ignores, spec.sink.later, spec.tomorrow"
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_a_cause_of_a_newer_operator_does_not_end_the_run(stored: Project) -> No
 def test_an_unknown_cause_on_the_command_line_is_refused(project: Project, call: Call) -> None:
     refused = call("run", "pipeline.yaml", "--no-supervise", "--after", "Preemptd")
     assert refused.exit_code == ExitCode.BAD_SPEC
-    assert "'Preemptd' is not one of Preempted, Evicted" in refused.output
+    assert "must be one of Preempted, Evicted" in refused.output
     assert not project.folder.exists()
 
 

@@ -142,7 +142,7 @@ def test_an_interrupted_cell_leaves_kernel_ray_and_ledger_usable(notebook: Noteb
     stopped = notebook.end(cell)
     ((name, message),) = read_errors(stopped)
     assert name == "KeyboardInterrupt"
-    assert "what is finished is kept" in message
+    assert "`run` keeps finished sources" in message
     assert "starting" in read_drawn(stopped)[0]
     assert any("stopping: letting work in flight finish" in text for text in read_drawn(stopped))
     assert notebook.list_children() == []

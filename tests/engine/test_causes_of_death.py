@@ -56,8 +56,8 @@ Extension modules: numpy, pyarrow.lib (total: 2)
         ),
         (EXITED, HEAD, "its process exited: 4"),
         (ENDED, HEAD, "its process was ended by SIGTERM"),
-        (NO_WORD, HEAD, "its process was killed (SIGKILL), or left by os._exit"),
-        (NO_WORD, "", "its process was killed (SIGKILL), or left by os._exit"),
+        (NO_WORD, HEAD, "its process was killed (SIGKILL), or called os._exit"),
+        (NO_WORD, "", "its process was killed (SIGKILL), or called os._exit"),
         (EXITED, None, "its process exited: 4; its log is on its node"),
     ],
 )

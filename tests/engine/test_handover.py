@@ -151,9 +151,9 @@ def test_a_valid_source_keeps_its_key_and_version(key: str, version: str) -> Non
 
 
 ODD: list[tuple[Any, Any, str, str]] = [
-    ("a\udc80.txt", "1", "a\\udc80.txt", "its key contains an unpaired surrogate"),
-    (7, "1", "7", "its key is int; it must be text"),
-    ("k", None, "k", "its version is NoneType; it must be text"),
+    ("a\udc80.txt", "1", "a\\udc80.txt", "the source's key contains an unpaired surrogate"),
+    (7, "1", "7", "the source's key must be text, not int"),
+    ("k", None, "k", "the source's version must be text, not NoneType"),
 ]
 
 

@@ -454,8 +454,8 @@ except RayStartError as error:
         words = [sys.executable, "-c", program, folder]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
-        "the local Ray did not start: its gcs_server died at the start; its log says: gcs_server: "
-        f"Received unexpected config parameter not_there{ADVICE}"
+        "the local Ray did not start: its gcs_server died at the start; its log ends with: "
+        f"gcs_server: Received unexpected config parameter not_there{ADVICE}"
     )
 
 

@@ -36,7 +36,10 @@ ODD_FAILURES = {
     "deep": ("odd", "RecursionError: maximum recursion depth exceeded"),
     "late": ("odd", "ValueError: too late (odd_stages.py:"),
     "closed": ("odd", "it closed stdout, which other code writes to; leave it open"),
-    "key \\ud800": ("sources", "its key contains an unpaired surrogate, which UTF-8 can't encode"),
+    "key \\ud800": (
+        "sources",
+        "the source's key contains an unpaired surrogate, which UTF-8 can't encode",
+    ),
     "locked": ("sources", "the listed source can't be pickled: TypeError: cannot pickle"),
     "unread": ("odd", "its input can't be unpickled: ValueError: no more"),
 }

@@ -241,9 +241,9 @@ def test_a_pipeline_that_could_not_run_is_refused_when_it_is_built() -> None:
         build(stages=[KeepEven(), KeepEven()])
     with pytest.raises(SpecError, match="'keep-even' is not a sink"):
         build(sink=KeepEven())
-    with pytest.raises(SpecError, match=r"a stage is needed here, not KeepEven; write KeepEven\("):
+    with pytest.raises(SpecError, match=r"must be a stage, not KeepEven; write KeepEven\("):
         build(stages=[KeepEven])
-    with pytest.raises(SpecError, match="a stage is needed here, not str"):
+    with pytest.raises(SpecError, match="must be a stage, not str"):
         build(stages=["keep-even"])
     with pytest.raises(SpecError, match="name: must be lowercase letters"):
         Pipeline("../out", source=Numbers(), sink=Text())

@@ -84,7 +84,7 @@ def test_a_run_without_a_ledger_is_stopped_too(tmp_path: Path) -> None:
     pipeline = Pipeline(
         "keys", source=Numbers(), stages=[Interrupt(times=1)], sink=Placed(path=str(tmp_path / "o"))
     )
-    with pytest.raises(KeyboardInterrupt, match="what is finished is kept"):
+    with pytest.raises(KeyboardInterrupt, match="`run` keeps finished sources"):
         pipeline.run(engine="inline")
 
 

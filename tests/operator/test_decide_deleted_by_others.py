@@ -56,7 +56,7 @@ def test_a_rayjob_deleted_by_others_interrupts_a_silent_driver(
     status = cluster.attempts["corpus-1"][1]
     assert status.cause is cause
     if code is None:
-        assert status.message == "its RayJob was deleted by someone else"
+        assert status.message == "the RayJob was deleted, but not by the operator"
         assert cluster.status.state.startswith("disruption 1 of 100, retry at ")
 
 

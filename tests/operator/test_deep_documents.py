@@ -130,7 +130,7 @@ def test_a_deep_spec_is_rejected_with_its_path(levels: int) -> None:
         value = {"a": value}
     with pytest.raises(SpecError) as raised:
         check_depth({"source": {"with": value}})
-    told = "spec.source.with.a.a.a.a: it is nested more than 64 levels"
+    told = "spec.source.with.a.a.a.a: must be nested at most 64 levels"
     assert str(raised.value).startswith(told)
 
 

@@ -34,7 +34,7 @@ def test_the_wait_for_a_quota_may_take_any_number_of_attempts() -> None:
         due = cluster.status.next_attempt_time
         assert due is not None
         pauses.append(due - (cluster.attempts[name][1].end_time or 0.0))
-        assert f"wait {number} for room, retry at" in cluster.status.state
+        assert f"wait {number} for the quota, retry at" in cluster.status.state
     assert pauses == pytest.approx([60, 120, 240, 480, 960], abs=1)
     counts = cluster.status.retries
     assert counts is not None

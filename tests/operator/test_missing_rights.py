@@ -49,7 +49,7 @@ def test_a_running_attempt_is_neither_judged_nor_doubled(resource: Resource) -> 
     assert cluster.calls == calls + 1  # one write: the status with the missing permission
     truth, reason, message = tell(cluster, ConditionType.SUCCEEDED)
     assert (truth, reason) == ("Unknown", "PermissionDenied")
-    assert f"its role lacks 'list' on {resource}: the server's words" in message
+    assert f"the operator's role lacks 'list' on {resource}: the server's words" in message
     cluster.unread = ()
     cluster.settle()
     assert tell(cluster, ConditionType.SUCCEEDED)[:2] == ("Unknown", "Running")
@@ -61,7 +61,7 @@ def test_a_refused_list_causes_one_event_and_is_named_once() -> None:
     cluster.advance(600)
     (event,) = [event for event in cluster.events if event.is_warning]
     assert event.reason == EventReason.BLOCKED
-    assert event.message.count("its role lacks 'list' on pods") == 1
+    assert event.message.count("the operator's role lacks 'list' on pods") == 1
 
 
 def test_a_refused_list_starts_and_releases_nothing() -> None:

@@ -49,12 +49,12 @@ def test_an_empty_config_map_has_no_defaults(body: dict[str, object]) -> None:
         ("maxRetries: many", "retry.maxRetries: must be a whole number, not 'many'"),
         ("[1, 2]", "retry: must be an object, not a list"),
         ("a: [", "retry: this is not YAML: "),
-        ("[" * 10_000, "retry: it is nested more than 32 levels deep"),
+        ("[" * 10_000, "retry: must be nested at most 32 levels deep"),
         (
             "a: &a [x, x]\nb: [*a, *a]",
             "retry: line 2: aliases are not supported; write the value out",
         ),
-        ("a: " + "x" * 70_000, "retry: it has 70,003 bytes, and 65,536 are read"),
+        ("a: " + "x" * 70_000, "retry: must have at most 65,536 bytes, not 70,003"),
         ("2026-13-45", "retry: this is not YAML: "),
     ],
 )
@@ -116,7 +116,7 @@ def test_only_some_of_many_errors_are_named() -> None:
     api = FakeApi()
     put(api, "".join(f"a{number}: 1\n" for number in range(500)))
     _, (problem,), *_ = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
-    assert problem.message.endswith("; and 496 more; the rest holds")
+    assert problem.message.endswith("; and 496 more; the other defaults apply")
     assert len(problem.message) < 1024
 
 
@@ -131,7 +131,8 @@ def test_defaults_with_an_unknown_field_apply_otherwise() -> None:
     assert (problem.what, problem.name, problem.status) == ("configmaps", NAME, 422)
     assert problem.message == (
         "retry.disruptions.later: unknown field 'later'; known names: maxRetries; "
-        "retry.maxRetrys: unknown field 'maxRetrys'; did you mean 'maxRetries'?; the rest holds"
+        "retry.maxRetrys: unknown field 'maxRetrys'; did you mean 'maxRetries'?; the other "
+        "defaults apply"
     )
 
 

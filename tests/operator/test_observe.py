@@ -160,7 +160,7 @@ def test_fields_of_newer_definitions_are_ignored_and_reported_once(
     assert seen.spec == parse_pipeline(SMALLEST).spec
     assert (seen.problems, set(seen.unknown)) == ((), planted)
     (line,) = caplog.records
-    assert line.getMessage().startswith("this operator does not know and ignores spec.")
+    assert line.getMessage().startswith("this operator does not support, and ignores, spec.")
     assert vars(line)["pipeline"] == "team/corpus"
     body["spec"] = {**SMALLEST["spec"], "tomorrow": 1}
     assert read_pipeline(body, seen).unknown == ("spec.tomorrow",)

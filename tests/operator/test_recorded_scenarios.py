@@ -121,7 +121,7 @@ def read_following(scenario: Scenario) -> str:
         status = one.body["status"]
         if status.get("retries", {}).get("through") == 1:
             if "nextAttemptTime" in status:
-                if status["state"].startswith("wait 1 for room, retry at "):
+                if status["state"].startswith("wait 1 for the quota, retry at "):
                     return WAIT
                 is_disruption = status["state"].startswith("disruption 1 of 100, retry at ")
                 assert is_disruption or status["state"].startswith("retry 1 of 3 at ")

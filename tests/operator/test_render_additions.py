@@ -112,7 +112,7 @@ def test_a_template_for_an_unknown_container_is_rejected_first() -> None:
         if condition.type == ConditionType.STALLED
     ]
     assert (stalled.status, stalled.reason) == ("True", "InvalidSpec")
-    assert "names that fit: 'ray-head', 'ray-worker', 'ray-job-submitter'" in stalled.message
+    assert "allowed names: 'ray-head', 'ray-worker', 'ray-job-submitter'" in stalled.message
 
 
 def test_the_heads_pod_is_kept_for_commands_after_the_run() -> None:

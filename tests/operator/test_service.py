@@ -359,7 +359,7 @@ def test_health_is_reported_from_the_start() -> None:
     scene = Scene()
 
     async def story() -> None:
-        with pytest.raises(RuntimeError, match="it has not started yet"):
+        with pytest.raises(RuntimeError, match="the operator has not started yet"):
             scene.service.report_health()
         await scene.service.start()
         assert scene.service.report_health()

@@ -34,8 +34,12 @@ SIX = ["a", "b", "c", "d", "e", "f"]
 @pytest.mark.parametrize(
     ("groups", "changes", "words"),
     [
-        ([*SIX, "g"], {}, "at most 8 kinds of pods, and these are more: head, a, b, c, d, e, f, g"),
-        (["submitter"], {}, "a worker group is named 'submitter'"),
+        (
+            [*SIX, "g"],
+            {},
+            "at most 8 kinds of pods, but the attempt has 9: head, a, b, c, d, e, f, g",
+        ),
+        (["submitter"], {}, "a worker group must not be named 'submitter'"),
         (["a"], {"managedBy": "kueue.x-k8s.io/multikueue"}, "MultiKueue sends RayJob corpus-1"),
     ],
 )

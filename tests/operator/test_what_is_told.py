@@ -94,9 +94,9 @@ def test_ignored_fields_are_named_while_they_exist(cluster: SimulatedCluster) ->
     assert told is not None
     assert (told.status, told.reason) == ("True", Reason.OPERATOR_IS_OLDER)
     assert told.message == (
-        "The operator is older than the CustomResourceDefinitions: it does not know and ignores "
-        "spec.ray.later. Upgrade the operator to use these fields. Fields that you did not set are "
-        "harmless defaults."
+        "The operator is older than the CustomResourceDefinitions: it does not support, and "
+        "ignores, spec.ray.later. Upgrade the operator to use these fields. Fields that you did "
+        "not set are harmless defaults."
     )
     assert cluster.pass_once().pipeline is None  # no further write
     del cluster.spec["ray"]["later"]

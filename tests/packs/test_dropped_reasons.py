@@ -62,7 +62,7 @@ def test_the_name_of_the_stage_is_recorded_beside_its_reasons(use: str, tmp_path
 
 @pytest.mark.parametrize("reason", [None, "by"])
 def test_a_stage_column_requires_a_reason_column(reason: str | None) -> None:
-    with pytest.raises(ValueError, match="needs a `reasonColumn` with another name"):
+    with pytest.raises(ValueError, match="`stageColumn` requires `reasonColumn`, and both"):
         StageRun("normalise-text", reasonColumn=reason, stageColumn="by")
 
 

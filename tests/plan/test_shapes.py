@@ -135,7 +135,7 @@ def test_an_unreadable_annotation_declares_nothing() -> None:
     [
         ([plan(One()), plan(Text())], "spec.source", "'one' is not a source"),
         ([plan(Numbers()), plan(One())], "spec.sink", "'one' is not a sink"),
-        ([plan(Numbers())], "spec.sink", "a pipeline ends with a sink"),
+        ([plan(Numbers())], "spec.sink", "a pipeline must end with a sink"),
         (
             [plan(Numbers()), plan(Numbers(), "again"), plan(Text())],
             "spec.stages[0]",

@@ -81,8 +81,8 @@ CASES = [
             "COMPLETE",
             1,
             {
-                "not looked at: a link that leads nowhere": 1,
-                "not looked at: a folder behind a link": 1,
+                "not looked at: a broken symbolic link": 1,
+                "not looked at: a folder behind a symbolic link": 1,
             },
         ),
         "**",

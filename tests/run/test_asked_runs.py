@@ -186,7 +186,10 @@ def test_refused_rows_and_bad_endings_are_dead_letters_and_only_they_are_retried
 
 def test_a_refused_key_ends_the_attempt_and_fails_no_source(tmp_path: Path) -> None:
     runs, model = AskingRuns(tmp_path, 10), FakeModel(key="another")
-    with serve(model) as url, pytest.raises(StageStoppedError, match="it rejects the key") as found:
+    with (
+        serve(model) as url,
+        pytest.raises(StageStoppedError, match="the server rejects the key") as found,
+    ):
         runs.run(url)
     assert found.value.is_lasting
     assert model.asked.total() <= 16

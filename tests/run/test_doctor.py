@@ -52,7 +52,7 @@ WORK = StagesProbe(
 )
 WELL = Facts(MACHINE, VOLUME, (LEDGER,), WORK)
 SHORT = "/data/shards: merging the gathered pieces will need up to 9 MiB, and 1 MiB are free"
-UNSAFE = "/data: the ledger can't live on nfs4: it is not reliable; put it on a local disk"
+UNSAFE = "/data: the ledger can't be stored on nfs4: it is not reliable; put it on a local disk"
 
 
 TOKENS: dict[str, Any] = {"token_mode": "Token"}
@@ -146,12 +146,12 @@ CASES = [
         OK,
         "200.0 GB are free",
     ),
-    (machine(), "open files", OK, "at most 65,536 a process"),
-    (machine(open_files=4096), "open files", OK, "at most 4,096 a process"),
-    (machine(open_files=1024), "open files", WARNING, "at most 1,024 a process"),
+    (machine(), "open files", OK, "at most 65,536 per process"),
+    (machine(open_files=4096), "open files", OK, "at most 4,096 per process"),
+    (machine(open_files=1024), "open files", WARNING, "at most 1,024 per process"),
     (machine(), "clock", OK, "2027-01-15"),
-    (machine(time=1_704_067_199.0), "clock", PROBLEM, "it shows 2023-12-31"),
-    (machine(time=0.0), "clock", PROBLEM, "it shows 1970-01-01"),
+    (machine(time=1_704_067_199.0), "clock", PROBLEM, "the clock shows 2023-12-31"),
+    (machine(time=0.0), "clock", PROBLEM, "the clock shows 1970-01-01"),
     (volume(), "volume", OK, "/data"),
     (volume(location="/"), "volume", WARNING, "/data does not exist; checked / instead"),
     (volume(blocked="/data: a file stands"), "volume", PROBLEM, "/data: a file stands"),

@@ -201,7 +201,7 @@ def test_a_file_system_without_safe_maps_is_not_mapped(
     monkeypatch.setattr(doctor_trials, "try_ledger", lambda path: "was tried")
     seen = look_at_volume(tmp_path)
     assert (seen.filesystem, seen.lmdb, seen.writing) == ("nfs4", None, None)
-    assert str(seen.unsafe).startswith(f"{tmp_path}: the ledger can't live on nfs4: ")
+    assert str(seen.unsafe).startswith(f"{tmp_path}: the ledger can't be stored on nfs4: ")
 
 
 def make_ledger(volume: Path, name: str, **lease: Any) -> PipelineFolder:

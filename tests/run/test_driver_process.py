@@ -324,7 +324,7 @@ def test_a_driver_without_a_sign_of_life_has_stalled(parent: Parent) -> None:
         cause_of(ended),
         ended.is_stopped,
     )
-    assert ended.outcome.message.startswith("no sign of life for 100")
+    assert ended.outcome.message.startswith("the driver did not respond for 100")
     assert Cause.STALLED is parent.read().cause
 
 

@@ -17,7 +17,7 @@ from strandline_api.outcome.evidence import Evidence, name_cause, read_exit
 
 STOP = Evidence(Cause.INTERRUPTED, "asked to stop", "user")
 DEADLINE = Evidence(Cause.DEADLINE_EXCEEDED, "the deadline of 60 s has passed", "deadline")
-STALL = Evidence(Cause.STALLED, "no sign of life for 700 s", "deadline")
+STALL = Evidence(Cause.STALLED, "the driver did not respond for 700 s", "deadline")
 OURS = KernelKill(100, "python", "Killed process 100 (python)")
 WORKER = KernelKill(7, "ray::Worker", "Killed process 7 (ray::Worker)")
 ELSEWHERE = KernelKill(
@@ -191,9 +191,15 @@ CASES = {
     "past its deadline, by force": Case(
         ended_with(-9, DEADLINE), None, 137, Cause.DEADLINE_EXCEEDED, "the deadline of 60 s"
     ),
-    "stalled": Case(ended_with(-9, STALL), None, 137, Cause.STALLED, "no sign of life for 700 s"),
+    "stalled": Case(
+        ended_with(-9, STALL), None, 137, Cause.STALLED, "the driver did not respond for 700 s"
+    ),
     "stalled, and it stops when it is asked": Case(
-        ended_with(75, STALL), INTERRUPTED, 75, Cause.STALLED, "no sign of life for 700 s"
+        ended_with(75, STALL),
+        INTERRUPTED,
+        75,
+        Cause.STALLED,
+        "the driver did not respond for 700 s",
     ),
     "stalled for want of memory": Case(
         ended_with(-9, STALL, 1), None, 137, Cause.OOM_KILLED, "the kernel killed a process"

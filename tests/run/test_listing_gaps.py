@@ -56,14 +56,14 @@ def read_names(passes: Passes) -> str:
 
 def break_link(passes: Passes) -> str:
     (passes.folder / "far").rename(passes.folder / "elsewhere")
-    return "a link that leads nowhere"
+    return "a broken symbolic link"
 
 
 def turn_link(passes: Passes) -> str:
     link = passes.folder / "in/far"
     link.unlink()
     link.symlink_to(link)
-    return "a link that leads nowhere"
+    return "a broken symbolic link"
 
 
 @pytest.mark.parametrize("harm", [break_link, turn_link])
@@ -97,7 +97,7 @@ def test_a_folder_that_moved_behind_a_link_keeps_its_output(passes: Passes) -> N
     shutil.move(passes.folder / "in/far", passes.folder / "far")
     (passes.folder / "in/far").symlink_to(passes.folder / "far")
     second = copy(passes, follow=False)
-    assert count_passed_over(second) == {"not looked at: a folder behind a link": 1}
+    assert count_passed_over(second) == {"not looked at: a folder behind a symbolic link": 1}
     assert read_names(passes) == "abcdefghijk"
 
 

@@ -184,7 +184,9 @@ def test_an_unreadable_owners_file_is_refused(
 ) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / OWNER).write_bytes(content)
-    with pytest.raises(PlaceTakenError, match="names no owner of these outputs; remove it"):
+    with pytest.raises(
+        PlaceTakenError, match="must name the owner of these outputs; remove the file"
+    ):
         first.run(path=str(tmp_path / "out"))
     assert seize_outputs(first.plan(path=str(tmp_path / "out")), first.folder) is None
     assert 3 == first.run(path=str(tmp_path / "out")).standing.finished

@@ -171,7 +171,7 @@ def test_other_files_beside_outputs_are_skipped_and_counted(passes: Passes) -> N
     second = run_second(passes, "jsonl")
     assert read(passes) == "a"
     counters = second.counts["jsonl-files"].counters
-    assert counters == {"left out: no output of pipeline default/first": 1}
+    assert counters == {"left out: not an output of pipeline default/first": 1}
 
 
 def test_plain_input_files_may_lie_in_an_output_folder(
@@ -200,7 +200,7 @@ def test_a_lost_output_does_not_count_as_removed(passes: Passes) -> None:
     second = run_second(passes, "jsonl")
     assert second.standing.removed == 0
     assert read(passes) == "ab"
-    name = "not looked at: an output of pipeline default/first that is not there"
+    name = "not looked at: a missing output of pipeline default/first"
     assert second.counts["jsonl-files"].counters == {name: 1}
 
 
@@ -232,7 +232,7 @@ def test_an_unreadable_ledger_deletes_nothing(
     monkeypatch.setattr("strandline.run.attempt.sources.published_outputs._list_files", refuse)
     second = run_second(passes, "jsonl")
     assert second.standing.removed == 0
-    name = "not looked at: what pipeline default/first has out"
+    name = "not looked at: outputs of pipeline default/first"
     assert second.counts["jsonl-files"].counters == {name: 1}
 
 
@@ -313,7 +313,7 @@ def test_a_shared_file_that_awaits_rewriting_is_not_read(
         patch.setattr("strandline.run.attempt.attempt.CLOSING", closing)
         write(passes, one="")
         run_first(passes, sink)
-    with pytest.raises(ListingError, match="holds rows that pipeline default/first has no more"):
+    with pytest.raises(ListingError, match="has rows that pipeline default/first has removed"):
         run_second(passes, "shared jsonl")
     assert read(passes) == "ab"
     run_first(passes, sink)

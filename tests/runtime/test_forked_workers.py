@@ -103,7 +103,10 @@ def test_law_a_run_whose_processes_are_killed_leaves_nothing(victim: str, tmp_pa
     _, alive = psutil.wait_procs([parent, *workers], timeout=PATIENCE)
     assert alive == []
     if victim == "forker":
-        assert b"the process that starts workers was killed; run again to continue" in errors
+        assert (
+            b"the process that starts workers was killed; run the pipeline again to continue"
+            in errors
+        )
 
 
 def test_law_forked_workers_draw_different_numbers(tmp_path: Path) -> None:

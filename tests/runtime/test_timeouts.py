@@ -49,7 +49,7 @@ def test_law_inline_the_attempt_ends_and_the_next_attempt_has_the_suspect(tmp_pa
     assert codes == [1, 1, 1, ExitCode.QUARANTINE_EXCEEDED], job.read_log(volume)
     folder = job.find_folder(volume)
     assert [record.cause for record in read_chain(folder)][:3] == [Cause.TIMEOUT] * 3
-    words = "stage 'hang': a task took longer than the 0.5 s that `timeout` leaves it: 'number-3'"
+    words = "stage 'hang': a task took longer than the 0.5 s that `timeout` allows: 'number-3'"
     assert words in job.read_log(volume)
     parked = read_parked(folder)
     assert (parked.key, parked.cause) == ("number-3", Cause.TIMEOUT)

@@ -117,7 +117,9 @@ def test_a_truncated_answer_is_requested_again(
     assert download(web.url, tmp_path / "a", pauses.append) == sha256(CONTENT).hexdigest()
     assert (tmp_path / "a").read_bytes() == CONTENT
     web.codes = [CUT]
-    with pytest.raises(UnreachableError, match=r"can't be reached \(it ended 6 bytes early\)"):
+    with pytest.raises(
+        UnreachableError, match=r"can't be reached \(the response ended 6 bytes early\)"
+    ):
         download(web.url, tmp_path / "b", pauses.append)
 
 
@@ -154,7 +156,7 @@ def test_an_oversized_file_is_not_downloaded(
     web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(downloads, "MOST_BYTES", len(CONTENT) - 1)
-    with pytest.raises(NothingThereError, match="it has more than"):
+    with pytest.raises(NothingThereError, match="the file has more than"):
         download(web.url, tmp_path / "a", lambda _: None)
 
 

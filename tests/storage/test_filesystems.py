@@ -97,7 +97,7 @@ def test_a_ledger_is_refused_on_file_systems_with_unreliable_maps(
 ) -> None:
     reason = explain_unsafe(tmp_path / "ledger", f"1 0 0:1 / / rw - {kind} what rw")
     assert reason is not None
-    assert reason.startswith(f"{tmp_path}/ledger: the ledger can't live on {kind}: ")
+    assert reason.startswith(f"{tmp_path}/ledger: the ledger can't be stored on {kind}: ")
     assert "\n" not in reason
 
 

@@ -370,7 +370,7 @@ def test_a_file_in_a_links_place_stops_a_choice_and_stays(
     (folder.path / name).unlink(missing_ok=True)
     (folder.path / name).write_text("mine")
     before = list_tree(folder.path)
-    with pytest.raises(VolumeError, match=f"^{folder.path / name}: this must be a link"):
+    with pytest.raises(VolumeError, match=f"^{folder.path / name}: this must be a symbolic link"):
         act(folder)
     assert before == list_tree(folder.path)
 

@@ -227,7 +227,8 @@ def test_files_and_folders_in_place_of_links_are_not_replaced(
     if name == "pinned":
         assert (1, 2) == publish(folder, 1, {}, {}).identity  # only `latest` must be a link
         return
-    sentence = f"^{spot}: this must be a link, but is not; move it away and run again$"
+    sentence = f"^{spot}: this must be a symbolic link, but it is not; move it away and run the "
+    sentence += "pipeline again$"
     with pytest.raises(VolumeError, match=sentence):
         publish(folder, 1, {}, {})
     assert before == list_tree(folder.path)

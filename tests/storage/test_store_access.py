@@ -61,9 +61,13 @@ def test_options_are_named_as_in_the_stores_library(
         (
             "s3://b/*",
             {"anonymous": True, "credentials": {"accessKeyId": "A"}},
-            "anonymous and credentials exclude each other",
+            "anonymous and credentials are mutually exclusive",
         ),
-        ("gs://b/*", {"credentials": {"accessKeyId": "A"}}, "gs:// has no credentials.accessKeyId"),
+        (
+            "gs://b/*",
+            {"credentials": {"accessKeyId": "A"}},
+            "does not support credentials.accessKeyId",
+        ),
         ("s3://b/*", {"credentials": {"secretAccessKey": LITERAL}}, "not the secret itself"),
         ("s3://b/*", {"credentials": {"accessKeyId": "AKIAIOSFODNN7EXAMPLE"}}, "not the secret"),
         ("s3://b/*", {"credentials": {"secretAccessKey": ""}}, "not the secret itself"),

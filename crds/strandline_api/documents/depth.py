@@ -41,4 +41,4 @@ def _describe(path: tuple[object, ...]) -> Problem:
     shown = "spec"
     for name in islice(path, _SHOWN):
         shown += f"[{name}]" if isinstance(name, int) else f".{name}"
-    return Problem(shown, f"it is nested more than {MOST_LEVELS} levels deep", "make it flatter")
+    return Problem(shown, f"must be nested at most {MOST_LEVELS} levels deep", "make it flatter")

@@ -101,7 +101,7 @@ def describe_unknown(reader: str, unknown: Sequence[str]) -> str:
     """Describe in one sentence the fields that a reader, such as 'this operator', ignores."""
     shown = ", ".join(unknown[:_SHOWN])
     more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-    return f"{reader} does not know and ignores {shown}{more}"
+    return f"{reader} does not support, and ignores, {shown}{more}"
 
 
 def forward_document(document: Mapping[str, Any], spec: PipelineSpec) -> dict[str, Any]:

@@ -313,7 +313,7 @@ def _describe_retry(retry: RetryAt) -> str:
     if retry.budget is Treatment.DISRUPTION:
         return f"disruption {retry.number} of {retry.of}, retry"
     if retry.budget is Treatment.WAITED:
-        return f"wait {retry.number} for room, retry"
+        return f"wait {retry.number} for the quota, retry"
     return f"retry {retry.number} of {retry.of}"
 
 

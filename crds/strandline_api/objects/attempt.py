@@ -121,7 +121,7 @@ class AttemptSpec(Record):
     )
 
     inputs: Inputs = list_inputs(
-        "Other pipelines that the attempt's run comes after, as they were when the run began."
+        "Other pipelines that the attempt's run depends on, in their state at the start of the run."
     )
 
     @property
@@ -150,7 +150,7 @@ class EvidenceRecord(Record):
     """An observation about the end of an attempt."""
 
     cause: CauseField = Field(
-        default=Cause.UNKNOWN, description=f"Cause that this points to: {A_CAUSE}"
+        default=Cause.UNKNOWN, description=f"Cause that this observation indicates: {A_CAUSE}"
     )
     message: Sentence = Field(default="", description="What was observed, in one sentence.")
     source: Annotated[str, Field(max_length=64), BeforeValidator(fitting(64))] = Field(
@@ -199,7 +199,8 @@ class AttemptOutcome(Record):
     exit_code: Count | None = Field(
         default=None,
         description=(
-            "Exit code of the driver, such as 75. If a signal ended it, 128 plus its number."
+            "Exit code of the driver, such as 75. If a signal ended the driver, 128 plus the "
+            "signal's number."
         ),
     )
     outcome: Annotated[str, Field(max_length=100)] = Field(
@@ -225,7 +226,7 @@ class AttemptOutcome(Record):
     lineage: bool | None = Field(
         default=None,
         description=(
-            "Whether the driver itself has reported this end to a lineage system. Absent if not."
+            "True if the driver itself has reported this end to a lineage system. Otherwise absent."
         ),
     )
 

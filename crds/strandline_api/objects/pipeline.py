@@ -46,7 +46,7 @@ from strandline_api.status.pipeline_status import (
 
 AFTER_ITSELF: Final = "a pipeline can't come after itself; name another one"
 _TWO_RUNS = (
-    "names run '{run}' of a pipeline whose run '{known}' is also named; name only one of them"
+    "lists run '{run}' of a pipeline whose run '{known}' is also listed; list only one of them"
 )
 
 
@@ -184,7 +184,7 @@ class PipelineSpec(ApiModel):
         json_schema_extra=keyed_by("name"),
         description=(
             "Pipelines of the same namespace that must have succeeded before a run begins. "
-            "Pipelines that parameters read with '{pipeline: NAME}' need not be listed."
+            "Pipelines referenced in parameters as '{pipeline: NAME}' need not be listed."
         ),
     )
     suspend: bool = Field(

@@ -156,7 +156,7 @@ _ROWS = {
     ),
     Cause.RAY_NOT_STARTED: _Row(
         Treatment.RETRIED,
-        "A local Ray did not start on this machine.",
+        "A local Ray instance did not start on this machine.",
         (
             "Read the excerpt of its log in the message. `strandline doctor` checks memory, "
             "`/dev/shm`, open files and variables, and starts Ray. `--engine inline` needs no Ray."

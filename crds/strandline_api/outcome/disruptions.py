@@ -97,7 +97,10 @@ _ROWS = {
     Disruption.NODE_DRAINED: (
         Cause.EVICTED,
         "{node} was drained",
-        "Pod: DisruptionTarget `EvictionByEvictionAPI`. Node: cordoned, without a mark from below.",
+        (
+            "Pod: DisruptionTarget `EvictionByEvictionAPI`. Node: cordoned, without any of the "
+            "marks listed below."
+        ),
         (
             "Nothing: the next attempt continues on another node, or when the node accepts pods "
             "again. A managed node group of EKS drains reclaimed spot nodes without another "
@@ -177,7 +180,7 @@ _ROWS = {
             'of EmptyDir volume … exceeds the limit …".'
         ),
         (
-            "The node was well: raise the limit of `ephemeral-storage`, or `sizeLimit` of the "
+            "The node was healthy: raise the limit of `ephemeral-storage`, or `sizeLimit` of the "
             "volume, in the pod template, or have the stage write less."
         ),
     ),
@@ -192,7 +195,8 @@ _ROWS = {
         "{node} was shut down",
         (
             "Pod: `Terminated`, `NodeShutdown` or `Shutdown`. Node: not ready because of its "
-            "shutdown, or taint `node.cloudprovider.kubernetes.io/shutdown`; not known to be spot."
+            "shutdown, or taint `node.cloudprovider.kubernetes.io/shutdown`; not known as a spot "
+            "node."
         ),
         _ELSEWHERE,
     ),
@@ -237,8 +241,9 @@ _ROWS = {
         "{node} did not admit the pod: {what}",
         (
             "Pod: `OutOfcpu`, `OutOfmemory`, `OutOfpods`, `NodeAffinity`, `NodePorts`, "
-            "`TaintToleration`, `UnexpectedAdmissionError`, `TopologyAffinityError` and their like."
+            "`TaintToleration`, `UnexpectedAdmissionError`, `TopologyAffinityError` and similar "
+            "reasons."
         ),
-        f"{_ELSEWHERE} Usually the node had just restarted, with fewer devices or less room.",
+        f"{_ELSEWHERE} Usually the node had just restarted, with fewer devices or less capacity.",
     ),
 }

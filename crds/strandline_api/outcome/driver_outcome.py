@@ -73,7 +73,8 @@ class DriverOutcome(_OutcomePart):
         # Operating systems keep 8 bits of an exit code.
         le=255,
         description=(
-            "Exit code of the driver, such as 75. If a signal ended it, 128 plus its number."
+            "Exit code of the driver, such as 75. If a signal ended the driver, 128 plus the "
+            "signal's number."
         ),
     )
     outcome: str = Field(

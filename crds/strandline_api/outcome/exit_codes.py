@@ -49,8 +49,8 @@ _MEANINGS = {
     ExitCode.LEDGER_MISMATCH: (
         "The ledger belongs to another pipeline or format, or it is damaged."
     ),
-    ExitCode.LEDGER_IN_USE: "Another driver holds the ledger; run again after that driver has "
-    "ended.",
+    ExitCode.LEDGER_IN_USE: "Another driver holds the ledger; run the pipeline again after that "
+    "driver has ended.",
     ExitCode.NOT_DETERMINISTIC: "A stage gave different results for the same input.",
     ExitCode.VOLUME_UNUSABLE: (
         "The volume cannot be used because of its file system, space or permissions."
@@ -60,7 +60,7 @@ _MEANINGS = {
     ),
 }
 _ADVICE = {
-    ExitCode.COMPLETE: "Nothing. `strandline verify FILE` proves it.",
+    ExitCode.COMPLETE: "Nothing. `strandline verify FILE` checks the output.",
     ExitCode.APPLICATION_ERROR: (
         "Fix the error that the last sentence names, and run again. `strandline run FILE --engine "
         "inline --debug` shows the traceback."
@@ -101,5 +101,5 @@ _ADVICE = {
         "Free space, or correct the permissions; `strandline doctor FILE` checks both. Then run "
         "again."
     ),
-    ExitCode.INTERRUPTED: "Run again: it continues from there.",
+    ExitCode.INTERRUPTED: "Run the pipeline again: the run continues from there.",
 }

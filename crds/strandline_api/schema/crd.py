@@ -82,7 +82,9 @@ _NUMBERED = {
         "self.metadata.name.substring(self.metadata.name.lastIndexOf('-') + 1)"
         " == string(self.spec.number)"
     ),
-    "message": "the name of an attempt ends in '-' and its number; the operator makes attempts",
+    "message": (
+        "the name must end in '-' and the attempt's number; only the operator creates attempts"
+    ),
 }
 
 _NO_CIRCLE = {

@@ -49,8 +49,8 @@ class CodeArchive(ApiModel):
     url: _PathOrUrl = Field(
         description=(
             "URL of the archive, such as 'https://example.com/stages.zip' or "
-            "'s3://bucket/stages.tar.gz', or a path in the pods. Any URL that fsspec knows is "
-            "allowed."
+            "'s3://bucket/stages.tar.gz', or a path in the pods. All protocols of fsspec are "
+            "supported."
         )
     )
     sha256: Annotated[str, Matching(_DIGEST_PATTERN, "64 digits as `sha256sum` prints them")] = (

@@ -52,7 +52,7 @@ def _check_eligible(value: object) -> Cause:
             f"must be a cause that can be retried, such as 'OOMKilled', not {shorten(value)}"
         )
     if cause.treatment is Treatment.NEVER:
-        raise ValueError(f"'{cause}' is never retried; leave it out")
+        raise ValueError(f"'{cause}' is never retried; remove it from the list")
     return cause
 
 
@@ -299,7 +299,9 @@ class VoluntaryDisruptions(ApiModel):
     workers: OnDisruption = Field(
         default="Allow",
         description=(
-            "The same for the nodes of workers, which can be replaced. Defaults to Allow."
+            "Whether Karpenter and the cluster autoscaler leave the nodes of workers alone "
+            "('Wait'), or may take them ('Allow'). Defaults to Allow, because workers can be "
+            "replaced."
         ),
     )
     pod_disruption_budget: bool = Field(
@@ -362,17 +364,17 @@ class Deadlines(ApiModel):
         default=None,
         description=(
             "Longest time until the driver of an attempt runs, such as '30m'. It includes time "
-            "without room for the attempt's pods. When unset, the operator's setting applies, "
-            "which excludes that time. For runs with `--address`: longest time until a stage with "
-            "work has a worker; no limit when unset."
+            "without node capacity for the attempt's pods. When unset, the operator's setting "
+            "applies, which excludes that time. For runs with `--address`: longest time until a "
+            "stage with work has a worker; no limit when unset."
         ),
     )
     run: PositiveDuration | None = Field(
         default=None,
         description=(
             "Longest time of a run with all its attempts and waits, such as '7d'. Time in "
-            "suspension, in a queue or without room for its pods does not count. No limit when "
-            "unset."
+            "suspension, in a queue or without node capacity for its pods does not count. No "
+            "limit when unset."
         ),
     )
     stall: PositiveDuration = Field(

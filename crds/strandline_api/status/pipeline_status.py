@@ -283,7 +283,7 @@ class PipelineStatus(Record):
     run_clock: RunClock | None = Field(
         default=None,
         description=(
-            "Time for which the run was suspended or queued, or waited for room or other "
+            "Time for which the run was suspended or queued, or waited for node capacity or other "
             "pipelines. 'deadlines.run' does not count it."
         ),
     )
@@ -387,7 +387,7 @@ class PipelineStatus(Record):
         )
     )
     inputs: Inputs = list_inputs(
-        "Other pipelines that the latest run comes after, as they were when its first attempt was "
+        "Other pipelines that the latest run depends on, in their state when its first attempt was "
         "created. Retries read the same outputs."
     )
     handled: HandledTokens | None = Field(

@@ -394,7 +394,7 @@ _REASONS = {
     ),
     Reason.QUOTA_USED_UP: (
         "A quota of the namespace does not allow what the pipeline needs.",
-        "Nothing, or raise the quota or request less: the operator retries until there is room.",
+        "Nothing, or raise the quota or request less: the operator retries until it fits.",
     ),
     Reason.QUEUE_UNFIT: (
         "The queue can never admit the attempt.",
@@ -406,7 +406,7 @@ _REASONS = {
     ),
     Reason.NAMESPACE_TERMINATING: ("The namespace is being deleted; nothing starts in it.", ""),
     Reason.API_UNAVAILABLE: (
-        "The API server does not answer, or not in time.",
-        "Nothing: the operator repeats the request until it does.",
+        "The API server does not answer in time.",
+        "Nothing: the operator repeats the request until the server answers.",
     ),
 }

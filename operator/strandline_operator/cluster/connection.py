@@ -93,7 +93,7 @@ def _find_file() -> str:
     """
     paths = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     if not any(Path(path).is_file() for path in paths.split(os.pathsep)):
-        raise FileNotFoundError(f"no file {paths}")
+        raise FileNotFoundError(f"there is no kubeconfig file {paths}")
     return paths
 
 

@@ -80,7 +80,7 @@ def read_plain_yaml(text: str) -> object:
     """
     size = len(text.encode("utf-8", "replace"))
     if size > MOST_YAML_BYTES:
-        raise ValueError(f"it has {size:,} bytes, and {MOST_YAML_BYTES:,} are read")
+        raise ValueError(f"must have at most {MOST_YAML_BYTES:,} bytes, not {size:,}")
     try:
         problem = _find_trick(yaml.parse(text, Loader=_LOADER))
         value: object = None if problem else yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
@@ -101,7 +101,7 @@ def _find_trick(events: Iterator[Any]) -> str:
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > _MOST_YAML_LEVELS:
-            return f"it is nested more than {_MOST_YAML_LEVELS} levels deep"
+            return f"must be nested at most {_MOST_YAML_LEVELS} levels deep"
     return ""
 
 

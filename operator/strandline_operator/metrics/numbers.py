@@ -33,7 +33,7 @@ _COUNTERS: dict[CounterName, str] = {
     "retry_succeeded": "Successful retries, by cause of the previous attempt's end.",
     "workers_lost": "Workers lost while their attempt continued, by cause.",
     "work_lost_seconds": "Seconds of repeated work, by reason of the loss.",
-    "status_refused": "Refused writes of statuses.",
+    "status_refused": "Status writes that the API server rejected.",
 }
 _HISTOGRAMS: dict[HistogramName, tuple[str, tuple[float, ...]]] = {
     "attempt_seconds": ("Duration of attempts, by cause.", _DURATIONS),
@@ -76,12 +76,12 @@ class Numbers:
         self._errors = self._count("reconcile_errors", "Failed passes.")
         self._ends = self._count(
             "lineage_events",
-            "Ends of attempts for a lineage system, by outcome: sent, failed or dropped.",
+            "Reports of attempts to a lineage system, by outcome: sent, failed or dropped.",
             "outcome",
         )
         self._requests = self._count(
             "api_requests",
-            "Requests to the API server, by verb, kind and HTTP status; 0 without a response.",
+            "Requests to the API server, by verb, kind and HTTP status (0: no response).",
             "verb",
             "resource",
             "code",
@@ -104,7 +104,9 @@ class Numbers:
             "watched_namespace",
         )
         self._queue = self._gauge("queue_depth", "Pipelines that wait for a pass.")
-        self._lag = self._gauge("queue_lag_seconds", "Longest wait of a due pass.")
+        self._lag = self._gauge(
+            "queue_lag_seconds", "Longest time that a due pass has been waiting."
+        )
         self._ages = self._gauge(
             "watch_age_seconds", "Seconds since the last event of a watch.", "resource"
         )

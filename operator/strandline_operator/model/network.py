@@ -43,7 +43,8 @@ class AttemptNetwork(BaseModel):
         default=(), description="Peers that may connect to Ray's dashboard: KubeRay's pod."
     )
     closes: Literal["all", "driver"] = Field(
-        default="all", description="Closed ports: all, or only the driver's."
+        default="all",
+        description="Ports that are closed to other peers: all, or only the driver's.",
     )
     ingress: tuple[Rule, ...] = Field(
         default=(), description="Additional ingress rules of an attempt's pods."

@@ -193,7 +193,7 @@ class Service:
             RuntimeError: if the service has not started, or is stuck.
         """
         if not self._tasks:
-            raise RuntimeError("it has not started yet")
+            raise RuntimeError("the operator has not started yet")
         return self.check()
 
     def check(self) -> dict[str, float]:
@@ -370,7 +370,7 @@ class Service:
 
 def _explain(error: ApiError) -> str:
     if isinstance(error, NotFound):
-        return "the cluster does not know CurationPipelines: apply the files in crds/"
+        return "the cluster has no resource type CurationPipeline: apply the files in crds/"
     if isinstance(error, Forbidden):
         return f"the operator lacks permissions: {error.message}"
     return f"pipelines could not be listed: {error}"

@@ -112,7 +112,7 @@ def check_plan(
         if plan.name in names[:index]
     ]
     if not stages:
-        problems.append(Problem("spec.sink", "required: a pipeline ends with a sink"))
+        problems.append(Problem("spec.sink", "required: a pipeline must end with a sink"))
     # The following checks assume stages with valid shapes in valid positions.
     problems += [] if problems else _find_partition_faults(source, stages)
     problems += [] if problems else _find_cut_faults(named)
@@ -167,17 +167,17 @@ def _find_faults(at: str, plan: StagePlan) -> Iterator[str]:
     stage, name = plan.stage, plan.name
     is_source, is_sink = isinstance(stage, SourceStage), isinstance(stage, SinkStage)
     if at == "spec.source" and not is_source:
-        yield f"stage {name!r} is not a source; the first stage lists the sources"
+        yield f"stage {name!r} is not a source; the first stage must list the sources"
     elif at == "spec.sink" and not is_sink:
-        yield f"stage {name!r} is not a sink; the last stage writes the output"
+        yield f"stage {name!r} is not a sink; the last stage must write the output"
     elif at not in {"spec.source", "spec.sink"} and is_source:
-        yield f"stage {name!r} is a second source; a pipeline has exactly one, first"
+        yield f"stage {name!r} is a second source; only the first stage may list sources"
     elif at not in {"spec.source", "spec.sink"} and is_sink:
         yield f"stage {name!r} is a sink; only the last stage may write the output"
     elif is_source and plan.gathers:
         yield (
-            f"stage {name!r} lists sources, and no tasks pass through it; gather in a separate "
-            "stage"
+            f"stage {name!r} can't gather, because it lists sources and receives no tasks; gather "
+            "in a separate stage"
         )
     elif is_sink:
         yield from _find_sink_faults(plan)

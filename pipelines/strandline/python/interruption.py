@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 SENTENCE = "stopping: letting work in flight finish; interrupt again to stop at once"
-MESSAGE = "the run was stopped; what is finished is kept, and `run` goes on with the rest"
+MESSAGE = "the run was stopped; `run` keeps finished sources and continues with the others"
 
 
 class RunInterruption:

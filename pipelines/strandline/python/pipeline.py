@@ -311,7 +311,7 @@ def _wrap(stage: object) -> StagePlan:
         return work(stage)
     given = stage.__name__ if isinstance(stage, type) else type(stage).__name__
     hint = f"write {given}(...)" if isinstance(stage, type) else ""
-    raise SpecError((Problem("", f"a stage is needed here, not {given}", hint),))
+    raise SpecError((Problem("", f"must be a stage, not {given}", hint),))
 
 
 def _find_use(stage_class: type[Stage]) -> str:

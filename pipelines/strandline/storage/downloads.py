@@ -82,8 +82,8 @@ def _copy(url: str, target: Path) -> str:
             size += len(block)
             if size > MOST_BYTES:
                 msg = (
-                    f"{url}: it has more than {MOST_BYTES >> 20} MiB; make it smaller, or build an "
-                    "image that contains it"
+                    f"{url}: the file has more than {MOST_BYTES >> 20} MiB; make it smaller, or "
+                    "build an image that contains it"
                 )
                 raise NothingThereError(msg)
             file.write(block)
@@ -99,7 +99,7 @@ def _read(url: str) -> Iterator[bytes]:
         # Compare the length, because Python's HTTP client treats a lost connection as the end of
         # the file.
         if isinstance(source, HTTPResponse) and source.length:
-            raise ConnectionError(f"it ended {source.length:,} bytes early")
+            raise ConnectionError(f"the response ended {source.length:,} bytes early")
 
 
 def _open(url: str) -> BinaryIO:

@@ -65,7 +65,10 @@ JUDGEMENTS = (
         "AFS",
         ("afs", "openafs", "coda"),
         is_safe=False,
-        reason="files are written back only when they are closed, and memory maps never are",
+        reason=(
+            "files are written back only when they are closed, and memory maps are never written "
+            "back"
+        ),
     ),
     Judgement(
         "CephFS",
@@ -78,7 +81,10 @@ JUDGEMENTS = (
         "Lustre",
         ("lustre", "lustre_lite"),
         is_safe=False,
-        reason="flock is off or limited to one host unless each client is mounted with it",
+        reason=(
+            "flock is off or limited to one host unless every client enables it in its mount "
+            "options"
+        ),
     ),
     Judgement(
         "BeeGFS",
@@ -124,7 +130,7 @@ JUDGEMENTS = (
         "FUSE",
         ("fuse", "fuseblk", "fuse."),
         is_safe=False,
-        reason="a program that may be killed is between the memory map and the disk",
+        reason="memory maps reach the disk through a program that may be killed",
     ),
 )
 UNKNOWN = Judgement(
@@ -173,8 +179,8 @@ def explain_unsafe(path: Path, mounts: str) -> str | None:
     if found.is_safe:
         return None
     return (
-        f"{path}: the ledger can't live on {kind}: {found.reason}; put it on a local disk or a "
-        "block volume (the output may stay there)"
+        f"{path}: the ledger can't be stored on {kind}: {found.reason}; put it on a local disk "
+        "or a block volume (the output may stay there)"
     )
 
 

@@ -36,7 +36,7 @@ class ModelParams(SessionParams, ModelFileParams):
         "width of 32-bit floats. The file's content is part of the fingerprint.",
     )
     batch: int = Field(
-        default=16, ge=1, description="Pictures per call, across all clips of a task."
+        default=16, ge=1, description="Maximum number of pictures per call, across a task's clips."
     )
     size: tuple[int, int] | None = Field(
         default=None,
@@ -44,11 +44,11 @@ class ModelParams(SessionParams, ModelFileParams):
     )
     mean: tuple[float, float, float] = Field(
         default=_IMAGENET[0],
-        description="Subtracted from red, green and blue, which range from 0 to 1.",
+        description="Values that are subtracted from red, green and blue, which range from 0 to 1.",
     )
     deviation: tuple[float, float, float] = Field(
         default=_IMAGENET[1],
-        description="Divisors of red, green and blue, after subtracting `mean`.",
+        description="Values by which red, green and blue are divided after subtracting `mean`.",
     )
 
 
@@ -92,7 +92,10 @@ class OnnxModel:
         shape = inputs[0].shape
         if len(inputs) != 1 or len(shape) != _AXES or inputs[0].type != "tensor(float)":
             given = describe_tensors(inputs)
-            msg = f"{params.model}: it must take pictures × 3 × height × width; it takes {given}"
+            msg = (
+                f"{params.model}: the model must take pictures × 3 × height × width, but it takes "
+                f"{given}"
+            )
             raise ModelError(msg)
         sides = (shape[3], shape[2])
         # ONNX describes a variable dimension by a name or None.

@@ -180,13 +180,13 @@ def _find_fault(name: str, files: Sequence[str], content: str) -> str | None:
             "`select-columns`, such as 'meta.json'"
         )
     if name == content:
-        return "is the sample's content, which is a file already"
+        return "is already the file of the sample's content"
     if files.count(name) > 1:
         return "is named twice"
     if not _KIND.fullmatch(name) or len(name) > _LONGEST_KIND:
         return (
-            "is no extension: small letters, digits, '_', '-', and dots between them, up to "
-            f"{_LONGEST_KIND}; give the column another name with `select-columns`"
+            "must be an extension: lowercase letters, digits, '_', '-', and dots between them, at "
+            f"most {_LONGEST_KIND} characters; rename the column with `select-columns`"
         )
     return None
 

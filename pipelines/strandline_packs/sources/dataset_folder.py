@@ -110,7 +110,7 @@ class DatasetFolder(FileSource):
                     yield from self._list_parts(entry, split)
         missing = sorted(set(self.params.splits) - found)
         if missing or not found:
-            there = ", ".join(sorted(found)) or "no data file of Parquet or JSON Lines"
+            there = ", ".join(sorted(found)) or "none (there are no Parquet or JSON Lines files)"
             msg = f"{root}: unknown split {', '.join(missing) or 'at all'}; the splits are: {there}"
             raise DatasetError(msg)
 

@@ -20,7 +20,9 @@ class SelectColumns(Stage):
         """Names the columns to keep."""
 
         columns: tuple[str, ...] = Field(min_length=1, description="Columns to keep, in order.")
-        rename: dict[str, str] = Field(default={}, description="New names by old ones.")
+        rename: dict[str, str] = Field(
+            default={}, description="New names of columns, by their current names."
+        )
 
         @model_validator(mode="after")
         def _check_names(self) -> Self:

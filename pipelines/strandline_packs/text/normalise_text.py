@@ -38,7 +38,8 @@ class NormaliseText(RowFilter):
         column: str = Field(default="text", description="Column to normalise.")
         form: Form = Field(
             default=Form.NFC,
-            description="`NFC` keeps looks; `NFKC` also folds ligatures and full-width letters.",
+            description="`NFC` preserves the appearance of text. `NFKC` also replaces ligatures "
+            "and full-width letters.",
         )
 
     params: Params

@@ -117,7 +117,8 @@ class ParseDocuments(Stage):
         fallback_encoding: str | None = Field(
             default="cp1252",
             description=(
-                "Encoding of text that is not UTF-8 and has no byte order mark; null drops it."
+                "Encoding of text that is not UTF-8 and has no byte order mark; null drops such "
+                "text."
             ),
         )
         bad_rows: BadInput = Field(

@@ -87,7 +87,10 @@ class TranscodeClip(Stage):
 
         codec: Codec = Field(default=Codec.H264, description="Codec of the pictures.")
         quality: int = Field(
-            default=23, ge=0, le=63, description="The encoder's CRF: lower is better and larger."
+            default=23,
+            ge=0,
+            le=63,
+            description="CRF of the encoder. Lower values give better quality and larger files.",
         )
         preset: str = Field(
             default="veryfast", description="Effort that `h264` and `hevc` spend on smaller files."

@@ -134,9 +134,13 @@ def test_bad_answers_are_distinguished(fault: str, kind: str) -> None:
     ("fault", "words"),
     [
         ("no quota", "the quota is used up (429: You exceeded your quota)"),
-        ("gone", "it has no such model or address (404: The model fake-1 does not exist)"),
-        ("no route", "it has no such model or address (404: default backend - 404)"),
-        ("moved", "it redirects to https://elsewhere.example.com (307); set `url` to that address"),
+        ("gone", "the server has no such model or address (404: The model fake-1 does not exist)"),
+        ("no route", "the server has no such model or address (404: default backend - 404)"),
+        (
+            "moved",
+            "the server redirects to https://elsewhere.example.com (307); set `url` to that "
+            "address",
+        ),
         (
             "unknown parameter",
             "the server rejects such requests (400: Unrecognized argument: seeed)",

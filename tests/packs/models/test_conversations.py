@@ -128,11 +128,11 @@ def test_a_function_that_catches_everything_does_not_hide_a_spent_budget(tmp_pat
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({}, "either `prompt` or `rollout` is given"),
-        ({"prompt": "a", "rollout": "m:f"}, "either `prompt` or `rollout` is given"),
+        ({}, "set either `prompt` or `rollout`"),
+        ({"prompt": "a", "rollout": "m:f"}, "set either `prompt` or `rollout`"),
         ({"rollout": "nothing_there:f"}, "'nothing_there' can't be imported"),
         ({"rollout": f"{__name__}:texts"}, "has no `async def texts"),
-        ({"rollout": f"{__name__}:swallow", "system": "a"}, "`system` goes with `prompt`"),
+        ({"rollout": f"{__name__}:swallow", "system": "a"}, "`system` requires `prompt`"),
         ({"rollout": "swallow"}, "is `module:function`"),
     ],
 )

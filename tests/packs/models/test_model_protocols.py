@@ -215,11 +215,11 @@ def test_a_refused_row_fails_alone_and_a_refused_key_ends_the_attempt() -> None:
     (failed,) = run(make_stage(Messages((200, answer("", "refusal")))), "bad")
     assert isinstance(failed, FailedRow)
     barred = (401, refuse("authentication_error", "invalid x-api-key"))
-    with pytest.raises(StageStoppedError, match="it rejects the key"):
+    with pytest.raises(StageStoppedError, match="the server rejects the key"):
         run(make_stage(Messages(barred)), "x")
 
 
 def test_a_conversation_needs_the_chat_endpoint() -> None:
     values = {"url": "http://h/v1", "model": "m", "rollout": "json:dumps", "endpoint": "messages"}
-    with pytest.raises(ValidationError, match="`rollout` goes with `endpoint: chat` only"):
+    with pytest.raises(ValidationError, match="`rollout` requires `endpoint: chat`"):
         AskModel.Params.model_validate(values)

@@ -137,7 +137,9 @@ def test_unusable_models_are_reported(tmp_path: Path) -> None:
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
         tmp_path / "flat.onnx",
     )
-    with pytest.raises(ModelError, match=r"it must take pictures × 3 × height × width; it takes x"):
+    with pytest.raises(
+        ModelError, match=r"must take pictures × 3 × height × width, but it takes x"
+    ):
         StageRun("embed-frames", model=str(tmp_path / "flat.onnx"))
     with pytest.raises(ModelError, match="CUDA is requested, but ONNX Runtime has no CUDA support"):
         StageRun("embed-frames", model=make_mean(tmp_path / "a.onnx"), device="cuda")

@@ -258,14 +258,20 @@ def test_engines_are_started_with_their_own_arguments() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({}, "either `url` or `serve` is given"),
+        ({}, "set either `url` or `serve`"),
         ({"url": "http://a/v1", "serve": {"engine": "vllm", "model": "m"}}, "either `url` or"),
         ({"serve": {"engine": "vllm", "model": "m", "command": ["a"]}}, "`command` and `engine"),
         ({"serve": {"engine": "command", "model": "m"}}, "`command` and `engine"),
-        ({"serve": {"engine": "command", "model": "m", "command": ["a"]}}, "has no `{port}`"),
-        ({"serve": {"engine": "vllm", "model": "s3://b/m"}}, "`digest` and a `model`"),
-        ({"serve": {"engine": "vllm", "model": "m", "digest": 64 * "a"}}, "`digest` and a `model`"),
-        ({"serve": {"engine": "vllm", "model": "m"}, "key": {"env": "A"}}, "`key` goes with"),
+        ({"serve": {"engine": "command", "model": "m", "command": ["a"]}}, "must contain `{port}`"),
+        (
+            {"serve": {"engine": "vllm", "model": "s3://b/m"}},
+            "`digest` must be set if `model` is a URL",
+        ),
+        (
+            {"serve": {"engine": "vllm", "model": "m", "digest": 64 * "a"}},
+            "`digest` must be set if `model` is a URL",
+        ),
+        ({"serve": {"engine": "vllm", "model": "m"}, "key": {"env": "A"}}, "`key` requires `url`"),
     ],
 )
 def test_invalid_servers_are_named(values: dict[str, Any], words: str) -> None:

@@ -147,10 +147,10 @@ def test_a_copy_of_some_samples_has_all_of_their_files() -> None:
     [
         (["json"], r"'json' is the sink's own file of a sample; give the column another name"),
         (["txt", "txt"], r"'txt' is named twice"),
-        (["TXT"], r"'TXT' is no extension: .*small letters"),
-        (["a/b"], r"'a/b' is no extension"),
-        (["x" * 40], r"is no extension"),
-        (["content"], r"'content' is the sample's content"),
+        (["TXT"], r"'TXT' must be an extension: .*lowercase letters"),
+        (["a/b"], r"'a/b' must be an extension"),
+        (["x" * 40], r"must be an extension"),
+        (["content"], r"'content' is already the file of the sample's content"),
     ],
 )
 def test_invalid_file_names_of_a_sample_are_refused(files: list[str], message: str) -> None:

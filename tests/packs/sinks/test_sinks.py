@@ -143,9 +143,17 @@ def test_pages_have_level_3_by_default(run: type[StageRun]) -> None:
 @pytest.mark.parametrize(
     ("use", "values", "problem"),
     [
-        ("parquet", {"compression": "snappy", "compressionLevel": 3}, "needs `compression: zstd`"),
-        ("jsonl", {"compressionLevel": 3}, "needs `compression: zstd` or `gzip`, not 'none'"),
-        ("arrow", {"compression": "lz4", "compressionLevel": 1}, "not 'lz4'; remove the level"),
+        (
+            "parquet",
+            {"compression": "snappy", "compressionLevel": 3},
+            "requires `compression: zstd`",
+        ),
+        (
+            "jsonl",
+            {"compressionLevel": 3},
+            "requires `compression: zstd` or `gzip`, but it is 'none'",
+        ),
+        ("arrow", {"compression": "lz4", "compressionLevel": 1}, "but it is 'lz4'; change"),
         ("jsonl", {"compression": "gzip", "compressionLevel": 10}, "must be at most 9 with"),
         ("parquet", {"compressionLevel": 20}, "must be at most 19 with `compression: zstd`"),
         ("parquet-partitions", {"by": "a", "compressionLevel": 0}, "greater than or equal to 1"),

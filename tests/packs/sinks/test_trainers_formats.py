@@ -163,7 +163,7 @@ def test_values_that_do_not_fit_a_feature_are_named() -> None:
     for values, words in (
         ({"x": ["owl"]}, "has 'owl', which is not among its classes"),
         ({"x": [2]}, "numbers that are not among its 2 classes"),
-        ({"x": [0.5]}, "neither names of classes nor their numbers"),
+        ({"x": [0.5]}, "must hold names or numbers of classes"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):
             StageRun("parquet", features={"x": FEATURES["kind"]}).written(pa.table(values))

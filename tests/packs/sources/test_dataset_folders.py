@@ -114,7 +114,7 @@ def test_a_broken_card_and_an_empty_folder_are_named(dataset: Path, tmp_path: Pa
     with pytest.raises(DatasetError, match=r"README\.md: its header is not YAML"):
         list_rows(dataset)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DatasetError, match="no data file of Parquet or JSON Lines"):
+    with pytest.raises(DatasetError, match="there are no Parquet or JSON Lines files"):
         list_rows(tmp_path / "empty")
 
 

@@ -191,8 +191,8 @@ def test_links_that_were_not_followed_are_counted_as_gaps(run: type[StageRun], t
     files = run("files", paths=[f"{root}/**/*.txt"], exclude=["**/out/**"])
     assert {f"{root}/{name}" for name in ("a.txt", "b/c.txt", "file.txt")} == files.keys()
     dead, behind = (
-        "not looked at: a link that leads nowhere",
-        "not looked at: a folder behind a link",
+        "not looked at: a broken symbolic link",
+        "not looked at: a folder behind a symbolic link",
     )
     assert {dead: 4, behind: 1} == files.counters
     gaps = {f"{root}/{name}" for name in ("folder", "dead", "dead.txt", "circle", "b/dead.md")}

@@ -79,7 +79,7 @@ def test_tasks_are_of_bounded_size(read: Write, count: int) -> None:
         (b"t\nsoon\n", {"types": {"t": "time"}}, "'soon' in the column 't' is not a valid time"),
         (b"a,a\n1,2\n", {}, "two columns are called 'a'; rename them with `header`"),
         (b"a\n1\n", {"types": {"b": "int"}}, "no column 'b'; the columns are: a"),
-        (b'a,b\n1,2\n"1,2\n3,4\n', {}, "#L3: a quote in this row is open to the end of the file"),
+        (b'a,b\n1,2\n"1,2\n3,4\n', {}, "#L3: a quote in this row is never closed"),
         (b'a,b\n"1"x,2\n', {}, "#L2: ',' expected after '\"'"),
         (b"a;b\n1;2\n3;4\n", {}, "one column with the delimiter ',', but 2 with ';': set "
                                  "`delimiter`"),
@@ -89,7 +89,7 @@ def test_tasks_are_of_bounded_size(read: Write, count: int) -> None:
         (b"1|2\n3|4\n", {"header": ["a", "b"]}, "but 2 with '|'"),
         (b"a\n\xff\n", {}, "can't decode byte 0xff"),
         (b"<!doctype html><p>no</p>\n", {}, "not CSV; its first bytes are those of HTML"),
-        (b'{"a": 1}\n', {}, "those of JSON Lines: read it by read-jsonl"),
+        (b'{"a": 1}\n', {}, "those of JSON Lines: read it with read-jsonl"),
         (b"\xff\xfea\0,\0b\0\n\0", {}, "those of UTF-16"),
     ],
 )  # fmt: skip

@@ -147,7 +147,7 @@ def test_two_concatenated_files_are_not_read_with_each_others_pages(
     [
         (b"", "not Parquet; its first bytes are those of nothing: the file is empty"),
         (gzip.compress(write()), "not Parquet; its first bytes are those of gzip"),
-        (b'{"n": 1}\n' * 9, "those of JSON Lines: read it by read-jsonl"),
+        (b'{"n": 1}\n' * 9, "those of JSON Lines: read it with read-jsonl"),
         (b"<html><body>Log in</body></html>", "those of a login page"),
         (write()[:-100], "no footer at the end"),
         (write()[:4], "no footer at the end"),

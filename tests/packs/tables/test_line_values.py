@@ -149,7 +149,7 @@ KINDS: list[tuple[str, bytes, str]] = [
     ("a.jsonl.gz", b"<!doctype html>\n<form><input type='password'>", "a login page"),
     ("a.jsonl.zst", b'{"n": 1}\n', "JSON Lines"),
     ("a.jsonl.gz", b"", "nothing: the file is empty"),
-    ("a.jsonl", b"PAR1abc\n", "Parquet: list it by parquet-row-groups"),
+    ("a.jsonl", b"PAR1abc\n", "Parquet: list it with parquet-row-groups"),
     ("a.jsonl", b"n,t\n1,one\n", "text, 'n,t'"),
     ("a.jsonl", bytes(600), r"a hole \(zeros\)"),
     ("a.jsonl", b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),

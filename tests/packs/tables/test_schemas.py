@@ -127,10 +127,10 @@ def test_a_column_missing_from_the_schema_is_not_silently_dropped(tmp_path: Path
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        ({"a": "txt"}, "a: no type is called 'txt'"),
-        ({"a": []}, "a: no type is called []"),
-        ({"a": {"b": 5}}, "a.b: no type is called 5"),
-        ({"a": ["int", "int"]}, "a: no type is called"),
+        ({"a": "txt"}, "a: unknown type 'txt'"),
+        ({"a": []}, "a: unknown type []"),
+        ({"a": {"b": 5}}, "a.b: unknown type 5"),
+        ({"a": ["int", "int"]}, "a: unknown type"),
         ({}, "must not be empty"),
         ({"infer": 0}, "at least 1"),
         ({"infer": 2, "a": "text"}, "can't be combined"),

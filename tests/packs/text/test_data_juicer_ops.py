@@ -263,7 +263,7 @@ def test_wrong_parameters_are_reported_during_planning(
 def test_unknown_operators_and_columns_are_named(standin: Path) -> None:
     for name in ("all_deduplicator", "ray_deduplicator", "RayDeduplicator"):
         with pytest.raises(
-            UnknownStageError, match="no such filter or mapper; supported are: length"
+            UnknownStageError, match="no such filter or mapper; supported names: length"
         ):
             find_stage(f"data_juicer:{name}")
     with pytest.raises(MissingColumnError, match="no column 'text'"):

@@ -99,7 +99,7 @@ def test_wrong_parameters_are_reported_during_planning(
 @needs_datatrove
 def test_unknown_steps_and_columns_are_named(run: type[StageRun]) -> None:
     with pytest.raises(
-        UnknownStageError, match=r"no such filter or formatter; supported are: .*URL"
+        UnknownStageError, match=r"no such filter or formatter; supported names: .*URL"
     ):
         find_stage("datatrove:JsonlReader")
     with pytest.raises(MissingColumnError, match="no column 'text'"):

@@ -153,7 +153,9 @@ def test_other_and_uncertain_languages_are_dropped(run: type[StageRun]) -> None:
     stage = run("identify-language", languages=["de", "fr"])
     assert ["de", "fr"] == stage.column("text", [*TEXTS.values(), "", "ok"], "language")
     assert {"dropped: other language": 2, "dropped: uncertain language": 2} == stage.counters
-    with pytest.raises(ValueError, match="'german' is no two-letter language code"):
+    with pytest.raises(
+        ValueError, match="must be a two-letter language code such as 'en', not 'german'"
+    ):
         run("identify-language", languages=["german"])
 
 

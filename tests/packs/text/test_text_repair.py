@@ -78,5 +78,5 @@ def test_private_addresses_are_redacted_on_request() -> None:
 
 @pytest.mark.parametrize("replacement", ["éa@b.example", "", "see 8.8.4.4"])
 def test_a_replacement_that_would_be_redacted_again_is_refused(replacement: str) -> None:
-    with pytest.raises(SpecError, match="would be redacted itself, or is empty"):
+    with pytest.raises(SpecError, match=r"would be redacted itself|must not be empty"):
         find_stage("redact-pii")(replacements={"email": [replacement]})

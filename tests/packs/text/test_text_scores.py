@@ -127,10 +127,10 @@ def test_an_onnx_model_that_takes_text_classifies_it(
 
 
 def test_an_onnx_model_with_other_inputs_or_outputs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="it must take texts, a tensor of strings; it takes x"):
+    with pytest.raises(ModelError, match="must take a tensor of strings, but it takes x"):
         StageRun("classify-text", model=make_mean(tmp_path / "mean.onnx"))
     bare = make_classifier(tmp_path / "bare.onnx", [], {"good": 0.75})
-    with pytest.raises(ModelError, match=r"option zipmap; it returns both tensor\(float\)"):
+    with pytest.raises(ModelError, match=r"option zipmap, but it returns both tensor\(float\)"):
         StageRun("classify-text", model=bare)
     (tmp_path / "no.onnx").write_bytes(b"no model")
     with pytest.raises(ModelError, match=r"no\.onnx: the model can't be loaded"):

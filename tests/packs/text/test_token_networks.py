@@ -303,17 +303,21 @@ BOTH = {"input_ids": OPEN, "attention_mask": OPEN}
 @pytest.mark.parametrize(
     ("inputs", "make", "message"),
     [
-        ({"input_ids": OPEN}, "Cast", "must take input_ids, attention_mask and .* it takes input"),
+        (
+            {"input_ids": OPEN},
+            "Cast",
+            "must take input_ids, attention_mask and .* but it takes input",
+        ),
         (BOTH | {"position_ids": OPEN}, "Cast", r"it takes .*position_ids tensor\(int64\)"),
         ({"input_ids": OPEN, "attention_mask": ["n"]}, "Cast", "texts × tokens of int64"),
         ({"input_ids": OPEN, "floats": OPEN}, "Cast", r"floats tensor\(float\)"),
-        (BOTH | {"input_ids": [1, 128]}, "Cast", r"takes only texts of one size \(input_ids.*128"),
-        (BOTH, "Cast", "it returns 512 numbers per text, not one; use `classify-text` for labels"),
-        (BOTH, "Identity", r"it must return `logits`, texts × numbers; it returns .*int64"),
+        (BOTH | {"input_ids": [1, 128]}, "Cast", r"texts of any size, but it takes input_ids.*128"),
+        (BOTH, "Cast", "one number per text, but it returns 512; use `classify-text` for labels"),
+        (BOTH, "Identity", r"must return `logits`, texts × numbers, but it returns .*int64"),
         (
             BOTH,
             "Unsqueeze",
-            r"it must return `logits`, .* it returns logits tensor\(float\) .* 1\]",
+            r"must return `logits`, .* it returns logits tensor\(float\) .* 1\]",
         ),
         (BOTH, "Unheard", "the model can't be loaded"),
     ],
@@ -330,11 +334,11 @@ def test_an_answer_that_does_not_fit_is_refused(
     scorer: dict[str, Any], classifier: dict[str, Any]
 ) -> None:
     with pytest.raises(
-        ModelError, match="it returns 3 numbers per text, not one; use `classify-text`"
+        ModelError, match="one number per text, but it returns 3; use `classify-text`"
     ):
         StageRun("score-text", **classifier)
     with pytest.raises(
-        ModelError, match=r"it returns one number per text, .*`score-text`, or set `multi"
+        ModelError, match=r"the network returns one number per text, .*`score-text`, or set `multi"
     ):
         StageRun("classify-text", **scorer)
     alone = StageRun("classify-text", **scorer, multiLabel=True, modelLabels=["good"])
@@ -346,7 +350,7 @@ def test_an_answer_that_does_not_fit_is_refused(
 def test_a_score_of_nan_fails_the_task(tmp_path: Path) -> None:
     files = name_files(write_network(tmp_path / "nan", {"sea": [float("nan")], "tide": [1.0]}))
     stage = StageRun("score-text", **files)
-    with pytest.raises(ModelError, match="it returned a value that is not a number"):
+    with pytest.raises(ModelError, match="the network returned a value that is not a number"):
         stage.column("text", ["tide", "sea"])
 
 
@@ -368,9 +372,11 @@ def test_missing_and_invalid_files_are_reported(scorer: dict[str, Any], tmp_path
     (tmp_path / "no.json").write_text("{}")
     with pytest.raises(ValueError, match=r"no\.json: not a readable tokenizer"):
         StageRun("score-text", **scorer | {"tokenizer": f"{tmp_path}/no.json"})
-    with pytest.raises(ModelError, match=r"it takes input_ids .*; a network over tokens needs"):
+    with pytest.raises(ModelError, match=r"it takes input_ids .*; if it takes tokens, set"):
         StageRun("classify-text", model=scorer["model"])
-    with pytest.raises(SpecError, match="`multiLabel` needs a network over tokens, with its `to"):
+    with pytest.raises(
+        SpecError, match="`multiLabel` requires a network that takes tokens, and its `to"
+    ):
         find_stage("classify-text")(model=scorer["model"], multi_label=True)
     with pytest.raises(ModelError, match="CUDA is requested, but ONNX Runtime has no CUDA support"):
         StageRun("score-text", **scorer, device="cuda")

@@ -227,7 +227,7 @@ def test_the_memory_of_a_clip_is_bounded(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("broken.mp4", r"broken.mp4: not a readable video \(Invalid data"),
-        ("truncated.mp4", r"truncated.mp4: it ends after 5\.\d of 8\.0 seconds"),
+        ("truncated.mp4", r"truncated.mp4: the video ends after 5\.\d of 8\.0 seconds"),
         ("empty.mp4", r"empty.mp4: not a readable video"),
         ("text.mp4", r"text.mp4: not a readable video"),
         ("sound.mp4", r"sound.mp4: not a video: it has no stream of pictures"),

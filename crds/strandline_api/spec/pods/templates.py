@@ -193,9 +193,9 @@ def _list_misfits(template: Mapping[str, Any], fitting: Sequence[str]) -> Iterat
     yield from _list_odd(spec, _OF_PODS, "spec")
     names = ", ".join(f"'{name}'" for name in fitting)
     for path, container in _list_containers(spec, "containers"):
-        yield from _judge(path, container, fitting, f"names that fit: {names}")
+        yield from _judge(path, container, fitting, f"allowed names: {names}")
     for path, container in _list_containers(spec, "initContainers"):
-        yield from _judge(path, container, (), "the pod template has none to change")
+        yield from _judge(path, container, (), "no init container can be changed")
 
 
 # Fields that are merged with the operator's values, with the type that the merge requires: text, an
@@ -279,4 +279,4 @@ def _judge(path: str, container: object, fitting: Sequence[str], known: str) -> 
         yield Misfit(path, f"a container needs a 'name'; {known}")
     elif name not in fitting and (name in CONTAINERS or not container.get("image")):
         advice = "" if name in CONTAINERS else "; a container of your own needs an 'image'"
-        yield Misfit(path, f"no such container here is named '{name}'; {known}{advice}")
+        yield Misfit(path, f"no container to change is named '{name}'; {known}{advice}")

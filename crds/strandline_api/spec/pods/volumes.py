@@ -25,13 +25,14 @@ _PATH_FORMAT = "an absolute path without ':', such as '/etc/credentials'"
 _MAX_PATH = 1024
 
 TAKEN_VOLUME = (
-    f"volumes named {', '.join(repr(name) for name in VOLUME_NAMES)} exist already; give this "
-    "volume another name"
+    f"the pods already have the volumes {', '.join(repr(name) for name in VOLUME_NAMES)}; give "
+    "this volume another name"
 )
 TAKEN_PATH = (
-    f"the pods have {', '.join((*RESERVED_PATHS, *SHARED_PATHS))} already; mount this elsewhere"
+    f"the pods already have {', '.join((*RESERVED_PATHS, *SHARED_PATHS))}; mount the volume "
+    "elsewhere"
 )
-NO_VOLUME = "'volumeMounts' may name only volumes that 'volumes' next to it lists"
+NO_VOLUME = "'volumeMounts' may name only volumes that are listed in 'volumes' next to it"
 
 
 def _free_name(name: str) -> str:

@@ -45,8 +45,8 @@ class RetryCounts(Record):
     waits: Count | None = Field(
         default=None,
         description=(
-            "Number of the last attempts in a row that a quota kept from starting. Absent if there "
-            "are none."
+            "Number of consecutive latest attempts that a quota kept from starting. Absent if "
+            "there are none."
         ),
     )
 

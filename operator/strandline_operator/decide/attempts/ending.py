@@ -262,7 +262,7 @@ def find_end(scene: Scene) -> Evidence | None:
         return None
     # An attempt can't continue without its RayJob, because KubeRay deletes its pods too.
     if is_deleted:
-        message = "its RayJob was deleted by someone else"
+        message = "the RayJob was deleted, but not by the operator"
         return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": _DELETED})
     # Until the RayJob has ended, its messages describe a temporary state.
     if rayjob is None or not is_at_end(scene):

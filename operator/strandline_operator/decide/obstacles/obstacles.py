@@ -57,7 +57,10 @@ def find_unread(view: View) -> Block | None:
         return None
     # Several watches of a resource fail with the same message, so remove duplicates.
     outcome = "; ".join(dict.fromkeys(map(describe_refusal, unread)))
-    return Block(Reason.PERMISSION_DENIED, f"{outcome}. Until then the operator decides nothing.")
+    return Block(
+        Reason.PERMISSION_DENIED,
+        f"{outcome}. The operator takes no action until it has the permission.",
+    )
 
 
 def find_unusable_defaults(facts: Pass) -> Block | None:
@@ -74,7 +77,7 @@ def find_unusable_defaults(facts: Pass) -> Block | None:
         return None
     since = facts.now if record.missing_since is None else min(record.missing_since, facts.now)
     end = format_time(round(since + DEFAULTS_WAIT_SECONDS))[11:19]
-    message = f"it is missing; if it does not return, attempts are made without it at {end}"
+    message = f"it is missing; unless it is restored, attempts are created without it from {end}"
     return Block(Reason.DEFAULTS_UNUSABLE, f"ConfigMap {view.defaults_name}: {message}")
 
 
@@ -124,7 +127,7 @@ def is_by_quota(message: str) -> bool:
 def describe_refusal(refusal: Refusal) -> str:
     """Describe a rejection with the server's message. For a failed read, add verb and kind."""
     if refusal.verb:
-        return f"its role lacks '{refusal.verb}' on {refusal.what}: {refusal.message}"
+        return f"the operator's role lacks '{refusal.verb}' on {refusal.what}: {refusal.message}"
     return f"{refusal.what} {refusal.name}: {refusal.message}"
 
 

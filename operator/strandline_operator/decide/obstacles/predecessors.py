@@ -99,7 +99,7 @@ def _list_unchanged(facts: Pass) -> Iterator[str]:
         if former_record is not None and not record.is_newer(former_record):
             time = format_time(round(until))[11:19]
             run = former_record.run
-            yield f"{record.pipeline} (run {run!r} was already read; continues with it at {time})"
+            yield f"{record.pipeline} (run {run!r} was already read; it is read again at {time})"
 
 
 def record_inputs(facts: Pass, status: PipelineStatus) -> tuple[InputRecord, ...]:

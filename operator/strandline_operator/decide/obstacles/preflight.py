@@ -245,7 +245,7 @@ def _find_late(case: _Check) -> PreflightFinding | None:
 def _explain(job: PreflightJob | None) -> str:
     """Explain why the check's pod does not run."""
     if job is None:
-        return "its Job is gone"
+        return "the Job is gone"
     if job.meta.is_deleting:
         return f"Job {job.meta.name} is still being deleted"
     pod = job.pod

@@ -107,7 +107,8 @@ def keep_defaults(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _report_gone(facts: Pass) -> EventDraft:
-    message = f"ConfigMap {facts.view.defaults_name} did not return; attempts are made without it"
+    name = facts.view.defaults_name
+    message = f"ConfigMap {name} is still missing; attempts are created without it"
     return warn(EventReason.DEFAULTS_GONE, message)
 
 

@@ -89,8 +89,11 @@ def _list_pod_sets(rayjob: RayJob) -> list[str]:
 def _explain_shape(pod_sets: list[str]) -> str:
     # Kueue can't distinguish two pod sets with the same name.
     if pod_sets.count(SUBMITTER_SET) > 1:
-        return f"a worker group is named {SUBMITTER_SET!r}, as is the submitter's pod in Kueue"
+        return f"a worker group must not be named {SUBMITTER_SET!r}, as Kueue names the submitter"
     if len(pod_sets) <= MOST_POD_SETS:
         return ""
     kinds = ", ".join(pod_sets)
-    return f"Kueue supports at most {MOST_POD_SETS} kinds of pods, and these are more: {kinds}"
+    return (
+        f"Kueue supports at most {MOST_POD_SETS} kinds of pods, but the attempt has "
+        f"{len(pod_sets)}: {kinds}"
+    )

@@ -35,7 +35,7 @@ _ROOMS = {
     "fetch-code": CommandEntry("pipelines.fetch:fetch"),
     "preflight": CommandEntry("pipelines.preflight:preflight"),
     "retry": CommandEntry(
-        "runs.retry:retry", "Make one attempt at FILE now, outside its `retry` policy."
+        "runs.retry:retry", "Run one attempt of FILE now, despite its `retry` policy."
     ),
     "drain": CommandEntry("runs.drain:drain", "Stop the run of FILE on this machine."),
     "leave": CommandEntry(
@@ -81,7 +81,7 @@ _ROOMS = {
         "data.gather:gather", "Merge gathered statistics and publish the results."
     ),
     "kept": CommandEntry("runs.kept:kept", "Show and prune the outputs of stages with `keep`."),
-    "verify": CommandEntry("data.ledgers.verify:check", "Prove that output and ledger agree."),
+    "verify": CommandEntry("data.ledgers.verify:check", "Check that output and ledger agree."),
     "repair": CommandEntry(
         "data.ledgers.repair:repair", "Reset missing or damaged results for the next run."
     ),

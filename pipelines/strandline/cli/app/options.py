@@ -94,7 +94,8 @@ def take_engine(command: Command) -> Command:
         click.option(
             "--after",
             metavar="CAUSE",
-            help="Cause of the previous attempt's end, if only known outside, such as Preempted.",
+            help="Cause of the previous attempt's end, such as Preempted, if only the caller can "
+            "determine it.",
         ),
     )
     # Apply the last option first, because click lists options in reverse order of application.

@@ -252,7 +252,10 @@ def _read_config(
     config, digest = attempt.status.config.name, attempt.status.config.digest
     data = session.kubectl.get("configmap", config).get("data") or {}
     if digest != digest_config(data):
-        msg = f"ConfigMap {config} is not what the operator wrote; another user has replaced it"
+        msg = (
+            f"ConfigMap {config} differs from the one that the operator wrote; another user has "
+            "replaced it"
+        )
         raise ForeignConfigError(msg)
     return config, data
 
@@ -321,6 +324,6 @@ def _await(
 
 def _describe_way(job: str, pod: Mapping[str, Any]) -> str:
     if "status" in pod:
-        return f"pod {pod['metadata']['name']} is on its way"
+        return f"pod {pod['metadata']['name']} is starting"
     # If a quota or policy rejects the pod, only an event of the Job has the reason.
-    return f"Job {job} has no pod yet; `kubectl events --for job/{job}` says why"
+    return f"Job {job} has no pod yet; `kubectl events --for job/{job}` shows why"

@@ -93,8 +93,8 @@ def choose_placement(
     if holders and _ONE_POD in modes:
         pod = holders[0].pod
         msg = (
-            f"claim {pipeline.claim} is for a single pod ({_ONE_POD}) and pod {pod} has it; wait "
-            f"until that is gone (`kubectl wait --for=delete pod/{pod} --timeout=24h`)"
+            f"only one pod can mount claim {pipeline.claim} ({_ONE_POD}), and pod {pod} uses it; "
+            f"wait until that pod is gone (`kubectl wait --for=delete pod/{pod} --timeout=24h`)"
         )
         raise HeldClaimError(msg)
     # Prefer the head's node, because a reader must map the same lock file as the writer.

@@ -49,8 +49,10 @@ def _find_fault(panel: object) -> str:
     if panel is None:
         return ""
     if not isinstance(panel, str):
-        return f"it is {type(panel).__name__}, not text"
-    return f"it has {len(panel):,} characters" if len(panel) > MAX_PANEL else ""
+        return f"a panel must be text, not {type(panel).__name__}"
+    if len(panel) > MAX_PANEL:
+        return f"a panel must have at most {MAX_PANEL:,} characters, not {len(panel):,}"
+    return ""
 
 
 def _read(path: Path) -> Artifact:

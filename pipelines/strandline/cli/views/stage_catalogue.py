@@ -275,7 +275,7 @@ def _fold(line: str, width: int | None) -> str:
 def _describe_parameters(entry: StageEntry) -> Iterator[str]:
     yield ""
     if not entry.parameters:
-        yield "It has no parameters."
+        yield "The stage has no parameters."
         return
     yield "parameters:"
     for each in entry.parameters:

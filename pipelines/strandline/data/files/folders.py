@@ -116,12 +116,12 @@ class _FolderWalk:
             # Report a gap: the target may be a matching file or folder that is missing only for
             # now.
             if self._pattern.regex.match(name) or self._may_enter(item.name, name, depth):
-                self._pass_over("a link that leads nowhere", name)
+                self._pass_over("a broken symbolic link", name)
             return False
         if not stat_module.S_ISDIR(mode) or self._follow:
             return True
         if self._may_enter(item.name, name, depth):
-            self._pass_over("a folder behind a link", name)
+            self._pass_over("a folder behind a symbolic link", name)
         return False
 
     def _pass_over(self, what: str, name: str) -> None:
@@ -157,7 +157,7 @@ class _FolderWalk:
         except FileNotFoundError:  # the file was removed after the folder was read
             return
         except PermissionError:
-            self._pass_over("a file that may not be looked at", name)
+            self._pass_over("a file whose attributes can't be read", name)
 
     def _scan(self, folder: str, below: str, depth: int) -> Iterator[os.DirEntry[str]]:
         try:

@@ -246,23 +246,23 @@ def _walk_published(
         try:
             names = stack.enter_context(listing_names(folder, find_key))
         except OSError as error:
-            count(f"not looked at: what {whose} has out")
+            count(f"not looked at: outputs of {whose}")
             note_gap(
                 f"the outputs of {whose} can't be determined: {error}", pattern.prefix.rstrip("/")
             )
             yield from walk
             return
         for key in names.partial:  # the next attempt of that pipeline rewrites the file
-            count(what := f"left out: holds rows that {whose} has no more")
+            count(what := f"left out: has rows that {whose} has removed")
             note_gap(f"{what}: {key!r}", key)
         with suppress(FileNotFoundError):  # without outputs, the pipeline may have no folder
             for entry in filter(lambda entry: entry.key not in names.partial, walk):
                 if names.take(entry.key, start + entry.key.removeprefix(pattern.prefix)):
                     yield entry
                 else:
-                    count(f"left out: no output of {whose}")
+                    count(f"left out: not an output of {whose}")
         for key in names.list_missing():
-            count(what := f"not looked at: an output of {whose} that is not there")
+            count(what := f"not looked at: a missing output of {whose}")
             note_gap(f"{what}: {key!r}", key)
 
 

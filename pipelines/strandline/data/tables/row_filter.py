@@ -102,10 +102,10 @@ class RowFilter(Stage):
         @model_validator(mode="after")
         def _check_columns(self) -> Self:
             if self.mark and self.reason_column is not None:
-                msg = "`mark` and `reasonColumn` exclude each other; set only one of them"
+                msg = "`mark` and `reasonColumn` are mutually exclusive; set only one of them"
                 raise ValueError(msg)
             if self.stage_column is not None and self.reason_column in {None, self.stage_column}:
-                msg = "`stageColumn` needs a `reasonColumn` with another name"
+                msg = "`stageColumn` requires `reasonColumn`, and both must have different values"
                 raise ValueError(msg)
             return self
 

@@ -86,7 +86,7 @@ class SchemaReader(Stage):
                 msg = f"`{_INFER}` can't be combined with declared columns"
                 raise ValueError(msg)
             elif count < 1:
-                msg = f"`{_INFER}` is a number of sources, at least 1"
+                msg = f"`{_INFER}` must be a number of sources, at least 1"
                 raise ValueError(msg)
             return wanted
 

@@ -69,7 +69,7 @@ def _parse_type(path: str, notation: object) -> pa.DataType:
         except ValueError:
             pass
     known = ", ".join(_NAMES)
-    msg = f"{path}: no type is called {notation!r}; write {known}, [TYPE] or {{NAME: TYPE}}"
+    msg = f"{path}: unknown type {notation!r}; write {known}, [TYPE] or {{NAME: TYPE}}"
     raise SchemaSyntaxError(msg)
 
 

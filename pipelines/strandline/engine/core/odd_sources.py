@@ -29,10 +29,11 @@ def explain_odd(source: Source) -> str | None:
     known: dict[str, object] = {"key": source.key, "version": source.version}
     for name, value in known.items():
         if not isinstance(value, str):
-            return f"its {name} is {type(value).__name__}; it must be text"
+            return f"the source's {name} must be text, not {type(value).__name__}"
     if not is_unicode(source.key):
         return (
-            "its key contains an unpaired surrogate, which UTF-8 can't encode; give it another key"
+            "the source's key contains an unpaired surrogate, which UTF-8 can't encode; give the "
+            "source another key"
         )
     return None
 

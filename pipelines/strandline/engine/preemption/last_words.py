@@ -102,7 +102,7 @@ def _find_cause(sentence: str, log: str) -> str:
     if code:
         return "its process was ended by SIGTERM" if code[2] else f"its process exited: {code[1]}"
     # SIGKILL and `os._exit` leave no message.
-    return "its process was killed (SIGKILL), or left by os._exit"
+    return "its process was killed (SIGKILL), or called os._exit"
 
 
 def _find_line(log: str) -> str:

@@ -170,7 +170,9 @@ class ForkServer:
 
 
 def _explain_loss() -> ForkServerLostError:
-    return ForkServerLostError("the process that starts workers was killed; run again to continue")
+    return ForkServerLostError(
+        "the process that starts workers was killed; run the pipeline again to continue"
+    )
 
 
 def explain_end(code: int | None) -> str:

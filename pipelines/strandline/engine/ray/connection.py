@@ -92,7 +92,7 @@ class Connection:
     def check_alive(self) -> None:
         """Raise a `ClusterLostError` if the local node is known to have died."""
         if not self.is_alive():
-            msg = "the local Ray was killed; run again to continue"
+            msg = "the local Ray instance was killed; run the pipeline again to continue"
             raise ClusterLostError(msg)
 
     def is_stopping(self, must_stop: Callable[[], bool]) -> bool:

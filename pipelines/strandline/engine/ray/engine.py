@@ -36,7 +36,9 @@ class StoppedWithRayError(StrandlineError):
     exit_code: ClassVar[ExitCode] = ExitCode.INTERRUPTED
 
     def __init__(self) -> None:
-        super().__init__("Ray was asked to stop together with the run; run again to continue")
+        super().__init__(
+            "Ray was stopped together with the run; run the pipeline again to continue"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,7 +334,7 @@ class RayLedger:
             # actor that no longer responds.
             if silent == SILENT_LOOKS and self._is_stopping():
                 raise LedgerLostError(
-                    "the ledger's process no longer responds; run again to continue"
+                    "the ledger's process no longer responds; run the pipeline again to continue"
                 )
 
     def stop(self) -> None:
@@ -379,5 +379,5 @@ class RayLedger:
 
 def _lost(error: Exception) -> LedgerLostError:
     return LedgerLostError(
-        f"the ledger's process died ({first_line(error)}); run again to continue"
+        f"the ledger's process died ({first_line(error)}); run the pipeline again to continue"
     )

@@ -156,4 +156,4 @@ class CallWatch:
 def explain_overdue(tasks: int, seconds: float) -> str:
     """Explain that a call exceeded its time limit of `seconds`."""
     what = "a task" if tasks == 1 else f"a call of {tasks} tasks"
-    return f"{what} took longer than the {seconds:g} s that `timeout` leaves it"
+    return f"{what} took longer than the {seconds:g} s that `timeout` allows"

@@ -165,8 +165,8 @@ def _list_parts(code: Code, files: Path | None) -> Iterator[tuple[str, Any]]:
 def _hint(code: Code, folders: Sequence[Path], *, is_pod: bool) -> str:
     if code.config_map is not None and not is_pod:
         return (
-            "ConfigMaps are not read on this machine: start in the folder with the files of "
-            f"ConfigMap {code.config_map!r}, or add that folder to PYTHONPATH"
+            "a run on this machine can't read ConfigMaps: start the run in the folder with the "
+            f"files of ConfigMap {code.config_map!r}, or add that folder to PYTHONPATH"
         )
     entries = (path for folder in folders if folder.is_dir() for path in folder.iterdir())
     names = {path.stem for path in entries if path.suffix == ".py" or path.is_dir()}

@@ -72,13 +72,13 @@ def _list_fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
         elif kind == _BYTES:
             length, at = _read_varint(data, at)
             if at + length > len(data):
-                raise ValueError("a field ends behind its message")
+                raise ValueError("a field extends beyond the end of its message")
             yield tag >> 3, data[at : at + length]
             at += length
         elif kind in {_EIGHT, _FOUR}:
             at += 8 if kind == _EIGHT else 4
         else:
-            raise ValueError("no such kind of field")
+            raise ValueError("unknown wire type of a field")
 
 
 def _read_varint(data: memoryview, at: int) -> tuple[int, int]:

@@ -110,4 +110,4 @@ def _find_circles(pipelines: Sequence[CurationPipeline]) -> Iterator[Problem]:
         circle = next(filter(None, (find_circle(name, before) for name in before)), ())
         if circle:
             way = " comes after ".join(repr(name) for name in circle)
-            yield Problem("", f"{way}: none of them can start")
+            yield Problem("", f"{way}: none of these pipelines can start")

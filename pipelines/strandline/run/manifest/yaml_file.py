@@ -108,7 +108,7 @@ def _choose_document(path: Path) -> Any:  # noqa: ANN401 - whatever the document
     if name:
         if name not in names:
             known = ", ".join(map(repr, filter(None, names)))
-            _refuse(f"{file}: it has no pipeline {name!r}; its pipelines are: {known or 'none'}")
+            _refuse(f"{file}: unknown pipeline {name!r}; its pipelines are: {known or 'none'}")
         return documents[names.index(name)]
     if len(documents) > 1:
         example = next(filter(None, names), "NAME")
@@ -218,7 +218,7 @@ def _put(node: Any, parts: list[str], value: Any, at: str) -> Any:  # noqa: ANN4
 
 
 def _refuse_path(at: str, part: str, why: str) -> SpecError:
-    return SpecError((Problem(at, f"--set: there is no {part!r} here", why),))
+    return SpecError((Problem(at, f"--set: unknown field {part!r}", why),))
 
 
 def _refuse(message: str, cause: Exception | None = None) -> NoReturn:

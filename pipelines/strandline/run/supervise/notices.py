@@ -64,7 +64,7 @@ def parse_notice(body: bytes, now: float) -> NodeNotice:
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         raise NoticeError("`seconds` must be a number")
     if not 0 <= seconds <= _MOST_SECONDS:
-        raise NoticeError("`seconds` must be the time until the node is gone")
+        raise NoticeError(f"`seconds` must be from 0 to {_MOST_SECONDS:g}")
     if not isinstance(why, str | None):
         raise NoticeError("`why` must be text")
     # Reasons are shown in terminals, where control characters could do harm.

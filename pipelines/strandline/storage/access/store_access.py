@@ -88,11 +88,11 @@ def find_faults(protocol: str, access: StoreAccess) -> Iterator[str]:
             "contains one"
         )
     if access.anonymous and access.credentials:
-        yield "anonymous and credentials exclude each other"
+        yield "anonymous and credentials are mutually exclusive"
     for part, variable in access.credentials.items():
         if part not in library.credentials:
             there = ", ".join(library.credentials)
-            yield f"{protocol}:// has no credentials.{part}; supported are {there}"
+            yield f"{protocol}:// does not support credentials.{part}; supported: {there}"
         elif not _VARIABLE.match(variable) or _KEY.match(variable):
             yield (
                 f"credentials.{part} must be the name of an environment variable, such as "

@@ -81,8 +81,8 @@ def read_owner(location: str) -> Owner | None:
         return Owner(str(found["ledger"]), str(found["pipeline"]))
     except (ValueError, TypeError, KeyError):
         msg = (
-            f"{location}: {OWNER} there names no owner of these outputs; remove it if no other "
-            "pipeline writes to this location"
+            f"{location}: the file {OWNER} there must name the owner of these outputs; remove the "
+            "file if no other pipeline writes to this location"
         )
         raise PlaceTakenError(msg) from None
 

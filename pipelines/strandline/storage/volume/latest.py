@@ -149,7 +149,10 @@ def refuse_occupied(link: Path) -> None:
         VolumeError: if a file or a folder is in the place of the link.
     """
     if os.path.lexists(link) and not link.is_symlink():
-        msg = f"{link}: this must be a link, but is not; move it away and run again"
+        msg = (
+            f"{link}: this must be a symbolic link, but it is not; move it away and run the "
+            "pipeline again"
+        )
         raise VolumeError(msg)
 
 

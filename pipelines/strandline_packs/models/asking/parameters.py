@@ -72,7 +72,7 @@ class KeyParams(_Part):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not _VARIABLE.fullmatch(self.env):
-            msg = "`env` is the name of an environment variable, and never the key itself"
+            msg = "`env` must be the name of an environment variable, not the key itself"
             raise ValueError(msg)  # omits the value, which may be a key
         return self
 
@@ -90,8 +90,8 @@ class OutputParams(_Part):
 
     schema_: dict[str, JsonValue] = Field(
         alias="schema",
-        description="JSON schema of the answer, an object. Each property of it that is a text, a "
-        "number or a boolean becomes a column.",
+        description="JSON schema of the answer, which must be an object. Each property that is a "
+        "string, a number or a boolean becomes a column.",
     )
     send_as: SchemaFormat = Field(
         default=SchemaFormat.JSON_SCHEMA,
@@ -103,16 +103,21 @@ class OutputParams(_Part):
         default=0,
         ge=0,
         le=5,
-        description="Times that an invalid answer is returned to the model for correction.",
+        description="Number of times that an invalid answer is returned to the model for "
+        "correction.",
     )
 
 
 class TimeoutParams(_Part):
     """Configures the timeouts of a request, in seconds."""
 
-    connect: float = Field(default=10.0, gt=0, description="Seconds to connect.")
-    read: float = Field(default=300.0, gt=0, description="Seconds without receiving a byte.")
-    total: float = Field(default=600.0, gt=0, description="Seconds for the whole request.")
+    connect: float = Field(default=10.0, gt=0, description="Maximum number of seconds to connect.")
+    read: float = Field(
+        default=300.0, gt=0, description="Maximum number of seconds without receiving a byte."
+    )
+    total: float = Field(
+        default=600.0, gt=0, description="Maximum number of seconds for the whole request."
+    )
 
 
 class PriceParams(_Part):
@@ -127,9 +132,15 @@ class PriceParams(_Part):
 class BudgetParams(_Part):
     """Sets spending limits over all attempts and runs of the pipeline."""
 
-    requests: int | None = Field(default=None, ge=0, description="Requests that are sent.")
-    tokens: int | None = Field(default=None, ge=0, description="Tokens of prompts and answers.")
-    cost: float | None = Field(default=None, ge=0, description="Cost by `prices`.")
+    requests: int | None = Field(
+        default=None, ge=0, description="Maximum number of requests to send."
+    )
+    tokens: int | None = Field(
+        default=None, ge=0, description="Maximum number of tokens of prompts and answers."
+    )
+    cost: float | None = Field(
+        default=None, ge=0, description="Maximum cost, computed from `prices`."
+    )
 
 
 class AskParams(Stage.Params):
@@ -146,7 +157,7 @@ class AskParams(Stage.Params):
         description="Instead of `url`, a server that each worker starts: `engine`, `model`, "
         "`args`, and further settings.",
     )
-    model: str = Field(min_length=1, description="The model, as the server calls it.")
+    model: str = Field(min_length=1, description="Name of the model on the server.")
     endpoint: Endpoint = Field(
         default=Endpoint.CHAT,
         description="`chat`, `completions`, or `embeddings` of OpenAI's protocol, or `messages` of "
@@ -204,7 +215,7 @@ class AskParams(Stage.Params):
     tries: int = Field(
         default=5,
         ge=1,
-        description="Tries of a row while the server answers others.",
+        description="Maximum number of tries of a row while the server answers other requests.",
     )
     outage_limit: float = Field(
         alias="patience",
@@ -264,18 +275,18 @@ class AskParams(Stage.Params):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.url is None) == (self.serve is None):
-            msg = "either `url` or `serve` is given"
+            msg = "set either `url` or `serve`"
             raise ValueError(msg)
         if self.serve is not None:
             self._digests["serve"] = self.serve.weights
             if self.key is not None:
-                msg = "`key` goes with `url` only"
+                msg = "`key` requires `url`"
                 raise ValueError(msg)
         else:
             self._check_url(self.url or "")
         for name in self.parameters:
             if name in _RESERVED:
-                msg = f"`parameters` can't have {name!r}; it is set by {_RESERVED[name]}"
+                msg = f"`parameters` must not contain {name!r}, which is set by {_RESERVED[name]}"
                 raise ValueError(msg)
         self._check_endpoint()
         self._check_rollout()
@@ -294,10 +305,10 @@ class AskParams(Stage.Params):
 
     def _check_rest(self) -> Self:
         if (self.tokenizer is None) != (self.max_prompt_tokens is None):
-            msg = "`tokenizer` and `maxPromptTokens` need each other"
+            msg = "`tokenizer` and `maxPromptTokens` must be set together"
             raise ValueError(msg)
         if self.budget is not None and self.budget.cost is not None and self.prices is None:
-            msg = "`budget.cost` needs `prices`"
+            msg = "`budget.cost` requires `prices`"
             raise ValueError(msg)
         if self.tokenizer is not None:
             self._digests["tokenizer"] = digest_input(self.tokenizer)
@@ -308,16 +319,16 @@ class AskParams(Stage.Params):
 
     def _check_rollout(self) -> None:
         if (self.prompt is None) == (self.rollout is None):
-            msg = "either `prompt` or `rollout` is given"
+            msg = "set either `prompt` or `rollout`"
             raise ValueError(msg)
         if self.rollout is None:
             return
         if self.endpoint is not Endpoint.CHAT:
-            msg = "`rollout` goes with `endpoint: chat` only"
+            msg = "`rollout` requires `endpoint: chat`"
             raise ValueError(msg)
         for name in ("system", "images", "tokenizer"):
             if getattr(self, name):
-                msg = f"`{name}` goes with `prompt`; the function of `rollout` must handle it"
+                msg = f"`{name}` requires `prompt`; with `rollout`, handle it in the function"
                 raise ValueError(msg)
         self._digests["rollout"] = digest_rollout(load_rollout(self.rollout))
 
@@ -326,7 +337,7 @@ class AskParams(Stage.Params):
             return
         for name in ("system", "images", "output"):
             if getattr(self, name):
-                msg = f"`{name}` goes with `endpoint: chat` or `messages` only"
+                msg = f"`{name}` requires `endpoint: chat` or `endpoint: messages`"
                 raise ValueError(msg)
 
     @property

@@ -19,7 +19,10 @@ def _check_level(level: int | None, info: ValidationInfo) -> int | None:
         return level
     highest = _HIGHEST.get(str(compression))
     if highest is None:
-        msg = f"needs `compression: zstd` or `gzip`, not {str(compression)!r}; remove the level"
+        msg = (
+            f"requires `compression: zstd` or `gzip`, but it is {str(compression)!r}; change the "
+            "compression or remove the level"
+        )
         raise ValueError(msg)
     if level > highest:
         msg = f"must be at most {highest} with `compression: {compression}`"

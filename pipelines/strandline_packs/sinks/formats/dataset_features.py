@@ -95,7 +95,7 @@ def _number_labels(name: str, column: pa.Array, feature: LabelFeature) -> pa.Arr
             raise ValueError(msg)
         return column.cast(pa.int64())
     if not holds_text(kind):
-        msg = f"the column {name!r} holds {kind}, neither names of classes nor their numbers"
+        msg = f"the column {name!r} must hold names or numbers of classes, not {kind}"
         raise TypeError(msg)
     texts = column.cast(pa.string())
     numbers = pc.index_in(texts, pa.array(feature.classes, pa.string())).cast(pa.int64())

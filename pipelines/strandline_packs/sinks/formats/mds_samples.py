@@ -80,7 +80,8 @@ class MdsShard(NamedTuple):
         ends = np.cumsum([begin, *map(len, self.samples)], dtype=np.int64)
         if ends[-1] > _MOST:
             msg = (
-                f"a shard of {ends[-1]:,} bytes is more than MDS can hold (4 GiB); give fewer rows"
+                f"a shard of MDS must have less than 4 GiB, not {ends[-1]:,} bytes; write fewer "
+                "rows to each"
             )
             raise ShardError(msg)
         head = np.concatenate([[count], ends]).astype(_WORD).tobytes()

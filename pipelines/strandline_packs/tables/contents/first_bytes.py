@@ -19,7 +19,7 @@ from strandline.data.files.opening import (
 from strandline.data.tables.file_references import FileReference
 
 _MOST_BYTES = 4096
-_NAMED_SO = "if it is what you want, give it a name that ends in {}"
+_NAMED_SO = "if that is intended, give the file a name that ends in {}"
 _CONVERT_TEXT = "convert it to UTF-8"
 _LEAVE_OUT = "convert it, or leave it out of the paths"
 # Position of the signature, the signature, the kind of file, and the remedy.
@@ -32,7 +32,7 @@ _MARKS = (
     (0, b"PK\x03\x04", "zip", "unpack it"),
     (0, b"7z\xbc\xaf\x27\x1c", "7-Zip", "unpack it"),
     (0, b"\xff\x06\0\0sNaPpY", "Snappy", "decompress it, or pack it as .gz or .zst"),
-    (0, b"PAR1", "Parquet", "list it by parquet-row-groups"),
+    (0, b"PAR1", "Parquet", "list it with parquet-row-groups"),
     (0, b"PARE", "Parquet that is encrypted", "decrypt it"),
     (0, b"ARROW1", "an Arrow file", "convert it to Parquet"),
     (0, b"\xff\xff\xff\xff", "an Arrow stream", "convert it to Parquet"),
@@ -41,10 +41,10 @@ _MARKS = (
     (0, b"SQLite format 3", "SQLite", "export its tables"),
     (0, b"\x89HDF", "HDF5", "convert it"),
     (0, b"%PDF", "PDF", "extract its text first"),
-    (0, b"\x89PNG", "a PNG picture", "list it by files"),
-    (0, b"\xff\xd8\xff", "a JPEG picture", "list it by files"),
-    (0, b"WARC/", "WARC", "list it by warc-files"),
-    (257, b"ustar", "tar", "read it by read-webdataset"),
+    (0, b"\x89PNG", "a PNG picture", "list it with files"),
+    (0, b"\xff\xd8\xff", "a JPEG picture", "list it with files"),
+    (0, b"WARC/", "WARC", "list it with warc-files"),
+    (257, b"ustar", "tar", "read it with read-webdataset"),
     (0, b"version https:", "a pointer of Git LFS", "fetch the file itself (git lfs pull)"),
     (0, b"\xff\xfe", "UTF-16", _CONVERT_TEXT),
     (0, b"\xfe\xff", "UTF-16", _CONVERT_TEXT),
@@ -136,7 +136,7 @@ def _find_json(text: bytes) -> tuple[str, str] | None:
     if not text.startswith(b"{"):
         return None
     if b"\r" in text and b"\n" not in text:
-        return "lines that end in CR alone", "convert their ends to LF"
+        return "lines that end in CR alone", "convert the line ends to LF"
     line = text.partition(b"\n")[0].rstrip()
     try:
         json.loads(line)
@@ -145,7 +145,7 @@ def _find_json(text: bytes) -> tuple[str, str] | None:
         if line.endswith((b"{", b"[", b",")):
             return "one JSON object over several lines", "write each object as a line (jq -c .)"
         return "JSON whose first line is damaged", _FETCH_AGAIN
-    return "JSON Lines", "read it by read-jsonl"
+    return "JSON Lines", "read it with read-jsonl"
 
 
 def _is_text(first: bytes) -> bool:

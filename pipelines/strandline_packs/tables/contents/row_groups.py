@@ -108,7 +108,9 @@ def open_parquet(
     # Between pages and footer, only indexes may occur, not the boundary of another file.
     if (joint := _find_joint(stream, end, begin)) is not None:
         what = f"another Parquet file begins at byte {joint:,}"
-        raise ParquetDamageError(f"{what}: two in one file; give each a file of its own")
+        raise ParquetDamageError(
+            f"{what}: the file contains two Parquet files; split it into separate files"
+        )
     is_large = layout.largest > _LARGE_GROUP
     open_file = partial(
         pq.ParquetFile,

@@ -141,7 +141,7 @@ def _classify_kind(stream: _TarStream, offset: int, kind: bytes, name: str) -> t
         return not is_folder, is_folder
     if kind in (_FOLDER, _LABEL) or kind in _NO_FILES:
         return False, kind in (_FOLDER, _LABEL)
-    what = f"{name!r} is of the kind {kind.decode('latin-1')!r}, which is not read"
+    what = f"{name!r} has the unsupported type {kind.decode('latin-1')!r}"
     raise stream.explain(offset, f"{what}; pack only regular files, as `tar --format=ustar` does")
 
 
@@ -246,7 +246,7 @@ def _check_end(stream: _TarStream) -> None:
                 what = (
                     f"a member after the archive's end at byte {begin:,}: a hole, or two archives"
                 )
-                raise stream.explain(offset, f"{what} in one file; give each a file of its own")
+                raise stream.explain(offset, f"{what} in one file; split them into separate files")
             raise stream.explain(offset, f"bytes after the archive's end at byte {begin:,}")
     zeros = stream.offset - begin
     if zeros > _MOST_ZEROS:

@@ -76,7 +76,7 @@ def _list_batches(file: FileReference, stream: BinaryIO) -> Iterator[pa.RecordBa
             at = yield from _read_stream(stream, at)
         elif at:
             what = f"only the first {at:,} bytes are Arrow"
-            raise UnreadableFileError(f"{file.key}: {what}; give each part a file of its own")
+            raise UnreadableFileError(f"{file.key}: {what}; write each part to a separate file")
         else:
             msg = f"{file.key}: neither an Arrow file nor an Arrow stream"
             raise UnreadableFileError(f"{msg}; {describe_contents(file.path)}")

@@ -39,7 +39,7 @@ _MOST_CHARACTERS = 1 << 30  # limit for the length of a value; Python's default 
 _SNIFFED = 4096  # bytes to examine at the start of a file
 _ROWS_LOOKED_AT = 20  # number of rows in which columns are counted
 _DELIMITERS = (",", ";", "\t", "|")
-_OPEN_QUOTE = "a quote in this row is open to the end of the file"
+_OPEN_QUOTE = "a quote in this row is never closed"
 # Kinds of files that are certainly not CSV. Omits ambiguous kinds: a column name such as `ORCID`
 # starts like an ORC file.
 _SURELY_ELSE = frozenset({"HTML", "a login page", "XML", "JSON Lines", "a pointer of Git LFS"})
@@ -89,8 +89,8 @@ class ReadCsv(SchemaReader):
         quote: str = Field(
             default='"',
             max_length=1,
-            description="Encloses values that contain a delimiter or a line end; doubled within a "
-            "value. If empty, quotes are ordinary characters.",
+            description="Character that encloses values that contain a delimiter or a line end; "
+            "doubled within a value. If empty, quotes are ordinary characters.",
         )
         escape: str = Field(
             default="",
@@ -105,7 +105,7 @@ class ReadCsv(SchemaReader):
         types: dict[str, CsvType] = Field(
             default={},
             description="Types of columns by name: `int`, `float`, `bool` (true and false), `time` "
-            "(ISO 8601); others are text. An empty value is null in them.",
+            "(ISO 8601). Other columns are text. An empty value of a listed column is null.",
         )
         max_rows: int = Field(default=10_000, ge=1, description="Maximum number of rows of a task.")
         bad_lines: BadInput = Field(

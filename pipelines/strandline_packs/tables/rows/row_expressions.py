@@ -61,7 +61,7 @@ class RowExpression:
         self._text = text
         self._root = _parse(text)
         if _measure_depth(self._root) > _MOST_NESTED:
-            raise ExpressionError(self._describe(f"it is nested more than {_MOST_NESTED} deep"))
+            raise ExpressionError(self._describe(f"must be nested at most {_MOST_NESTED} deep"))
         self._computations: dict[type[ast.expr], Callable[[Any, pa.Table], Values]] = {
             ast.BoolOp: self._join,
             ast.UnaryOp: self._invert,
@@ -96,7 +96,10 @@ class RowExpression:
 
     def _check(self, node: ast.AST) -> None:
         if isinstance(node, ast.Constant) and not _is_constant(node.value):
-            msg = f"{ast.unparse(node)}: values are numbers up to 64 bits, texts, True and False"
+            msg = (
+                f"{ast.unparse(node)}: a value must be a number of at most 64 bits, a string, "
+                "True, or False"
+            )
             raise ExpressionError(self._describe(msg, node))
         if isinstance(node, ast.Compare):
             for operator, right in zip(node.ops, node.comparators, strict=True):
@@ -120,7 +123,7 @@ class RowExpression:
         is_none = isinstance(right, ast.Constant) and right.value is None
         if isinstance(operator, ast.Is | ast.IsNot):
             if not is_none:
-                raise ExpressionError(self._describe("`is` is only for None; write `==`", right))
+                raise ExpressionError(self._describe("`is` only supports None; write `==`", right))
         elif is_none:
             raise ExpressionError(self._describe("write `is None` or `is not None`", right))
         elif isinstance(operator, ast.In | ast.NotIn) and not isinstance(right, _LISTS):
@@ -132,7 +135,7 @@ class RowExpression:
     def _check_call(self, node: ast.Call) -> None:
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
         if name not in _FUNCTIONS or node.keywords:
-            msg = f"the functions are {', '.join(_FUNCTIONS)}"
+            msg = f"unsupported call; the functions are {', '.join(_FUNCTIONS)}"
             raise ExpressionError(self._describe(msg, node))
         constants = node.args[1:] if name in _TEXT_TESTS else node.args if name == "time" else []
         is_text = all(
@@ -242,7 +245,7 @@ class RowExpression:
             return call(*values, **options)
         except pa.ArrowException as error:
             kinds = " and ".join(str(value.type) for value in values)
-            msg = f"`{ast.unparse(node)}` can't be computed of {kinds} ({_shorten(error)})"
+            msg = f"`{ast.unparse(node)}` can't be computed from {kinds} ({_shorten(error)})"
             raise ExpressionError(self._describe(msg, node)) from error
 
 
@@ -255,13 +258,13 @@ _ALLOWED = (
 
 def _parse(text: str) -> ast.expr:
     if len(text) > _MOST_CHARACTERS:
-        msg = f"an expression has at most {_MOST_CHARACTERS:,} characters"
+        msg = f"an expression must have at most {_MOST_CHARACTERS:,} characters"
         raise ExpressionError(msg)
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        hint = "; write `==`, `and`, `or`, `not`, texts in quotation marks, as in Python"
-        problem, position = "it can't be read", None
+        hint = "; write `==`, `and`, `or`, `not`, and strings in quotation marks, as in Python"
+        problem, position = "the expression can't be parsed", None
         if isinstance(error, SyntaxError):
             problem = error.msg
             if error.offset is not None:

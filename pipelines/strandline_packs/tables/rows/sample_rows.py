@@ -26,7 +26,9 @@ class SampleRows(RowFilter):
         """Configures the share, and the column that determines which rows are kept."""
 
         rate: float = Field(
-            ge=0, le=1, description="Share of the rows to keep, and the chance of each row."
+            ge=0,
+            le=1,
+            description="Probability of keeping each row; about this share of the rows stays.",
         )
         column: str = Field(
             default="key",

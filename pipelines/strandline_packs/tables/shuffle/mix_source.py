@@ -36,9 +36,13 @@ Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class Budget(Params):
     """Size of the mixture, in one of three units."""
 
-    rows: int | None = Field(default=None, ge=1, description="Rows.")
-    bytes: int | None = Field(default=None, ge=1, description="Bytes, as the sink weighs them.")
-    tokens: int | None = Field(default=None, ge=1, description="Tokens, as the sink weighs them.")
+    rows: int | None = Field(default=None, ge=1, description="Number of rows.")
+    bytes: int | None = Field(
+        default=None, ge=1, description="Number of bytes, as counted by the sink."
+    )
+    tokens: int | None = Field(
+        default=None, ge=1, description="Number of tokens, as counted by the sink."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -144,7 +148,10 @@ class Mix(FileSource):
         counts = {stock.partitions for stock in stocks.values()}
         if len(counts) > 1:
             numbers = " and ".join(map(str, sorted(counts)))
-            msg = f"data sets have {numbers} partitions; the sink of each must write as many"
+            msg = (
+                f"all data sets must have the same number of partitions, but they have {numbers}; "
+                "set the same `partitions` in the sink of each"
+            )
             raise MixtureError(msg)
         draws = self._draw(stocks)
         version = digest_members(entry for stock in stocks.values() for entry in stock.entries)
@@ -194,8 +201,8 @@ class Mix(FileSource):
                 f"{label} has {limits[label]:,} of {wanted[label]:,}" for label in missing
             )
             msg = (
-                f"there are not enough {budget.unit}: {few}; with these weights and epochs a "
-                f"budget of {most:,} is met"
+                f"there are not enough {budget.unit}: {few}; with these weights and epochs, "
+                f"the largest possible budget is {most:,}"
             )
             raise MixtureError(msg)
         draws: dict[str, dict[str, list[list[Draw]]]] = {name: {} for name in stocks}
@@ -239,11 +246,14 @@ def _check_weighed(name: str, parting: PartitionRules, unit: MixUnit, *, has_str
         MixtureError: an amount is missing.
     """
     if not parting.is_weighed:
-        msg = f"the files of {name!r} are not weighed; give their sink `shuffle` a `seed`, `exact`"
+        msg = (
+            f"the files of {name!r} have no counts of rows; set `seed` and `exact: true` in their "
+            "sink `shuffle`"
+        )
         raise MixtureError(msg)
     if unit is not MixUnit.ROWS and getattr(parting.scales, unit) is None:
-        msg = f"no {unit} of {name!r} are counted; name a column as `{unit}` of its sink `shuffle`"
+        msg = f"the files of {name!r} do not count {unit}; set `{unit}` in their sink `shuffle`"
         raise MixtureError(msg)
     if has_strata and parting.scales.stratum is None:
-        msg = f"{name!r} has no strata; name a column as `stratum` of its sink `shuffle`"
+        msg = f"the files of {name!r} have no strata; set `stratum` in their sink `shuffle`"
         raise MixtureError(msg)

@@ -32,8 +32,9 @@ class ShuffleSink(SinkStage):
         )
         seed: int | None = Field(
             default=None,
-            description="Draws the order in which `read-shuffle` returns the rows, determined "
-            "only by the seed and the keys. Rows with the same key keep the order of the files.",
+            description="Seed of the order in which `read-shuffle` returns the rows. The order "
+            "depends only on the seed and the keys. Rows with the same key keep the order of the "
+            "files.",
         )
         exact: bool = Field(
             default=True,
@@ -41,7 +42,9 @@ class ShuffleSink(SinkStage):
             "rows, and shuffles rows within partitions, which is cheaper but not uniform.",
         )
         block_rows: int = Field(
-            default=256, ge=1, description="Rows of a task that stay together if not `exact`."
+            default=256,
+            ge=1,
+            description="Number of rows of a task that stay together if not `exact`.",
         )
 
         stratum: str | None = Field(

@@ -79,7 +79,8 @@ class RedactPii(RedactingStage):
                 for rule in rules:
                     found += [each[0] for each in rule.regex.finditer(text) if rule.holds(each[0])]
                 if found or not text:
-                    msg = f"the replacement {text!r} would be redacted itself, or is empty"
+                    fault = "would be redacted itself" if text else "must not be empty"
+                    msg = f"the replacement {text!r} {fault}"
                     raise ValueError(msg)
             return self
 

@@ -65,8 +65,8 @@ class ClassifyText(ScoringFilter):
 
         model_labels: tuple[str, ...] = Field(
             default=(),
-            description="All labels of a network over tokens, in the order of its outputs; by "
-            "default those of `config`.",
+            description="All labels of a network that takes tokens, in the order of its outputs; "
+            "by default those of `config`.",
         )
         config: str | None = Field(
             default=None,
@@ -76,8 +76,8 @@ class ClassifyText(ScoringFilter):
         )
         multi_label: bool = Field(
             default=False,
-            description="For a network over tokens: each label has an independent probability "
-            "(sigmoid). Otherwise the probabilities of all labels add up to one "
+            description="For a network that takes tokens: each label has an independent "
+            "probability (sigmoid). Otherwise the probabilities of all labels add up to one "
             "(softmax).",
         )
 
@@ -147,7 +147,8 @@ class ClassifyText(ScoringFilter):
             fields = type(self).model_fields
             for name in sorted(_OF_NETWORKS):
                 if getattr(self, name) != fields[name].default:
-                    msg = f"`{to_camel(name)}` needs a network over tokens, with its `tokenizer`"
+                    needed = "a network that takes tokens, and its `tokenizer`"
+                    msg = f"`{to_camel(name)}` requires {needed}"
                     raise ValueError(msg)
 
         @property

@@ -66,7 +66,7 @@ class IdentifyLanguage(RowFilter):
         def _check_languages(self) -> Self:
             for code in (*self.languages, *self.min_probabilities):
                 if self.model is None and not _CODE.fullmatch(code):
-                    msg = f"{code!r} is no two-letter language code such as 'en'"
+                    msg = f"must be a two-letter language code such as 'en', not {code!r}"
                     raise ValueError(msg)
             return self
 

@@ -31,16 +31,16 @@ class OnnxClassifier:
         if [each.type for each in inputs] != [_TEXTS] or len(inputs[0].shape) not in _SHAPES:
             given = describe_tensors(inputs)
             msg = (
-                f"{path.name}: it must take texts, a tensor of strings; it takes {given}; a "
-                "network over tokens needs its `tokenizer`"
+                f"{path.name}: the model must take a tensor of strings, but it takes {given}; if "
+                "it takes tokens, set `tokenizer`"
             )
             raise ModelError(msg)
         found = [each.name for each in outputs if each.type in _PROBABILITIES]
         if len(found) != 1:
             given = ", ".join(f"{each.name} {each.type}" for each in outputs)
             msg = (
-                f"{path.name}: it must return probabilities by label, as skl2onnx does with its "
-                f"option zipmap; it returns {given}"
+                f"{path.name}: the model must return probabilities by label, as with skl2onnx's "
+                f"option zipmap, but it returns {given}"
             )
             raise ModelError(msg)
         self._input, self._output = inputs[0].name, found[0]

@@ -83,8 +83,8 @@ class ScoreText(ScoringFilter):
         self._network = TokenNetwork(params, *find_files(params, params.tokenizer))
         if self._network.width != 1:
             msg = (
-                f"{params.model}: it returns {self._network.width} numbers per text, not one; use "
-                "`classify-text` for labels"
+                f"{params.model}: the network must return one number per text, but it returns "
+                f"{self._network.width}; use `classify-text` for labels"
             )
             raise ModelError(msg)
 

@@ -31,15 +31,15 @@ class TokenClassifier:
     ) -> None:
         if network.width == 1 and not multi_label:
             msg = (
-                f"{name}: it returns one number per text, but a single label always has "
+                f"{name}: the network returns one number per text, but a single label always has "
                 "probability 1; use `score-text`, or set `multiLabel: true` if the number is the "
                 "probability of that label"
             )
             raise ModelError(msg)
         if network.width != len(labels):
             msg = (
-                f"{name}: it returns {network.width} numbers per text, but there are {len(labels)} "
-                f"labels: {', '.join(labels)}"
+                f"{name}: the network returns {network.width} numbers per text, but there are "
+                f"{len(labels)} labels: {', '.join(labels)}"
             )
             raise ModelError(msg)
         self._network, self._labels = network, tuple(labels)

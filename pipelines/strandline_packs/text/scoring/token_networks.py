@@ -41,8 +41,8 @@ class NetworkParams(SessionParams, ScoringFilter.Params):
     tokenizer: str | None = Field(
         default=None,
         min_length=1,
-        description="File or URL of the `tokenizer.json` of a network over tokens. Its content is "
-        "part of the fingerprint.",
+        description="File or URL of the `tokenizer.json` of a network that takes tokens. The "
+        "file's content is part of the fingerprint.",
     )
     max_tokens: int = Field(
         default=512,
@@ -132,7 +132,7 @@ class TokenNetwork:
         (answer,) = self._session.run([self._output], {name: given[name] for name in self._inputs})
         numbers = answer.astype("float64")
         if not np.isfinite(numbers).all():
-            msg = f"{self._params.model}: it returned a value that is not a number"
+            msg = f"{self._params.model}: the network returned a value that is not a number"
             raise ModelError(msg)
         return numbers
 
@@ -148,12 +148,15 @@ class TokenNetwork:
         kinds = {(each.type, len(each.shape)) for each in inputs}
         if not is_known or kinds != {("tensor(int64)", _AXES)}:
             msg = (
-                f"{name}: a network over tokens must take {_IDS}, {_MASK} and optionally "
-                f"{_KINDS}, each texts × tokens of int64; it takes {given}"
+                f"{name}: the network must take {_IDS}, {_MASK} and optionally {_KINDS}, each "
+                f"texts × tokens of int64, but it takes {given}"
             )
             raise ModelError(msg)
         if any(isinstance(side, int) for each in inputs for side in each.shape):
-            msg = f"{name}: it takes only texts of one size ({given}); export it with dynamic axes"
+            msg = (
+                f"{name}: the network must take texts of any size, but it takes {given}; export it "
+                "with dynamic axes"
+            )
             raise ModelError(msg)
         return [each.name for each in inputs]
 
@@ -167,7 +170,8 @@ class TokenNetwork:
     def _describe_outputs(self) -> str:
         given = describe_tensors(self._session.get_outputs())
         return (
-            f"{self._params.model}: it must return `{_OUTPUT}`, texts × numbers; it returns {given}"
+            f"{self._params.model}: the network must return `{_OUTPUT}`, texts × numbers, but it "
+            f"returns {given}"
         )
 
     def _cut_texts(self) -> None:

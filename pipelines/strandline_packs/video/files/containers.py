@@ -163,7 +163,7 @@ def copy_packet(packet: Any, path: str) -> PacketCopy:
     """
     time = packet.pts if packet.pts is not None else packet.dts
     if time is None:
-        msg = f"{path}: its packets have no times; convert it to a container such as MP4 first"
+        msg = f"{path}: the packets have no timestamps; convert the file to a container such as MP4"
         raise UnreadableFileError(msg)
     base = packet.time_base
     order = None if packet.dts is None else packet.dts * base

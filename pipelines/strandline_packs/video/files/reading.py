@@ -55,7 +55,7 @@ class PictureTrack:
             stream = container.add_stream_from_template(self._stream)
         except ValueError as error:
             codec = self._stream.codec_context.codec.canonical_name
-            msg = f"{self._path}: its pictures are {codec}, which {CLIP_FORMAT} does not support"
+            msg = f"{self._path}: {CLIP_FORMAT} does not support the codec of the pictures, {codec}"
             raise UnreadableFileError(msg) from error
         copy_shape(self._stream, stream)
         return stream
@@ -157,9 +157,8 @@ class VideoReading:
         if stated - read > max(Fraction(_SHORTER), stated * _MISSING):
             begun = min(window.first, read)
             msg = (
-                f"{window.path}: it ends after {float(read - begun):.1f} of "
-                f"{float(stated - begun):.1f} seconds; "
-                "it may have been copied or written in part"
+                f"{window.path}: the video ends after {float(read - begun):.1f} of "
+                f"{float(stated - begun):.1f} seconds; the file may be incomplete"
             )
             raise UnreadableFileError(msg)
 

@@ -97,7 +97,7 @@ def find_layout(context: Any) -> str:
     # ffmpeg names a layout without a known order `3 channels`.
     if not known or known.endswith("channels"):
         if count not in names:
-            msg = f"its sound has {count} channels, which is not a known layout"
+            msg = f"no channel layout is known for the {count} channels of the sound"
             raise UnreadableFileError(msg)
         return names[count]
     return known

@@ -82,7 +82,7 @@ def _describe_slips(document: object, key: str, model: type[ApiModel]) -> str:
     try:
         model.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        return f"{_join(problems_of(error, model, key))}; the rest holds"
+        return f"{_join(problems_of(error, model, key))}; the other defaults apply"
     return ""
 
 

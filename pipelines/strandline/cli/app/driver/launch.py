@@ -97,7 +97,7 @@ def _read_cause(text: str | None, *, is_stored: bool) -> str | None:
         return text
     if is_stored:
         return None
-    msg = f"{text!r} is not one of {', '.join(known)}."
+    msg = f"must be one of {', '.join(known)}, not {text!r}."
     raise click.BadParameter(msg, param_hint="'--after'")
 
 

@@ -72,7 +72,7 @@ def make_claim_command(path: tuple[str, ...], shown: tuple[str, ...] = ()) -> cl
 
     command = click.command(
         path[-1],
-        help=f"{own.get_short_help_str(200)}\n\nIt is `strandline {' '.join(path)}`, in a Job that "
+        help=f"{own.get_short_help_str(200)}\n\nRuns `strandline {' '.join(path)}` in a Job that "
         "mounts the volumes of the pipeline's latest attempt.",
         epilog=show_examples(f"kubectl strandline {called} corpus{_make_up(path)}"),
     )(take_pipeline(take_cluster(take_start(call))))

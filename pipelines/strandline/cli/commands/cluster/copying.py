@@ -47,7 +47,7 @@ def copy_files(what: str, folder: Path, start_timeout: float) -> None:
     """
     name, _, path = what.partition(":")
     if not path or not SUBDOMAIN.fullmatch(name):
-        msg = f"{what!r} is not NAME:PATH, such as corpus:output or corpus:latest"
+        msg = f"must be NAME:PATH, such as corpus:output or corpus:latest, not {what!r}"
         raise click.UsageError(msg)
     # Without this filter, an archive from the pod could write outside FOLDER.
     if not hasattr(tarfile, "data_filter"):

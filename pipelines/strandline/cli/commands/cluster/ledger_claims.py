@@ -42,7 +42,7 @@ def list_claims(*, deleted: bool, everywhere: bool, names: bool, as_json: bool) 
     # `kubectl delete` takes names of a single namespace, so a list for all namespaces could delete
     # the wrong claims.
     if names and (everywhere or as_json):
-        msg = "--names excludes --all-namespaces and --json"
+        msg = "--names can't be combined with --all-namespaces or --json"
         raise click.UsageError(msg)
     claims = _find(open_session().kubectl, everywhere=everywhere)
     shown = [claim for claim in claims if not (deleted and claim.is_used)]

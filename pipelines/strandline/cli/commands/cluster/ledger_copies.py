@@ -48,7 +48,7 @@ _WHERE = (f"{CONFIG}/{MANIFEST}", "--volume", VOLUME)
     required=True,
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A file of this machine, replaced in one step if it exists.",
+    help="File on this machine to write; an existing file is replaced atomically.",
 )
 @take_start
 def back_up(pipeline: str, to: Path, start_timeout: float) -> None:
@@ -79,7 +79,7 @@ def back_up(pipeline: str, to: Path, start_timeout: float) -> None:
     required=True,
     metavar="FILE",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A file of this machine, made by `backup`.",
+    help="File on this machine, written by `backup`.",
 )
 @take_start
 def restore(pipeline: str, source: Path, start_timeout: float) -> int:

@@ -33,7 +33,9 @@ _ANY = 1_000_000  # width of lines without a limit
 @take_settings
 @add_debug
 @take_volume
-@click.option("--quick", is_flag=True, help="Do not start Ray, which takes some seconds.")
+@click.option(
+    "--quick", is_flag=True, help="Skip the trial start of Ray, which takes some seconds."
+)
 @take_json
 def doctor(
     file: Path | None, settings: tuple[str, ...], volume: Path, quick: bool, as_json: bool
@@ -45,7 +47,7 @@ def doctor(
     local Ray instance. The exit code is 73 for problems of the volume, and 1 for other problems.
     """
     if file is None and settings:
-        msg = "--set changes a pipeline, so it needs FILE"
+        msg = "--set changes a pipeline, so it requires FILE"
         raise click.UsageError(msg)
     manifest = None if file is None else read_manifest(file, settings, volume=volume)
     if manifest is None:

@@ -45,7 +45,7 @@ _LONGEST_NAME = 40  # leaves characters for suffixes in names of pods
     type=click.Path(path_type=Path, dir_okay=False),
     default="pipeline.yaml",
     show_default=True,
-    help="The file to write; one that exists is never overwritten.",
+    help="File to write; an existing file is never overwritten.",
 )
 @add_debug
 def init(kind: str, inputs: tuple[str, ...], path: Path) -> None:

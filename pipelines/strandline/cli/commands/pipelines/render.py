@@ -43,7 +43,9 @@ def render(file: str, on_demand: tuple[str, ...]) -> int:
     defaults, or the STRANDLINE_ variables of the operator's pod if you set them here.
     """
     if find_spec(_OPERATOR) is None:
-        click.echo("strandline: this installation lacks the operator, which renders", err=True)
+        click.echo(
+            "strandline: `render` requires the operator, which this installation lacks", err=True
+        )
         return ExitCode.APPLICATION_ERROR
     words = [word for name in on_demand for word in ("--on-demand", name)]
     # After `--`, a file name that begins with a dash is not an option.

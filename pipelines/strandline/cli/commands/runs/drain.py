@@ -96,4 +96,4 @@ def _wait(processes: tuple[Process, ...], seconds: float) -> None:
     if left is not None:
         msg = f"process {left.pid} is still running after {seconds:g} s"
         raise DrainError(msg)
-    click.echo("it has ended")
+    click.echo("the run has ended")

@@ -34,7 +34,7 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.notation.quantities import parse_duration, parse_memory
 
-NOTHING = "nothing is kept; write `keep: true` on a stage"
+NOTHING = "no output is kept; set `keep: true` on a stage"
 
 
 @click.group("kept")
@@ -75,11 +75,15 @@ def list_kept(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool
 )
 @take_manifest
 @take_volume
-@click.option("--older-than", metavar="DURATION", help="Minimum age, such as 30d; 0s removes all.")
+@click.option(
+    "--older-than",
+    metavar="DURATION",
+    help="Minimum age of the output to remove, such as 30d; 0s removes all.",
+)
 @click.option(
     "--at-most",
     metavar="SIZE",
-    help="Maximum size, such as 200Gi; least useful first.",
+    help="Size to reduce kept output to, such as 200Gi; the least useful is removed first.",
 )
 @click.option("--stage", "stages", multiple=True, help="Only output of this stage; repeatable.")
 def prune(

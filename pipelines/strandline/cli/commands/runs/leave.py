@@ -45,14 +45,16 @@ Ask = Callable[[float], int | None]
     help="Time until this node is gone.",
 )
 @click.option("--driver", metavar="HOST", help="The driver's host.  [default: the Ray head's]")
-@click.option("--node", metavar="ADDRESS", help="The node that leaves.  [default: this node]")
+@click.option(
+    "--node", metavar="ADDRESS", help="Address of the departing node.  [default: this node]"
+)
 @click.option(
     "--why",
     default="its pod is ended",
     show_default=True,
     help="Reason for the departure, for people.",
 )
-@click.option("--wait", "waits", is_flag=True, help="Return when the run has left this node.")
+@click.option("--wait", "waits", is_flag=True, help="Return when the run no longer uses this node.")
 def leave(
     port: int, seconds: float, driver: str | None, node: str | None, why: str, waits: bool
 ) -> None:
@@ -72,7 +74,7 @@ def leave(
         return post(host, port, token, {"node": node, "seconds": left, "why": why})
 
     if wait_until_left(ask, seconds, time.monotonic, time.sleep, waits=waits):
-        click.echo("the run has left this node")
+        click.echo("the run no longer uses this node")
 
 
 def find_head(environment: Mapping[str, str]) -> str | None:

@@ -55,7 +55,7 @@ def retry(
     dead_letters: bool,
     as_json: bool,
 ) -> int:
-    """Make one attempt at FILE now, outside its `retry` policy.
+    """Run one attempt of FILE now, despite its `retry` policy.
 
     The attempt continues where the last one stopped, and no further attempt follows. Refused while
     the pipeline runs. With `--dead-letters`, the command makes one attempt for each stage with dead

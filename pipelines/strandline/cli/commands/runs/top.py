@@ -56,11 +56,16 @@ class NoDriverError(StrandlineError):
 )
 @take_manifest
 @take_volume
-@click.option("--once", is_flag=True, help="Print once. This is the default without a terminal.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Print the state once. This is the default if the output is not a terminal.",
+)
 @click.option(
     "--ask",
     metavar="HOST:PORT",
-    help="Read from a driver that serves there (`run --serve`) instead of the volume.",
+    help="Request the state from the driver at this address (`run --serve`) instead of reading the "
+    "volume.",
 )
 @click.option(
     "--attempt-uid",

@@ -208,7 +208,7 @@ def describe_cut(cut: ConsideredCut) -> str:
     if cut.verdict is CutVerdict.IMPOSSIBLE:
         return f"{cut.stage}: not kept; its output is not a table, bytes or text"
     what = f"saves {format_seconds(cut.seconds)} per source for {format_bytes(int(cut.size))}"
-    why = "asked for" if cut.verdict is CutVerdict.ASKED else "keep: auto"
+    why = "requested" if cut.verdict is CutVerdict.ASKED else "keep: auto"
     kept = f"kept ({why})" if cut.is_kept else f"not kept: {cut.verdict}"
     return f"{cut.stage}: {kept}; {what}"
 

@@ -40,8 +40,8 @@ from strandline.storage import faults
 
 _CONSTRAINT = "delta.constraints."
 _SETTINGS = {
-    "delta.appendOnly": "files may not be removed from it",
-    "delta.enableDeletionVectors": "it has deletion vectors, which delete rows of a file",
+    "delta.appendOnly": "the table is append-only, but a push removes files",
+    "delta.enableDeletionVectors": "the table has deletion vectors, which delete rows of a file",
 }
 _COMPUTED = {"delta.generationExpression", "delta.invariants", "delta.identity.start"}
 # Operations that do not change the rows of a table.
@@ -139,23 +139,26 @@ def _list_hindrances(table: DeltaTable) -> Iterator[str]:
     """Yield reasons why unchanged files can't be added: features that Delta's library ignores."""
     about = table.metadata()
     if about.partition_columns:
-        yield f"it is partitioned by {about.partition_columns[0]!r}, but files of a run are not"
+        yield (
+            f"the table is partitioned by {about.partition_columns[0]!r}, but the files of a run "
+            "are not"
+        )
     if about.configuration.get("delta.columnMapping.mode", "none") != "none":
-        yield "it maps columns to other names, but files of a run use the original names"
+        yield "the table maps columns to other names, but the files of a run use the original names"
     for setting, clause in _SETTINGS.items():
         if about.configuration.get(setting) == "true":
             yield clause
     for name in about.configuration:
         if name.startswith(_CONSTRAINT):
             yield (
-                f"it has a constraint {name.removeprefix(_CONSTRAINT)!r}, which a push does not "
-                "check"
+                f"the table has the constraint {name.removeprefix(_CONSTRAINT)!r}, which a push "
+                "does not check"
             )
     for field in table.schema().fields:
         if not field.nullable:
-            yield f"its column {field.name!r} must not be null, which a push does not check"
+            yield f"the table forbids nulls in {field.name!r}, which a push does not check"
         if not _COMPUTED.isdisjoint(field.metadata):
-            yield f"its column {field.name!r} has its own rule, which a push does not apply"
+            yield f"the table has a rule for {field.name!r}, which a push does not apply"
 
 
 def _to_delta(schema: pa.Schema) -> pa.Schema:

@@ -209,12 +209,12 @@ def _list_hindrances(table: Table) -> Iterator[str]:
     for part in table.spec().fields:
         # A partition field with this transform was removed, but may stay in the table.
         if not isinstance(part.transform, VoidTransform):
-            yield f"it is partitioned by {part.name!r}, but files of a run are not"
+            yield f"the table is partitioned by {part.name!r}, but the files of a run are not"
     if any(task.delete_files for task in table.scan().plan_files()):
-        yield "rows were deleted from it by delete files, which would hide rows of the next push"
+        yield "the table has delete files, which would hide rows of the next push"
     for field in table.schema().fields:
         if field.required:
-            yield f"its column {field.name!r} must not be null, which a push does not check"
+            yield f"the table forbids nulls in {field.name!r}, which a push does not check"
 
 
 def _find_last(table: Table) -> Snapshot | None:

@@ -154,7 +154,7 @@ def inspect(location: str) -> TableState | None:
 def _read_state(location: str, table: LanceDataset) -> TableState:
     schema = table.schema
     hindrances = tuple(
-        f"its column {field.name!r} must not be null, which a push does not check"
+        f"the table forbids nulls in {field.name!r}, which a push does not check"
         for field in schema
         if not field.nullable
     )

@@ -403,7 +403,7 @@ def _describe_start(error: Exception, seconds: float | None, log: str) -> str:
             f"the local Ray did not start: {why}; unset RAY_AUTH_TOKEN_PATH, and Ray creates a "
             "token"
         )
-    log = f"; its log says: {log}" if log else ""
+    log = f"; its log ends with: {log}" if log else ""
     advice = (
         "`strandline doctor` checks the machine, and --workers 1 makes Ray start fewer processes"
     )

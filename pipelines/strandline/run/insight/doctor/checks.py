@@ -126,15 +126,18 @@ def _examine_machine(machine: Machine) -> Iterator[Finding]:
     yield from _judge_fullness(machine)
     if machine.shared_memory is not None:
         yield _judge_store(machine.shared_memory, machine.usable_memory)
-    files = f"at most {machine.open_files:,} a process"
+    files = f"at most {machine.open_files:,} per process"
     if machine.open_files < FEW_FILES:
-        advice = f"raise the limit, or Ray may lose connections: `ulimit -n {16 * FEW_FILES}`"
+        advice = (
+            f"raise the limit (`ulimit -n {16 * FEW_FILES}`); otherwise Ray may lose connections"
+        )
         yield Finding("open files", Level.WARNING, files, advice)
     else:
         yield Finding("open files", Level.OK, files)
     today = f"{datetime.fromtimestamp(machine.time, UTC):%Y-%m-%d}"
     if machine.time < FIRST_SANE_TIME:
-        yield Finding("clock", Level.PROBLEM, f"it shows {today}", "set the clock of this machine")
+        shown = f"the clock shows {today}"
+        yield Finding("clock", Level.PROBLEM, shown, "set the clock of this machine")
     else:
         yield Finding("clock", Level.OK, today)
 
@@ -191,7 +194,10 @@ def _judge_fullness(machine: Machine) -> Iterator[Finding]:
             yield Finding(name, Level.OK, found)
     busy = f"{machine.load:.1f} on {machine.cpus} CPUs"
     if machine.load > BUSY * machine.cpus:
-        advice = "wait until other programs have ended, or Ray may start slowly; --workers 1 helps"
+        advice = (
+            "wait until other programs have ended, or set --workers 1; otherwise Ray may start "
+            "slowly"
+        )
         yield Finding("load", Level.WARNING, busy, advice)
     else:
         yield Finding("load", Level.OK, busy)
@@ -219,8 +225,8 @@ def _judge_store(free: int, memory: int) -> Finding:
     if free >= wanted:
         return Finding("shared memory", Level.OK, found)
     advice = (
-        f"give /dev/shm {format_size(wanted)} (`--shm-size` of a container), or Ray keeps its "
-        "objects on disk, which is slow"
+        f"give /dev/shm {format_size(wanted)} (`--shm-size` of a container); otherwise Ray "
+        "keeps its objects on disk, which is slow"
     )
     return Finding("shared memory", Level.WARNING, found, advice)
 

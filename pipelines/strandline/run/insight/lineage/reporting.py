@@ -118,7 +118,10 @@ class LineageReporter:
             try:
                 report()
             except ImportError:
-                self._note("lineage: the environment enables it; install strandline[lineage]")
+                self._note(
+                    "lineage: the client that the environment requests is missing; install "
+                    "strandline[lineage]"
+                )
             except Exception as error:  # noqa: BLE001 - whatever a listener does, the run goes on
                 self._note(f"lineage: reporting failed: {type(error).__name__}: {error}")
 

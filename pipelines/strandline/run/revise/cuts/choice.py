@@ -29,11 +29,11 @@ class CutVerdict(StrEnum):
     """Decision about the cut after a stage, and the reason."""
 
     KEPT = "kept"
-    ASKED = "asked for"
+    ASKED = "requested"
     IMPOSSIBLE = "can't be kept"
     SAVES_LITTLE = "writing it would take more than a twentieth of what it saves"
-    SLOWS = "all that is kept would take more than a twentieth of the work to write"
-    TOO_LARGE = "it does not fit into keepAtMost"
+    SLOWS = "writing all kept output would take more than a twentieth of the run's work"
+    TOO_LARGE = "its size would exceed keepAtMost"
 
 
 class ConsideredCut(NamedTuple):

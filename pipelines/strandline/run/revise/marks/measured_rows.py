@@ -252,8 +252,8 @@ def _check_columns(name: str, rows: Sequence[Mapping[str, Any]], columns: Iterab
         missing = next((column for column in columns if column not in row), None)
         if missing is not None:
             raise NoMeasuresError(
-                f"{name}: it has no column {missing!r}, so it was written without the marks that "
-                "the pipeline now requests; run the pipeline again, or process sources with "
+                f"{name}: the file has no column {missing!r}, so it was written without the marks "
+                "that the pipeline now requests; run the pipeline again, or process sources with "
                 "--sources"
             )
 

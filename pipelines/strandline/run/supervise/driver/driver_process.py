@@ -228,7 +228,7 @@ class DriverProcess:
         silent = _measure_silence(self.folder, driver)
         if silent is None or silent < stall:
             return None
-        message = f"no sign of life for {silent:.0f} s"
+        message = f"the driver did not respond for {silent:.0f} s"
         return Evidence(Cause.STALLED, message, "deadline")
 
     def _put_down(self, end: DriverEnd, driver: Process | None) -> EndedAttempt:

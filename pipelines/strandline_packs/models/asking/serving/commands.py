@@ -67,13 +67,13 @@ class ServeParams(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.engine is ServedEngine.COMMAND) != bool(self.command):
-            msg = "`command` and `engine: command` need each other"
+            msg = "`command` and `engine: command` must be set together"
             raise ValueError(msg)
         if self.command and not any("{port}" in word for word in self.command):
-            msg = "`command` has no `{port}`, the port on which the server must listen"
+            msg = "`command` must contain `{port}`, the port on which the server listens"
             raise ValueError(msg)
         if is_url(self.model) != (self.digest is not None):
-            msg = "`digest` and a `model` at a URL need each other"
+            msg = "`digest` must be set if `model` is a URL, and only then"
             raise ValueError(msg)
         return self
 

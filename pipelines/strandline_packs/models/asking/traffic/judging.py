@@ -116,14 +116,14 @@ def _find_bar(reply: Reply, status: int, error: ServerError, what: str) -> Serve
     if status == HTTPStatus.PAYMENT_REQUIRED or _QUOTA.intersection(error.codes):
         return ServerRefusal(f"the quota is used up ({what})", is_sure=True, words=what)
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return ServerRefusal(f"it rejects the key ({what})", is_sure=True, words=what)
+        return ServerRefusal(f"the server rejects the key ({what})", is_sure=True, words=what)
     if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
-        msg = f"it has no such model or address ({what})"
+        msg = f"the server has no such model or address ({what})"
         # A 404 without a message in the protocol's form may come from a proxy.
         return ServerRefusal(msg, is_sure=error.has_words, words=what)
     if status < HTTPStatus.BAD_REQUEST:
         to = cut(reply.headers.get("location", "elsewhere"))
-        msg = f"it redirects to {to} ({status}); set `url` to that address"
+        msg = f"the server redirects to {to} ({status}); set `url` to that address"
         return ServerRefusal(msg, is_sure=True, words=what)
     return None
 

@@ -242,7 +242,7 @@ def find_op(name: str) -> Any:  # noqa: ANN401 - a class of Data-Juicer's
     found = known.get(name, classes.get(name))
     if found is None:
         msg = (
-            f"'{PACKAGE}:{name}': it has no such filter or mapper; supported are: "
+            f"'{PACKAGE}:{name}': Data-Juicer has no such filter or mapper; supported names: "
             f"{', '.join(known)}"
         )
         raise UnknownStageError(msg)

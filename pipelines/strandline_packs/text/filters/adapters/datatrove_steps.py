@@ -170,7 +170,8 @@ def find_step(name: str) -> Any:  # noqa: ANN401 - a class of datatrove's
             return steps[name]
         known += steps
     msg = (
-        f"'datatrove:{name}': it has no such filter or formatter; supported are: {', '.join(known)}"
+        f"'datatrove:{name}': datatrove has no such filter or formatter; supported names: "
+        f"{', '.join(known)}"
     )
     raise UnknownStageError(msg)
 

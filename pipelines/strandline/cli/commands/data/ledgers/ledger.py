@@ -179,7 +179,7 @@ def export(
 ) -> None:
     """Write every source with its outputs as JSON Lines or Parquet."""
     if metrics is not None and (state or to or form):
-        raise click.UsageError("--metrics excludes --state, --to and --format")
+        raise click.UsageError("--metrics can't be combined with --state, --to or --format")
     is_parquet = form == "parquet" or (form is None and to is not None and to.suffix == ".parquet")
     write = write_parquet if is_parquet else write_jsonl
     with looking(locate(read_manifest(file, settings, volume=volume).plan, volume)) as store:

@@ -34,7 +34,7 @@ _BLOCK = 1 << 20
     required=True,
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help="Replaced in one step if it exists; `-` is standard output.",
+    help="File to write; an existing file is replaced atomically. `-` is standard output.",
 )
 def back_up(file: Path, settings: tuple[str, ...], volume: Path, to: Path) -> None:
     """Copy the ledger to one file, also while the pipeline runs.
@@ -67,7 +67,7 @@ def back_up(file: Path, settings: tuple[str, ...], volume: Path, to: Path) -> No
     required=True,
     metavar="FILE",
     type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
-    help="Made by `backup`; `-` is standard input.",
+    help="File written by `backup`; `-` is standard input.",
 )
 @take_json
 def restore(

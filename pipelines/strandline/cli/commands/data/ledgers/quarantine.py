@@ -69,7 +69,11 @@ def release(
     """
     # Require either keys or --all, so that a forgotten key does not release all sources.
     if bool(keys) == all_of_them:
-        msg = "name the keys to release, or use --all" if not keys else "--all excludes keys"
+        msg = (
+            "name the keys to release, or use --all"
+            if not keys
+            else "--all can't be combined with keys"
+        )
         raise click.UsageError(msg)
     folder = locate(read_manifest(file, settings, volume=volume).plan, volume)
     released = release_sources(folder, None if all_of_them else keys)

@@ -47,7 +47,7 @@ def check(
     no_bytes: bool,
     as_json: bool,
 ) -> int:
-    """Prove that output and ledger agree.
+    """Check that output and ledger agree.
 
     All files must exist with the written bytes, without extra files or duplicates. The same holds
     for gathered statistics. The command lists all problems, and the exit code is then 65.

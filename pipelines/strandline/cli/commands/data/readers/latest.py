@@ -38,9 +38,11 @@ class NothingPublishedError(StrandlineError):
     "--set",
     "chosen",
     metavar="NAME",
-    help="Choose a publication, such as 0003/p0007; it stays `latest` until --unset.",
+    help="Choose a publication as `latest`, such as 0003/p0007, until --unset.",
 )
-@click.option("--unset", is_flag=True, help="Undo the choice: the newest is `latest` again.")
+@click.option(
+    "--unset", is_flag=True, help="Undo --set, so that `latest` is the newest publication."
+)
 @take_json
 def latest(file: Path, volume: Path, chosen: str | None, unset: bool, as_json: bool) -> None:
     """Print the folder of the latest publication.
@@ -49,7 +51,7 @@ def latest(file: Path, volume: Path, chosen: str | None, unset: bool, as_json: b
     newest complete one. If the pipeline has no publication, the exit code is 1.
     """
     if unset and chosen is not None:
-        msg = "--set and --unset exclude each other"
+        msg = "--set and --unset are mutually exclusive"
         raise click.UsageError(msg)
     folder = locate(read_manifest(file, (), volume=volume).plan, volume)
     if chosen is not None:
