@@ -405,7 +405,7 @@ def test_a_deletion_waits_only_for_the_pods(cluster: SimulatedCluster) -> None:
     cluster.settle(3)
     assert cluster.status.phase is PipelinePhase.DELETING
     assert cluster.pipeline["metadata"]["finalizers"]
-    # KubeRay is uninstalled too, so RayJob and RayCluster keep their finalizers. The pods still end.
+    # KubeRay is uninstalled too, so RayJob and RayCluster keep their finalizers. The pods end.
     for key in [key for key in cluster.objects if key[0] == Resource.POD]:
         del cluster.objects[key]
     cluster.pass_once()
