@@ -67,7 +67,7 @@ def test_each_parked_source_has_its_stage_cause_and_message(run: StoredRun) -> N
     )
     assert parked[f"number-{DIES}"].message.startswith("lost 3 workers; the last: ")
     # The worker calls `os._exit`. Ray then reports no exit code.
-    is_unknown = "was killed (SIGKILL), or left" in parked[f"number-{DIES}"].message
+    is_unknown = "was killed (SIGKILL), or called" in parked[f"number-{DIES}"].message
     expected = Cause.KILLED if is_unknown else Cause.APPLICATION_ERROR
     assert parked[f"number-{DIES}"].cause == expected
     assert parked[f"number-{RAISES}"].message.startswith("ValueError: seven")

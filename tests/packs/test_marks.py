@@ -167,7 +167,7 @@ def test_a_column_with_a_marks_name_is_found_before_the_run() -> None:
 
 
 def test_marking_and_a_reason_column_exclude_each_other() -> None:
-    with pytest.raises(ValueError, match="`mark` and `reasonColumn` exclude"):
+    with pytest.raises(ValueError, match="`mark` and `reasonColumn` are mutually exclusive"):
         StageRun("repair-text", mark=True, reasonColumn="why")
     with pytest.raises((ValueError, SpecError)):
         StageRun("repair-text", mark="perhaps")
