@@ -1,7 +1,8 @@
-"""The expected reading of each status, derived from the fields that people read.
+"""How Flux and Argo CD should interpret each status.
 
-The law uses phases and events, while the tools use conditions, so the tests detect contradictions.
-Running is Current for Flux and Progressing for Argo CD, as for a Kubernetes Job.
+The expected result is derived from phases and events, which people read. The tools evaluate
+conditions, so the tests detect contradictions between the two. A running pipeline is `Current` in
+Flux and `Progressing` in Argo CD, as is a Kubernetes Job.
 """
 
 from __future__ import annotations

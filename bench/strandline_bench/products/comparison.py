@@ -1,8 +1,9 @@
-"""Compares products by whole commands on the same files, including the start.
+"""Compares products by the run time of complete commands, including their start.
 
-Turns alternate, and the result is the median. If a job has one correct answer, all products must
-keep the same rows; if each has its own rules, the table has the number of kept rows. The smallest
-input measures the start, so longer runs also have a time without the start.
+All products process the same files in alternation, and the table has the median times. If a job has
+one correct answer, all products must keep the same rows. If each product applies its own rules, the
+table has the number of rows that each one keeps. The run on the smallest input approximates the
+time of the start, which is subtracted from longer runs for a second time without the start.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def _count_event(
     for token in settled:
         state = tree.get(token)
         if state is None:
-            # The token was settled before the parent's event has arrived. Count the token as open;
+            # The token was settled before the parent's event arrived. Count the token as open;
             # otherwise, the source could finish too early.
             tree[token] = -digest
             tree[_OPEN] += 1

@@ -25,7 +25,7 @@ class TakerMark:
         name: name of the taint or condition.
         kind: kind of disruption, unless the node is known to be a spot node.
         spot_kind: kind of disruption on a spot node, or None to use `kind`.
-        what: name of the program, if the kind's sentence contains one.
+        what: name of the program that removes the node, if the message of `kind` has one.
         value: value of the taint; empty for any value.
         seconds: seconds from the mark to the node's end, or None if pods get their full grace
             period.

@@ -79,7 +79,7 @@ _BEFORE_ATTEMPT: tuple[Obstacle, ...] = (
     find_predecessors,
     find_absent_inputs,
 )
-# Obstacles whose end no watch reports.
+# Obstacles that can disappear without an event of a watch, so the operator must poll.
 _UNWATCHED = frozenset({Reason.NAMESAKE_RUNS, Reason.DEFAULTS_UNUSABLE})
 # Seconds until the next pass if predecessors were not read, as in the pass that freezes an attempt.
 _NEXT_LOOK = 0.1

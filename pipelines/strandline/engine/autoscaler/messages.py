@@ -70,7 +70,7 @@ def describe_no_node() -> str:
 
 
 def describe_too_large(needs: NodeResources) -> str:
-    """Describe that no node is large enough for a worker."""
+    """Return a message that no node is large enough for a worker."""
     return f"no node is large enough for {describe_needs(needs)}"
 
 

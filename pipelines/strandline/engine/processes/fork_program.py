@@ -20,9 +20,9 @@ from contextvars import ContextVar
 from strandline.engine.call.forked_process import ChildProcess, ForkedProcess
 from strandline.storage.outputs.disk.own_handles import keep_own
 
-# Search for modules in the paths of this process, even if a program has changed them. Loading takes
-# seconds on a busy machine. Meanwhile, if the driver closes the socket, a SIGIO signal ends the
-# program.
+# The child uses the module search path of this process, including changes made at run time. Loading
+# the modules takes seconds on a busy machine. If the driver closes the socket during that time,
+# SIGIO ends the child.
 _PROGRAM = """
 import fcntl, json, os, signal, socket, sys
 control = socket.socket(fileno=os.dup(int(sys.argv[1])))

@@ -70,7 +70,7 @@ class AttemptResult:
 
     @property
     def sources(self) -> SourceCounts:
-        """Return the source counts in the form of the contract with the operator."""
+        """Return the source counts in the format that the operator expects."""
         standing = self.standing
         return SourceCounts(
             total=self.total,

@@ -13,7 +13,10 @@ _FRAME_BYTES = 1 << 20  # bytes of uncompressed text per frame
 
 
 def _check_level(level: int | None, info: ValidationInfo) -> int | None:
-    """Reject a level that the compression lacks. The field `compression` comes first."""
+    """Reject a level that the compression does not support.
+
+    The model must declare `compression` before this field, so that its value is known here.
+    """
     compression = info.data.get("compression")
     if level is None or compression is None:  # a wrong compression has its own message
         return level

@@ -104,7 +104,7 @@ def _report_lasting(facts: Pass, standing: PassState, block: Block) -> Verdict:
 
 
 def _report_block(facts: Pass, standing: PassState) -> Verdict:
-    """Report once the obstacle for which the pipeline waits."""
+    """Report the obstacle that blocks the pipeline, but only once."""
     block = standing.decided.block
     if block is None:
         return Verdict()

@@ -102,7 +102,7 @@ MESSAGE_CHARACTERS = 500
 
 
 class ShapeError(StrandlineError, ValueError):
-    """Raised if a result has a shape without a possible lineage. The message names the stage."""
+    """Raised if the outputs of a stage can't be matched to its inputs."""
 
     is_lasting = True
 
