@@ -250,8 +250,6 @@ def test_writing_commands_are_refused_during_an_attempt(
 
 def test_a_wait_for_a_single_pod_claim_names_the_claim() -> None:
     with pytest.raises(HeldClaimError, match=r"one pod .*`kubectl wait --for=delete pod/corpus"):
-        HeldClaimError, match=r"only one pod .*`kubectl wait --for=delete pod/corpus"
-    ):
         place(ClaimUse.READ, HEAD, mode="ReadWriteOncePod")
     assert place(ClaimUse.READ, ENDED, mode="ReadWriteOncePod").node == ""
 
