@@ -115,7 +115,7 @@ def test_a_laptop_expects_the_files_of_a_configmap_in_its_folder() -> None:
     path: list[str] = []
     brought = bring_code(Code(config_map="mystages"), {}, path)
     assert (brought.parts, path) == ({}, [])
-    assert "start in the folder with the files of ConfigMap 'mystages'" in brought.hint
+    assert "start the run in the folder with the files of ConfigMap 'mystages'" in brought.hint
 
 
 def test_in_a_pod_mounted_files_are_digested(tmp_path: Path) -> None:
