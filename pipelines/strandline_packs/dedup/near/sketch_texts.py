@@ -63,6 +63,7 @@ class SketchTexts(StatefulFilter):
 
     version = "3"
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"hash"})
     packages: ClassVar[tuple[str, ...]] = ("datasketch",)
     keeps_columns = True
 
