@@ -78,7 +78,7 @@ def test_two_runs_of_one_pipeline_can_not_be_read(
     document["spec"]["after"] = after
     with pytest.raises(SpecError) as caught:
         parse_pipeline(document)
-    assert str(caught.value).startswith(f"{path}: names run {runs[-1]!r} of a pipeline whose")
+    assert str(caught.value).startswith(f"{path}: lists run {runs[-1]!r} of a pipeline whose")
 
 
 @pytest.mark.parametrize(
