@@ -122,10 +122,7 @@ class ProgressCounts(Record):
 
 
 def format_progress(known: Mapping[str, Any]) -> str:
-    """Format progress as `120/1000`, or as `120/?` if the total is unknown.
-
-    The first number includes sources that earlier attempts finished.
-    """
+    """Format the finished sources of all attempts as `120/1000`, or `120/?` without a total."""
     total = known.get("total")
     done = known.get("finished", 0) + known.get("skipped", 0)
     return f"{done}/{'?' if total is None else total}"

@@ -169,8 +169,7 @@ def _find_wait(facts: Pass, status: PipelineStatus, due: float) -> Verdict | Non
     # The due time is stored in the status, so the wait survives a restart of the operator.
     if due > facts.now:
         return Verdict(wakes=(due,))
-    # Limit simultaneous starts. Otherwise, many runs that failed together would restart together
-    # and fail again.
+    # Limit simultaneous starts: many runs that failed together would restart and fail together.
     return None if facts.view.turn.is_open else Verdict(wakes=(_find_turn(facts),))
 
 
@@ -214,8 +213,7 @@ def _make_attempt(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
     audit = f"dispatch {attempt}: {_describe(spec)}, due {facts.now - due:.1f} s ago"
     create = Create(Resource.ATTEMPT, render_attempt(pipeline, spec))
     output = find_default_output(pipeline, facts.view.defaults)
-    # Record both before creating the attempt: retries must read the same inputs, and all later
-    # attempts must write to the same location.
+    # Record both first: retries must read the same inputs and write to the same location.
     after = evolve(status, inputs=spec.inputs, defaults=record_output(status.defaults, output))
     return Verdict(after, actions=(create,), audit=(audit,))
 

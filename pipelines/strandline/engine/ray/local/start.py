@@ -46,10 +46,7 @@ _JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # `ray job submit` sets this for the jobs 
 
 
 class RayStartError(StrandlineError):
-    """Raised if the local Ray instance did not start. The message has the reason.
-
-    A retry may succeed.
-    """
+    """Raised with the reason if the local Ray instance did not start; a retry may succeed."""
 
     cause: Cause | None = Cause.RAY_NOT_STARTED
 
@@ -121,8 +118,7 @@ def stop_local() -> None:
 
 
 _USUAL = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
-# Interval of Ray's reports about calls to its dashboard. With Ray's default, the reports take a
-# sixth of the time of a small call.
+# Ray's default interval of reports to its dashboard takes a sixth of the time of a small call.
 _EVENTS = "RAY_task_events_report_interval_ms"
 _NOBODY = "127.0.0.1:9"  # the discard port, where no service listens
 
@@ -177,10 +173,7 @@ _AGAIN_SECONDS = 0.05
 
 
 def _set_patient_handler(handler: Callable[[int, FrameType | None], object]) -> None:
-    """Install Ray's SIGTERM handler, delayed if the main thread is in a callback of Python.
-
-    The handler ends the process with an exception.
-    """
+    """Install Ray's SIGTERM handler, which ends the process with an exception."""
     signal.signal(signal.SIGTERM, partial(_answer_patiently, handler))
 
 
