@@ -88,8 +88,7 @@ _NEXT_LOOK = 0.1
 def keep_defaults(facts: Pass, standing: PassState) -> Verdict:
     """Record the namespace's defaults, or since when they are missing.
 
-    If attempts of an earlier operator recorded no output location, record the location in the
-    current defaults.
+    If an earlier operator recorded no output location, record that of the current defaults.
     """
     view, before = facts.view, standing.status.defaults
     record = find_defaults_record(view, standing.status)
