@@ -91,7 +91,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> Steps:
 
 
 def piece_of(source: ListedSource, token: bytes) -> Piece:
-    """Return a task's piece for one of two stages. One source's pieces are too large for memory."""
+    """Return a task's piece for one of two stages. Pieces of `fanned-out` are large."""
     line = f"{source.key} {token.hex()}\n".encode()
     if source.key == "fanned-out":
         return Piece("large", token, line * (LARGE_BYTES // len(line) + 1))

@@ -56,7 +56,7 @@ SPEC: Body = {
 
 
 class Operator:
-    """One process of the operator, with its memory. `feed` delivers the events of its watches.
+    """A process of the operator, with its memory. `feed` delivers the events of its watches.
 
     Before the first event, passes read everything from the server.
     """

@@ -35,7 +35,7 @@ LOGS = "last available logs (truncated to 20,000 chars):\n"
 
 
 class Row(NamedTuple):
-    """A status and its expected cause; None for a completed driver or missing evidence."""
+    """A status and its expected cause, or None if the driver completed or evidence is missing."""
 
     deployment: str
     job: str

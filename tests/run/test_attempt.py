@@ -1,4 +1,4 @@
-"""One attempt around its engine: cleanup, lease, its release, and the verdict at the end."""
+"""An attempt around its engine: cleanup, lease, release of the lease, and the final verdict."""
 
 from __future__ import annotations
 

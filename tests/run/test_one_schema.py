@@ -1,4 +1,4 @@
-"""One schema per run is inferred once and kept in the ledger, so all files open as one data set."""
+"""A run infers its schema once and stores it, so all files open as one data set."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_law_every_late_import_of_a_shipped_stage_has_an_extra(
     by_class: dict[str, object] = {
         name: stage.packages for name, stage in list_registered().items()
     }
-    # Which packages a stage needs may depend on a parameter.
+    # The packages that a stage needs may depend on a parameter.
     named = [modules for modules in by_class.values() if isinstance(modules, tuple)]
     assert any(named)
     monkeypatch.setattr(packages, "find_spec", _find_nothing)

@@ -132,7 +132,7 @@ def test_rows_are_counted_by_rule_and_together() -> None:
     assert 4 == least.measured
     assert [4, 3] == [each.at for each in most.thresholds]
     assert not any(each.is_current for each in most.thresholds)
-    # One parameter limits both rules, so `alone` ignores drops of the other rule.
+    # Both rules share a parameter, so `alone` ignores drops of the other rule.
     assert Threshold(0.5, 2, 1, 5, True) in hashes.thresholds
     assert Threshold(0.5, 1, 1, 5, True) in dots.thresholds
     assert Threshold(0.7, 0, 0, 3, False) in dots.thresholds

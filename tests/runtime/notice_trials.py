@@ -1,4 +1,4 @@
-"""A program that runs pipelines on two local nodes. One node gets a notice and then leaves.
+"""Runs pipelines on two local nodes, of which the first gets a notice and then leaves.
 
 Ray connects once per process, so this program cannot share the Ray of other tests. The program
 writes its observations to a JSON file.

@@ -1,8 +1,8 @@
 """Disturbs a supervised run at random for a given time, and finds violations.
 
 `strandline run` runs a job as users do. The soak kills processes, requests stops, and makes the
-disk fail. It restarts the job if no supervisor does. A complete job is compared with an undisturbed
-run, then the next job begins on a fresh volume. Random choices come from a seed.
+disk fail. If no supervisor restarts the job, the soak does. A complete job is compared with an
+undisturbed run, then the next job begins on a fresh volume. Random choices come from a seed.
 """
 
 from __future__ import annotations

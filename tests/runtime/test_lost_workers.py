@@ -1,4 +1,4 @@
-"""What happens to calls of a worker that dies, is drained, or cannot read its input."""
+"""Calls are retried or fail if their worker dies, is drained, or cannot read its input."""
 
 from __future__ import annotations
 

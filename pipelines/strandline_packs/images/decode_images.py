@@ -25,7 +25,6 @@ from strandline_packs.images.pictures import (
     Picture,
     decode_smaller,
     load_pillow,
-    measure_upright,
     shrink,
     to_picture,
 )
@@ -166,18 +165,16 @@ class DecodeImages(Stage):
 
     def _open(self, content: bytes) -> dict[str, Any]:
         image = self._images.open(io.BytesIO(content))
-        size = measure_upright(image)
-        if (longest := self.params.longest) is None:
-            picture: Picture = to_picture(image)
-        else:
-            picture = shrink(to_picture(decode_smaller(image, longest)), longest)
+        longest, size = self.params.longest, None
+        if longest is not None:
+            size = decode_smaller(image, longest)
+        picture: Picture = to_picture(image)
+        width, height = size or (picture["width"], picture["height"])
+        if longest is not None:
+            picture = shrink(picture, longest)
         self._count_frames(image)
-        return {
-            "format": image.format.lower(),
-            "width": size[0],
-            "height": size[1],
-            "picture": picture,
-        }
+        kind = image.format.lower()
+        return {"format": kind, "width": width, "height": height, "picture": picture}
 
     def _count_frames(self, image: Any) -> None:  # noqa: ANN401 - Pillow's image
         """Count the frames after the first one as left out."""

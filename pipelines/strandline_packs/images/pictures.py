@@ -52,22 +52,19 @@ def to_picture(image: Any) -> dict[str, Any]:  # noqa: ANN401 - Pillow's image
     return {"width": width, "height": height, "rgb": opaque.convert("RGB").tobytes()}
 
 
-def measure_upright(image: Any) -> tuple[int, int]:  # noqa: ANN401 - Pillow's image
-    """Return width and height of an image that is not decoded yet, after its EXIF rotation."""
-    width, height = image.size
-    is_turned = image.getexif().get(_ORIENTATION, 1) in _TURNED
-    return (height, width) if is_turned else (width, height)
-
-
-def decode_smaller(image: Any, longest: int) -> Any:  # noqa: ANN401 - Pillow's image
+def decode_smaller(image: Any, longest: int) -> tuple[int, int] | None:  # noqa: ANN401 - Pillow's image
     """Make a JPEG's decoder skip detail that pictures with sides up to `longest` can't show.
 
-    Other formats are decoded in full.
+    Return width and height of the whole upright image, or None for other formats, which are decoded
+    in full. Only a JPEG has its rotation before its pixels.
     """
-    if image.format == "JPEG":
-        # Twice the length: the decoder averages blocks, and `shrink` then filters a larger picture.
-        image.draft(None, (2 * longest, 2 * longest))
-    return image
+    if image.format != "JPEG":
+        return None
+    width, height = image.size
+    # Twice the length: the decoder averages blocks, and `shrink` then filters a larger picture.
+    image.draft(None, (2 * longest, 2 * longest))
+    is_turned = image.getexif().get(_ORIENTATION, 1) in _TURNED
+    return (height, width) if is_turned else (width, height)
 
 
 def _is_opaque(image: Any) -> bool:  # noqa: ANN401 - Pillow's image

@@ -71,9 +71,11 @@ def _has_empty(kind: pa.DataType) -> bool:
 _ZSTD_LEVEL = 3
 
 
-def _choose_level(compression: ParquetCompression, given: int | None) -> int | None:
-    """Return the compression level of pages, or None for Arrow's default."""
-    return _ZSTD_LEVEL if compression is ParquetCompression.ZSTD and given is None else given
+def _describe_pages(compression: ParquetCompression, level: int | None) -> dict[str, Any]:
+    """Return the arguments of Arrow's writer that set the compression of pages."""
+    if compression is ParquetCompression.ZSTD and level is None:
+        level = _ZSTD_LEVEL
+    return {"compression": compression.value, "compression_level": level}
 
 
 class ParquetSink(SharingSink):
@@ -122,8 +124,7 @@ class ParquetSink(SharingSink):
         pq.write_table(
             table.combine_chunks(),  # chunks would otherwise decide where pages end
             pa.PythonFile(file, mode="w"),
-            compression=self.params.compression.value,
-            compression_level=_choose_level(self.params.compression, self.params.compression_level),
+            **_describe_pages(self.params.compression, self.params.compression_level),
             row_group_size=self.params.row_group_rows,
         )
 
@@ -160,11 +161,8 @@ class ParquetSink(SharingSink):
         table = declare_features(table, self.params.features)
         check_schema(table.schema)
         target, size = pa.PythonFile(file, mode="w"), self.params.row_group_rows
-        level = _choose_level(self.params.compression, self.params.compression_level)
-        compression = self.params.compression.value
-        with pq.ParquetWriter(
-            target, table.schema, compression=compression, compression_level=level
-        ) as writer:
+        pages = _describe_pages(self.params.compression, self.params.compression_level)
+        with pq.ParquetWriter(target, table.schema, **pages) as writer:
             for begin in range(0, table.num_rows, size):
                 writer.write_table(table.slice(begin, size).combine_chunks(), row_group_size=size)
 
@@ -237,8 +235,7 @@ class ParquetPartitions(SinkStage):
         with pq.ParquetWriter(
             pa.PythonFile(file, mode="w"),
             task.table.schema,
-            compression=self.params.compression.value,
-            compression_level=_choose_level(self.params.compression, self.params.compression_level),
+            **_describe_pages(self.params.compression, self.params.compression_level),
         ) as writer:
             for rows in self._split(task.table):
                 writer.write_table(rows, row_group_size=rows.num_rows)

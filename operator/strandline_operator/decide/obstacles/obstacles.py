@@ -92,7 +92,7 @@ def find_defaults_record(view: View, status: PipelineStatus) -> DefaultsRecord:
 def find_reserved_account(facts: Pass) -> Block | None:
     """Report that pods of the pipeline would use the operator's own service account.
 
-    Such pods would give users who can create pipelines in the operator's namespace the operator's
+    Otherwise, users who create pipelines in the operator's namespace would have the operator's
     permissions in all namespaces.
     """
     namespace, _, name = facts.limits.account.partition("/")

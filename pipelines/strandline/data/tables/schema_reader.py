@@ -154,12 +154,12 @@ class SchemaReader(Stage):
 
     def _shorten(self) -> Self:
         """Return a copy of the reader with small tasks, so that the first task arrives soon."""
-        names = type(self.params).model_fields
+        fields = type(self.params).model_fields
         # With a limit on bytes, the sample is one task: many small tasks take twice as long.
-        limits = {"max_task_bytes": _SAMPLED_BYTES} if "max_task_bytes" in names else {}
-        if not limits and "max_rows" in names:
-            limits = {"max_rows": _SAMPLED_ROWS}
-        limits = {name: min(getattr(self.params, name), most) for name, most in limits.items()}
+        name, most = ("max_rows", _SAMPLED_ROWS)
+        if "max_task_bytes" in fields:
+            name, most = ("max_task_bytes", _SAMPLED_BYTES)
+        limits = {name: min(getattr(self.params, name), most)} if name in fields else {}
         shortened = copy.copy(self)
         shortened.params = self.params.model_copy(update=limits)
         return shortened

@@ -78,7 +78,10 @@ class ForkedProcess:
         if code is None:
             end = os.pidfd_open(self._pid)
             try:
-                select.select([end], [], [], timeout)
+                # Unlike `select`, `poll` accepts descriptors of any number.
+                waiting = select.poll()
+                waiting.register(end, select.POLLIN)
+                waiting.poll(None if timeout is None else timeout * 1000)
             finally:
                 os.close(end)
             code = self.poll()

@@ -62,7 +62,7 @@ class SpareDriver:
                 socket.send_fds(self.line, [b"\n"], list(files.values()))
                 self.line.sendall(order.encode())
             except OSError:
-                self.process.wait()
+                self.dismiss()
                 return None
         return self.process
 
