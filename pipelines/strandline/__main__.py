@@ -17,6 +17,7 @@ import sys
 # it again"; other commands exit as a shell's commands do.
 _INTERRUPTED, _KEYS_PRESSED = 75, 130
 _ATTEMPTS = frozenset({"run", "drive", "retry"})
+_OTHER_ENGINES = frozenset({"ray", "inline", "--engine=ray", "--engine=inline"})  # fork nothing
 # Number of new objects between two garbage collections. With Python's default, a seventh of the
 # load time goes into searches through newly loaded modules, which contain no garbage.
 NEW_OBJECTS = 50_000
@@ -76,13 +77,13 @@ def main() -> None:
 
 
 def _skip_teardown() -> None:
-    """Exit without tearing down libraries if Arrow is loaded.
+    """Exit without tearing down modules, which takes a third of a second.
 
-    If the process ends while Arrow starts a thread, Arrow's thread pool aborts the process. This
-    happens about once in several hundred exits, after all work is done.
+    Also, if the process ends while Arrow starts a thread, Arrow's thread pool aborts the process.
+    This happens about once in several hundred exits, after all work is done.
     """
     code = _ended_with[-1] if _ended_with else None
-    if "pyarrow" not in sys.modules or not isinstance(code, int):
+    if not isinstance(code, int):
         return
     try:
         sys.stdout.flush()
@@ -94,8 +95,8 @@ def _skip_teardown() -> None:
 
 def _fork_driver() -> None:
     """Fork the driver of `run`. In the child, return once the parent orders a driver."""
-    # The modules that the command and its driver need. They start no thread.
-    from strandline.cli.commands.runs import run  # noqa: F401, PLC0415 - see above
+    # Large modules that the command and its driver need. They start no thread.
+    from strandline.run.manifest import yaml_file  # noqa: F401, PLC0415 - see above
     from strandline.run.supervise.driver.spare_driver import fork_spare  # noqa: PLC0415 - see above
 
     arguments = fork_spare(_load_spare)
@@ -116,6 +117,8 @@ def _start_ahead(*, is_fork: bool = False) -> None:
         FORKS,
     )
 
+    if is_fork and FORKS not in os.environ:
+        _end_forks()
     if FORKS not in os.environ and AHEAD not in os.environ:
         return
     # The started processes must not inherit the variables, but later code reads them again.
@@ -137,6 +140,14 @@ def _start_forks(*, is_fork: bool) -> None:
     start_ahead(is_fork=is_fork)
 
 
+def _end_forks() -> None:
+    from strandline.engine.processes.fork_program import (  # noqa: PLC0415 - loaded before
+        end_ahead,
+    )
+
+    end_ahead()
+
+
 def _start_ray(workers: str) -> None:
     """Start a local Ray instance.
 
@@ -155,14 +166,12 @@ def _start_ray(workers: str) -> None:
 
 
 def _load_spare() -> None:
+    if not _OTHER_ENGINES.intersection(sys.argv):
+        # The program loads its modules, for example Arrow and pandas, while this process loads the
+        # driver's. If the order is to start no program, or another, this one is ended.
+        _start_forks(is_fork=True)
     _load_driver()
-    import pyarrow as pa  # noqa: PLC0415 - see above
-
-    pa.array([])  # Arrow imports pandas with its first array, if installed, which is slow
-    from strandline.engine.processes import (  # noqa: PLC0415 - see above
-        engine,  # noqa: F401
-        fork_server,  # noqa: F401
-    )
+    from strandline.engine.processes import engine  # noqa: F401, PLC0415 - see above
 
 
 def _load_driver() -> None:

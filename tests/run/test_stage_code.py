@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import linecache
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from code_builders import STAGE, Code, read_fingerprint
 from strandline import Pipeline
 from strandline.plan.fingerprint import Fingerprint, describe_difference, find_first_change
 from strandline.plan.stages.registry import find_stage
+from strandline.run.code import own_modules
 from strandline.run.code.code_reader import digest_file
 from strandline.run.code.stage_code import fingerprint_code
 from strandline.run.code.weight_files import list_weights
@@ -121,14 +122,9 @@ def test_an_installed_package_counts_by_its_version(
     assert before == code.fingerprint()
     next(root.glob("*.dist-info")).rename(root / f"{code.top}-1.1.dist-info")
     install(code, root, "1.1")
-    monkeypatch.setattr("strandline.run.code.own_modules._map_owners", _forget())
+    own_modules._find_namesake.cache_clear()
+    own_modules._map_owners.cache_clear()
     assert code.describe(before, code.fingerprint()) == ["own: top version 1.0 -> 1.1"]
-
-
-def _forget() -> Callable[[str], dict[str, Any]]:
-    from strandline.run.code.own_modules import _map_owners  # noqa: PLC0415
-
-    return _map_owners.__wrapped__
 
 
 def test_versions_of_dependencies_do_not_count(code: Code, monkeypatch: pytest.MonkeyPatch) -> None:

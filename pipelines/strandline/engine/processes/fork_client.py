@@ -26,6 +26,7 @@ from strandline.storage.outputs.disk.own_handles import keep_own
 from strandline_api.outcome.causes import Cause
 
 _END_SECONDS = 10.0  # seconds to wait for the report of a worker's end
+_STDERR = 2
 
 
 class ForkServerLostError(StrandlineError):
@@ -98,7 +99,9 @@ class ForkServer:
         self._begun: deque[Fork] = deque()
         self._forks: dict[int, Fork] = {}
         self._words = bytearray()
+        # The program may have started before this process got its standard error.
         with suppress(OSError):  # if the program has died, the next read raises the error
+            socket.send_fds(self._control, [b"\n"], _list_streams())
             send(self._control, sys.path)  # the driver may have extended the path after the start
             send(self._control, terms)
 
@@ -189,3 +192,12 @@ def explain_end(code: int | None) -> str:
         return f"its process died of {signal.Signals(-code).name}"
     except ValueError:  # a real-time signal has no name
         return f"its process died of signal {-code}"
+
+
+def _list_streams() -> list[int]:
+    """Return the descriptor of standard error, unless it is closed."""
+    try:
+        os.fstat(_STDERR)
+    except OSError:
+        return []
+    return [_STDERR]

@@ -128,10 +128,15 @@ _AHEAD: ContextVar[ForkProgram | None] = ContextVar("ahead", default=None)
 def start_ahead(*, is_fork: bool = False) -> None:
     """Start the program for the next run, in case the run forks.
 
+    A program that was started earlier is kept, if a new program would be the same.
+
     Args:
         is_fork: see `ForkProgram`.
     """
-    _end_ahead()
+    ahead = _AHEAD.get()
+    if ahead is not None and ahead.is_as_new():
+        return
+    end_ahead()
     _AHEAD.set(ForkProgram(is_fork=is_fork))
 
 
@@ -141,7 +146,7 @@ def take_program() -> ForkProgram:
     if ahead is not None and ahead.is_as_new():
         _AHEAD.set(None)
         return ahead
-    _end_ahead()
+    end_ahead()
     return ForkProgram()
 
 
@@ -151,10 +156,11 @@ def ending_ahead() -> Iterator[None]:
     try:
         yield
     finally:
-        _end_ahead()
+        end_ahead()
 
 
-def _end_ahead() -> None:
+def end_ahead() -> None:
+    """End the program that was started ahead, if any."""
     ahead = _AHEAD.get()
     if ahead is not None:
         _AHEAD.set(None)

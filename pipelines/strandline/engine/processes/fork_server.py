@@ -44,22 +44,31 @@ def main(control: int, parent: int) -> None:
     """Serve a driver until its end.
 
     Args:
-        control: the descriptor of a socket. The driver first sends the module search path and the
-            terms. For each worker, the driver then sends one byte, the index of the chain, with the
-            descriptors of the worker's socket and page.
+        control: the descriptor of a socket. The driver first sends a byte with its standard error,
+            the module search path, and the terms. For each worker, the driver then sends one byte,
+            the index of the chain, with the descriptors of the worker's socket and page.
         parent: id of the driver's process.
     """
     termination = WorkerTermination()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the driver handles Ctrl-C from the terminal
     signal.signal(signal.SIGTERM, termination.note)
     adopt_orphans()
-    with suppress(OSError):  # standard error may be closed
-        os.dup2(2, 1)  # stages may print, but only the command may write to standard output
     pa.array([])  # Arrow's first array imports pandas, which is slow
     with socket.socket(fileno=keep_own(control)) as driver, suppress(OSError, EOFError):
+        _take_streams(driver)
         sys.path[:] = receive(driver).content
         terms: WorkerTerms = receive(driver).content
         _Forker(driver, terms, termination, _watch_end(parent)).serve()
+
+
+def _take_streams(driver: socket.socket) -> None:
+    """Write to the driver's standard error."""
+    _, received, _, _ = socket.recv_fds(driver, 1, 1)
+    for number in received:
+        os.dup2(number, 2)
+        os.close(number)
+    with suppress(OSError):  # standard error may be closed
+        os.dup2(2, 1)  # stages may print, but only the command may write to standard output
 
 
 def _watch_end(parent: int) -> list[int]:
@@ -102,8 +111,8 @@ class _Forker:
         self._bell.settimeout(0)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
-        # Collect garbage before forking: a collection in a worker would copy all loaded memory.
-        gc.collect()
+        # Freeze loaded objects: a garbage collection in a worker would copy all their memory. A
+        # collection before would take a quarter of a second, and find next to nothing.
         gc.freeze()
 
     def serve(self) -> None:

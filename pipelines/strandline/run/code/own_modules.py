@@ -68,8 +68,10 @@ class OwnModules:
 
     def find_owner(self, name: str) -> Distribution | None:
         """Return the installed distribution to which a module belongs, if any."""
-        root = self._find_root(name)
-        return None if root is None else _map_owners(root).get(name.partition(".")[0])
+        root, top = self._find_root(name), name.partition(".")[0]
+        if root is None:
+            return None
+        return _find_namesake(root, top) or _map_owners(root).get(top)
 
     def _find_root(self, name: str) -> str | None:
         """Return the folder from which a module's top-level package is imported, if any."""
@@ -131,6 +133,18 @@ def _read_text(spec: ModuleSpec) -> str | None:
         return None if read is None else read(spec.name)  # also works for a module in a zip file
     except (OSError, ImportError, SyntaxError, UnicodeDecodeError):
         return None
+
+
+@cache
+def _find_namesake(root: str, top: str) -> Distribution | None:
+    """Return the distribution with the name of its module, as most have, if it is installed.
+
+    To read its files is faster than to read those of all distributions.
+    """
+    for each in distributions(path=[root], name=top):
+        if top in _list_tops(each.read_text("RECORD") or ""):
+            return each
+    return None
 
 
 @cache
