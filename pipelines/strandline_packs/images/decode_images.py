@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
@@ -102,7 +103,7 @@ class DecodeImages(Stage):
             for key, content in zip(keys, contents, strict=True):
                 row = self._decode(key, content.as_py())
                 if row is not None:  # build tables here: otherwise, pictures are in memory twice
-                    tasks.append(task.replace(pa.Table.from_pylist([row], IMAGE_SCHEMA)))
+                    tasks.append(task.replace(_build_table(row)))
         self._count_left_out(task.table)
         return tasks or None
 
@@ -189,3 +190,19 @@ class DecodeImages(Stage):
             return
         if further > 0:
             self.count("left out: frames after the first", further)
+
+
+def _build_table(row: Mapping[str, Any]) -> pa.Table:
+    """Return a table of a row. The pixels of its picture are not copied."""
+    picture = row["picture"]
+    pixels = pa.py_buffer(picture["rgb"])
+    ends = pa.py_buffer(np.array([0, pixels.size], np.int32))
+    rgb = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pixels])
+    sides = [pa.array([picture[side]], pa.int32()) for side in ("width", "height")]
+    columns = [
+        pa.StructArray.from_arrays([*sides, rgb], fields=list(PICTURE))
+        if field.name == "picture"
+        else pa.array([row[field.name]], field.type)
+        for field in IMAGE_SCHEMA
+    ]
+    return pa.Table.from_arrays(columns, schema=IMAGE_SCHEMA)

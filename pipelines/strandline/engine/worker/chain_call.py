@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from strandline.engine.call.handover import Unreadable, pack_answers, read_input
-from strandline.engine.call.payloads import Dumps, is_unchanging
+from strandline.engine.call.payloads import Dumps, is_unchanging, measure
 from strandline.engine.call.slots import describe_keys
 from strandline.engine.call.stage.metering import settle_efforts
 from strandline.engine.call.stage.receipts import CallPart, WorkUnit, find_gone
@@ -30,6 +30,7 @@ from strandline.plan.task import Lineage, Origin, Task, lineage_of
 SPILL_SECONDS = 0.1
 SPILL_SECONDS_OF_SINKS = 0.3
 SPLIT_SECONDS = 1.0  # how long a split may wait for the user's code
+HANDOVER_BYTES = 200e6  # bytes per second from one worker over the driver to another
 _WEIGHT = 0.25  # weight of a stage's last call in the average
 
 
@@ -237,9 +238,12 @@ class ChainCall:
         return ready[-1] if ready else None
 
     def _is_slow(self, draft: _ChainDraft, link: int) -> bool:
-        """Return whether the waiting tasks of a stage would take longer than a call may."""
-        seconds = self._seconds.get(link, 0.0)
-        return link != self._sink and seconds * len(draft.waiting[link]) > self._limit
+        """Return whether the waiting tasks of a stage take longer than a call, and a transport."""
+        waiting = draft.waiting[link]
+        seconds = self._seconds.get(link, 0.0) * len(waiting)
+        if link == self._sink or seconds <= self._limit:
+            return False
+        return seconds > sum(measure(task.data) for task in waiting) / HANDOVER_BYTES
 
     def _size_chunk(self, draft: _ChainDraft, link: int, left: float) -> int | None:
         """Return the number of tasks that fit into the remaining seconds, or None for all."""
