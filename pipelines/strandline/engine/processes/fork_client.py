@@ -16,8 +16,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
-from strandline.engine.processes.fork_program import take_program
-from strandline.engine.processes.fork_server import BEGUN, WORD
+from strandline.engine.processes.fork_program import is_kept, keep_program, take_program
+from strandline.engine.processes.fork_server import BEGUN, DONE, NEXT, WORD
 from strandline.engine.processes.frames import Message, MessageReader, send
 from strandline.engine.processes.worker import WorkerTerms
 from strandline.engine.worker.worker_page import WorkerPage
@@ -99,6 +99,7 @@ class ForkServer:
         self._begun: deque[Fork] = deque()
         self._forks: dict[int, Fork] = {}
         self._words = bytearray()
+        self._is_done = False
         # The program may have started before this process got its standard error.
         with suppress(OSError):  # if the program has died, the next read raises the error
             socket.send_fds(self._control, [b"\n"], _list_streams())
@@ -160,11 +161,26 @@ class ForkServer:
         return fork.exit_code
 
     def stop(self) -> None:
-        """End the process and all of its workers."""
-        self._program.end()
+        """End all workers, and also the process unless another run can use it."""
+        if not (is_kept() and self._finish()):
+            self._program.end()
+            return
+        keep_program(self._program)
+
+    def _finish(self) -> bool:
+        """End all workers. Return False if the process does not confirm it."""
+        with suppress(OSError, ForkServerLostError):
+            self._control.sendall(NEXT)
+            while select.select([self._control], [], [], _END_SECONDS)[0]:
+                self.read_words()
+                if self._is_done:
+                    return True
+        return False
 
     def _note(self, pid: int, code: int) -> None:
-        if code == BEGUN:
+        if code == DONE:
+            self._is_done = True
+        elif code == BEGUN:
             fork = self._begun.popleft()  # reports of starts arrive in the order of the requests
             fork.pid = fork.page.process = pid
             self._forks[pid] = fork

@@ -123,6 +123,7 @@ def _fork(control: int) -> ChildProcess:
 
 
 _AHEAD: ContextVar[ForkProgram | None] = ContextVar("ahead", default=None)
+_KEEPS: ContextVar[bool] = ContextVar("keeps", default=False)
 
 
 def start_ahead(*, is_fork: bool = False) -> None:
@@ -152,11 +153,24 @@ def take_program() -> ForkProgram:
 
 @contextmanager
 def ending_ahead() -> Iterator[None]:
-    """End a program that was started ahead but not used, once the block has ended."""
+    """Keep a program for further runs of this block, and end an unused one after the block."""
+    token = _KEEPS.set(True)
     try:
         yield
     finally:
+        _KEEPS.reset(token)
         end_ahead()
+
+
+def is_kept() -> bool:
+    """Return whether another run may use the program of this run; see `ending_ahead`."""
+    return _KEEPS.get()
+
+
+def keep_program(program: ForkProgram) -> None:
+    """Keep a program, which has no workers, for the next run."""
+    end_ahead()
+    _AHEAD.set(program)
 
 
 def end_ahead() -> None:

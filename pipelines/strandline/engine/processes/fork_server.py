@@ -36,7 +36,10 @@ from strandline.storage.outputs.disk.own_handles import keep_own
 
 # A report: process id, and exit code or negative signal number.
 WORD = struct.Struct("!ii")
-BEGUN = 1 << 16  # in place of an exit code, reports that the process was forked
+# In place of an exit code: the process was forked, or all workers of the run have ended.
+BEGUN, DONE = 1 << 16, 1 << 17
+NEXT = b"\xff"  # in place of the index of a chain: the run is over, and another one may follow
+_LAST = frozenset({b"", NEXT})
 LOOK_SECONDS = 5.0  # seconds between searches for daemons
 
 
@@ -44,9 +47,10 @@ def main(control: int, parent: int) -> None:
     """Serve a driver until its end.
 
     Args:
-        control: the descriptor of a socket. The driver first sends a byte with its standard error,
-            the module search path, and the terms. For each worker, the driver then sends one byte,
-            the index of the chain, with the descriptors of the worker's socket and page.
+        control: the descriptor of a socket. For each run, the driver sends a byte with its standard
+            error, the module search path, and the terms. For each worker, the driver then sends one
+            byte, the index of the chain, with the descriptors of the worker's socket and page.
+            `NEXT` ends the workers of a run, which is confirmed by `DONE`.
         parent: id of the driver's process.
     """
     termination = WorkerTermination()
@@ -55,10 +59,14 @@ def main(control: int, parent: int) -> None:
     adopt_orphans()
     pa.array([])  # Arrow's first array imports pandas, which is slow
     with socket.socket(fileno=keep_own(control)) as driver, suppress(OSError, EOFError):
-        _take_streams(driver)
-        sys.path[:] = receive(driver).content
-        terms: WorkerTerms = receive(driver).content
-        _Forker(driver, terms, termination, _watch_end(parent)).serve()
+        end = _watch_end(parent)
+        while True:
+            _take_streams(driver)
+            sys.path[:] = receive(driver).content
+            terms: WorkerTerms = receive(driver).content
+            if not _Forker(driver, terms, termination, end).serve():
+                return
+            driver.sendall(WORD.pack(0, DONE))
 
 
 def _take_streams(driver: socket.socket) -> None:
@@ -115,7 +123,8 @@ class _Forker:
         # collection before would take a quarter of a second, and find next to nothing.
         gc.freeze()
 
-    def serve(self) -> None:
+    def serve(self) -> bool:
+        """Serve one run. Return whether the driver has another run."""
         watched: list[Any] = [self._driver, self._endings, *self._end]
         try:
             while True:
@@ -126,18 +135,20 @@ class _Forker:
                     self._endings.recv(4096)
                     self._report_endings()
                 if any(end in ready for end in self._end):
-                    return
-                if self._driver in ready and not self._take():
-                    return
+                    return False
+                if self._driver in ready and (word := self._take()) in _LAST:
+                    return word == NEXT
         finally:
             signal.set_wakeup_fd(-1)  # a child may still end after the socket is closed
+            for each in (self._endings, self._bell):
+                each.close()
             end_children(list_children)
 
-    def _take(self) -> bool:
-        """Fork the requested worker. Return False if the driver has closed the socket."""
+    def _take(self) -> bytes:
+        """Fork the requested worker. Return the driver's byte, empty if it closed the socket."""
         word, descriptors, _, _ = socket.recv_fds(self._driver, 1, 2)
-        if not word:
-            return False
+        if word in _LAST:
+            return word
         child = os.fork()
         if not child:
             self._become_worker(word[0], *descriptors)
@@ -146,7 +157,7 @@ class _Forker:
         for descriptor in descriptors:
             os.close(descriptor)
         self._driver.sendall(WORD.pack(child, BEGUN))
-        return True
+        return word
 
     def _report_endings(self) -> None:
         with suppress(ChildProcessError):
