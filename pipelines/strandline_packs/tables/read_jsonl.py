@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ from strandline_packs.tables.contents.partition_columns import (
 )
 from strandline_packs.tables.contents.stream_lines import list_blocks, list_lines
 
+# Without this call, glibc keeps the memory of freed lines, which is as large as a task.
+_TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
+_LARGE_BYTES = 16 << 20  # a smaller task is not worth the call
 _MOST_DIGITS = 4000  # maximum number of digits that Python converts to an integer
 _BEYOND = 10**_MOST_DIGITS  # stands for any larger integer
 
@@ -117,8 +121,11 @@ class ReadJsonl(SchemaReader):
                 for at, misfit in sorted(misfits.items()):
                     self._refuse(chunk[at], misfit)
                 with_rows |= {line.file.key for at, line in enumerate(chunk) if at not in misfits}
+            portions.clear()  # frees the lines before the table is copied
             if table is not None:
+                table = _combine(table)
                 yield task.replace(table)
+                del table  # only one table is in memory
         if queue.failure:
             raise queue.failure
         for file in files:
@@ -259,6 +266,13 @@ class _LinedFile:
     reference: FileReference
     folders: dict[str, str | None]
     is_first: bool = True
+
+
+def _combine(table: pa.Table) -> pa.Table:
+    """Return the table with one chunk per column. The lines must be freed already."""
+    if table.nbytes > _LARGE_BYTES and _TRIM is not None:
+        _TRIM(0)
+    return table.combine_chunks()
 
 
 _Lines = LinePortion[_LinedFile]

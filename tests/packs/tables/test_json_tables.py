@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from example_counts import scale_examples
 from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.task import Task
-from strandline_packs.tables.contents import json_rows
+from strandline_packs.tables.contents import json_rows, json_tables
 from strandline_packs.tables.contents.json_tables import JsonTables
 from strandline_packs.tables.read_jsonl import ReadJsonl
 
@@ -140,26 +140,31 @@ bounds = st.fixed_dictionaries(
 NONE: dict[str, Any] = {}
 
 
-@given(content=draw_lines(), params=bounds)
-@example(content=b'{"a": "2024-01-01"}\n{"b": 1, "a": "x"}\n', params={"max_rows": 1})
-@example(content=b'{"a": "2024-01-01", "b": 1}\n{"b": 2, "a": null}\n', params={"max_rows": 1})
-@example(content=b'{"a": "2024-01-01"}\n{"a": 1}\n{"a": 2}\n', params={"max_rows": 1})
-@example(content=b'{"a": {"x": "2024-01-01"}}\n', params=NONE)
-@example(content=b'{"a": 9007199254740993}\n{"a": 0.5}\n', params={"bad_lines": "drop"})
-@example(content=b'{"a": -0}\n{"a": 0.5}\n', params=NONE)
-@example(content=b'{"a": 3}\n{"a": 1}{"a": 2}\n', params={"bad_lines": "drop"})
-@example(content=b'{"c": 1}\n{"a":\n{"b": 1}}\n{"a": {}}{}\n', params={"bad_lines": "drop"})
-@example(content=b'{"c": 1}\n{"a": {}\n, "b": {}}\n{}{}\n', params={"bad_lines": "drop"})
-@example(content=b'{"a": "b"}\n{"a": "\xff"}\n', params={"bad_lines": "drop"})
-@example(content=b'{"key": "a"}\n{"b": 1}\n', params=NONE)
-@example(content=b'{"a": 1}\noops\n', params={"max_rows": 1})
+@given(content=draw_lines(), params=bounds, part=st.sampled_from([0, 30, 1 << 20]))
+@example(content=b'{"a": "2024-01-01"}\n{"b": 1, "a": "x"}\n', params={"max_rows": 1}, part=1)
+@example(
+    content=b'{"a": "2024-01-01", "b": 1}\n{"b": 2, "a": null}\n', params={"max_rows": 1}, part=1
+)
+@example(content=b'{"a": "2024-01-01"}\n{"a": 1}\n{"a": 2}\n', params={"max_rows": 1}, part=1)
+@example(content=b'{"a": {"x": "2024-01-01"}}\n', params=NONE, part=1)
+@example(content=b'{"a": 9007199254740993}\n{"a": 0.5}\n', params={"bad_lines": "drop"}, part=1)
+@example(content=b'{"a": -0}\n{"a": 0.5}\n', params=NONE, part=1)
+@example(content=b'{"a": 3}\n{"a": 1}{"a": 2}\n', params={"bad_lines": "drop"}, part=1)
+@example(content=b'{"c": 1}\n{"a":\n{"b": 1}}\n{"a": {}}{}\n', params={"bad_lines": "drop"}, part=1)
+@example(content=b'{"c": 1}\n{"a": {}\n, "b": {}}\n{}{}\n', params={"bad_lines": "drop"}, part=1)
+@example(content=b'{"a": "b"}\n{"a": "\xff"}\n', params={"bad_lines": "drop"}, part=1)
+@example(content=b'{"key": "a"}\n{"b": 1}\n', params=NONE, part=1)
+@example(content=b'{"a": 1}\noops\n', params={"max_rows": 1}, part=1)
 @settings(max_examples=scale_examples(300))
 def test_law_both_readers_give_the_same(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, params: dict[str, Any]
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, params: dict[str, Any], part: int
 ) -> None:
     path = tmp_path_factory.mktemp("lines") / "a.jsonl"
     path.write_bytes(content)
-    assert read(path, **params) == read_by_python(path, **params)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_tables, "_PART_BYTES", part)
+        found = read(path, **params)
+    assert found == read_by_python(path, **params)
 
 
 ROWS = [{"id": str(n), "score": n / 3, "meta": {"lines": n, "tags": ["a", "é"]}} for n in range(50)]

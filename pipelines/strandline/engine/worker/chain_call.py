@@ -143,11 +143,13 @@ class ChainCall:
                 continue
             draft = self._draft = _ChainDraft(len(self._calls))
             self._take(draft, link, self._lineages, part)
+            opened = part.opened
+            del part  # otherwise, the tasks stay in memory until the next part is made
             if not is_alone:
                 self._go_on(draft, begun)
             draft.give_back()
             self._draft = None
-            yield CallPart(draft.data, draft.close(), part.opened)
+            yield CallPart(draft.data, draft.close(), opened)
             begun, self._lineages = self._begin(link, tasks), self._entry[1]
         self._work = (link, ())
 

@@ -9,7 +9,7 @@ occurred. The module must not depend on files, or the treatment of invalid lines
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+_PART_BYTES = 8 << 20
 _MOST_BYTES = 1 << 30  # maximum size of a block, because Arrow's offsets have 31 bits
 # Arrow's reader recurses for each level, and a stack overflow would kill the process.
 _MOST_BRACKETS = 2000  # per line
@@ -36,7 +37,7 @@ class JsonTables:
         self._pause = self._next_pause = 0
 
     def parse(self, lines: Sequence[bytes | None]) -> pa.Table | None:
-        """Return the lines as a table, or None if Arrow's result may differ from Python's.
+        """Return the lines as a table of several chunks, or None if Python's may differ from it.
 
         After a block that Arrow rejects, Arrow is skipped for a growing number of blocks, so that
         unsuitable files cost little extra time.
@@ -56,11 +57,24 @@ class JsonTables:
         whole = [line for line in lines if line is not None]
         if len(whole) < len(lines):
             return None
-        block = b"\n".join([*whole, b""])
-        if len(block) > _MOST_BYTES or not _are_objects(block, whole):
+        parts = []
+        # Arrow needs three times the memory of a part.
+        for part in _split(whole):
+            table = self._read_part(part)
+            if table is None:
+                return None
+            parts.append(table)
+        if all(part.schema.equals(parts[0].schema) for part in parts):
+            return pa.concat_tables(parts)
+        # Only together, the lines show the types of all columns.
+        return self._read_part(whole)
+
+    def _read_part(self, lines: Sequence[bytes]) -> pa.Table | None:
+        block = b"\n".join([*lines, b""])
+        if len(block) > _MOST_BYTES or not _are_objects(block, lines):
             return None
         try:
-            table = self._convert(block, json.loads(whole[0].decode()))
+            table = self._convert(block, json.loads(lines[0].decode()))
         except (pa.ArrowException, ValueError, RecursionError):
             return None
         # Arrow parses `{}{}` as two rows.
@@ -101,6 +115,17 @@ class JsonTables:
         exact = pa.table(columns)
         exact.validate(full=True)  # Arrow's reader does not check that text is UTF-8
         return exact
+
+
+def _split(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Yield the lines in parts of `_PART_BYTES`, and at least one part."""
+    begin, size = 0, 0
+    for at, line in enumerate(lines):
+        if size > _PART_BYTES:
+            yield lines[begin:at]
+            begin, size = at, 0
+        size += len(line)
+    yield lines[begin:]
 
 
 def _are_objects(block: bytes, lines: Sequence[bytes]) -> bool:

@@ -317,6 +317,7 @@ class StageCall:
             origin = Origin(lineage.token, index, 0)
             children.append(own.take_slot(lineage, tokens, origin, slot, is_new=index >= handed))
             size += measure(slot.data) if isinstance(slot, Task) and index >= handed else 0
+            del slot  # otherwise, a large task stays in memory until the next one is made
             if own.data and self._is_part(own, size):
                 writing.absorb(own)
                 yield OpenTask(lineage.token, index + 1)
