@@ -43,7 +43,10 @@ Neither is in the tables. There is a table for each [pack](packs.md).
 # Sample parameters of stages for which some are required, since they name columns.
 REQUIRED: dict[str, dict[str, Any]] = {
     "ask-model": {"url": "http://localhost/v1", "model": "m", "prompt": "{{ COLUMN }}"},
+    "filter-rows": {"function": "builtins:len"},
     "keep-rows": {"where": "COLUMN > 1"},
+    "map-rows": {"function": "builtins:len"},
+    "map-table": {"function": "builtins:len"},
     "measure-fields": {"columns": ("COLUMN",)},
     "sample-groups": {"group": "COLUMN", "rows": 1},
     "select-columns": {"columns": ("COLUMN",)},

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from strandline.data.tables.row_filter import JudgedRows, RowFilter
     from strandline.ledger.access.lease import OnChange
     from strandline.plan.stages.columns import Columns
     from strandline.plan.stages.ends import SharingSink, SinkStage, Source, SourceStage
@@ -37,6 +38,7 @@ __all__ = [
     "ExitCode",
     "FailedRow",
     "FailedTask",
+    "JudgedRows",
     "NoneTask",
     "OnChange",
     "Outcome",
@@ -44,6 +46,7 @@ __all__ = [
     "Params",
     "Pipeline",
     "Quarantine",
+    "RowFilter",
     "SharingSink",
     "SinkStage",
     "Source",
@@ -64,6 +67,7 @@ _ROOMS = {
     "ExitCode": "strandline_api.outcome.exit_codes",
     "FailedRow": "strandline.plan.task",
     "FailedTask": "strandline.plan.task",
+    "JudgedRows": "strandline.data.tables.row_filter",
     "NoneTask": "strandline.plan.task",
     "OnChange": "strandline.ledger.access.lease",
     "Outcome": "strandline.python.outcome",
@@ -71,6 +75,7 @@ _ROOMS = {
     "Params": "strandline.plan.stages.stage",
     "Pipeline": "strandline.python.pipeline",
     "Quarantine": "strandline_api.spec.policy",
+    "RowFilter": "strandline.data.tables.row_filter",
     "SharingSink": "strandline.plan.stages.ends",
     "SinkStage": "strandline.plan.stages.ends",
     "Source": "strandline.plan.stages.ends",

@@ -45,6 +45,9 @@ from strandline_packs.sources.jsonl_source import JsonlFiles as JsonlFiles
 from strandline_packs.sources.parquet_source import ParquetRowGroups as ParquetRowGroups
 from strandline_packs.sources.table_files import TableFiles as TableFiles
 from strandline_packs.sources.warc_source import WarcFiles as WarcFiles
+from strandline_packs.tables.functions.filter_rows import FilterRows as FilterRows
+from strandline_packs.tables.functions.map_rows import MapRows as MapRows
+from strandline_packs.tables.functions.map_table import MapTable as MapTable
 from strandline_packs.tables.measure_fields import MeasureFields as MeasureFields
 from strandline_packs.tables.read_files import ReadFiles as ReadFiles
 from strandline_packs.tables.read_jsonl import ReadJsonl as ReadJsonl
@@ -122,6 +125,7 @@ __all__ = [
     "FillBloom",
     "FillMiddle",
     "FilterCodeQuality",
+    "FilterRows",
     "FilterTextQuality",
     "FilterUrls",
     "FilterVideo",
@@ -137,6 +141,8 @@ __all__ = [
     "KeepRows",
     "LinkDuplicates",
     "ListKept",
+    "MapRows",
+    "MapTable",
     "MdsSink",
     "MeasureFields",
     "MeasureImages",

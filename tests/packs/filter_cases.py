@@ -99,6 +99,7 @@ STAGES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "normalise-text": take(),
     "repair-text": take(),
     "sample-rows": take(rate=0.5),
+    "filter-rows": take(function="builtins:bool"),
     "keep-rows": take(where="len(text) > 50"),
     "filter-video": take(bounds={"brightness": [0.05, None], "sharpness": [None, 9]}),
     "filter-code-quality": take(column="text", minLines=1, maxMeanLineLength=200),

@@ -167,6 +167,8 @@ def test_in_a_session_everything_a_stage_uses_counts(session: Session, old: str,
     ("old", "new"),
     [
         ("UNUSED = 1", "UNUSED = 2"),
+        # The parameter of a function has the same name.
+        ("UNUSED = 1", "UNUSED = 1\nx = 1\npower = 2\none = 3"),
         ("x * 3", "x * 4"),
         ("import re\n", "\n\nimport re  # first\n"),
         ("singledispatch, wraps", "wraps, singledispatch"),

@@ -25,7 +25,7 @@ from strandline_packs.text.scoring import score_perplexity
 LIMITED = sorted(
     set(STAGES)
     - {"drop-duplicates", "drop-listed", "drop-listed-sentences", "drop-listed-words", "drop-seen",
-       "extract-text", "filter-urls", "keep-rows", "normalise-text", "repair-text"}
+       "extract-text", "filter-rows", "filter-urls", "keep-rows", "normalise-text", "repair-text"}
 )  # fmt: skip
 NUMBERS = st.floats(0, 1) | st.integers(0, 100).map(float)
 LEAST = Rule("few", "words", "minWords", 3, is_least=True, is_count=True)

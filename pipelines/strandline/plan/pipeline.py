@@ -95,8 +95,10 @@ class StagePlan:
 
     @property
     def is_foreign(self) -> bool:
-        """Return whether the stage class comes from the user or a third-party library."""
-        return ":" in self.use or type(self.stage).__module__.partition(".")[0] not in _OURS
+        """Return whether the stage, or a function among its parameters, is not Strandline's."""
+        if ":" in self.use or type(self.stage).__module__.partition(".")[0] not in _OURS:
+            return True
+        return any(callable(value) for value in vars(self.stage.params).values())
 
     @property
     def writes(self) -> bool:

@@ -311,6 +311,12 @@ def _wrap(stage: object) -> StagePlan:
         return work(stage)
     given = stage.__name__ if isinstance(stage, type) else type(stage).__name__
     hint = f"write {given}(...)" if isinstance(stage, type) else ""
+    if callable(stage) and not isinstance(stage, type):
+        hint = (
+            "use a stage of `strandline.stages` that calls the function: `MapRows(function=...)` "
+            "for a row, `MapTable(function=..., frame='pandas')` for a table, or "
+            "`FilterRows(function=...)` to keep rows"
+        )
     raise SpecError((Problem("", f"must be a stage, not {given}", hint),))
 
 

@@ -6,7 +6,10 @@ from strandline.plan.stages.packs import Pack
 
 PACK = Pack(
     stages={
+        "filter-rows": "strandline_packs.tables.functions.filter_rows:FilterRows",
         "keep-rows": "strandline_packs.tables.rows.keep_rows:KeepRows",
+        "map-rows": "strandline_packs.tables.functions.map_rows:MapRows",
+        "map-table": "strandline_packs.tables.functions.map_table:MapTable",
         "measure-fields": "strandline_packs.tables.measure_fields:MeasureFields",
         "mix": "strandline_packs.tables.shuffle.mix_source:Mix",
         "pack-sequences": "strandline_packs.tables.rows.pack_sequences:PackSequences",

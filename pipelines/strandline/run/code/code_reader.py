@@ -11,6 +11,7 @@ from hashlib import blake2b
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from typing import Any
 
 from strandline.data.files.globs import expand_placeholder, is_url
 from strandline.data.files.opening import digest_content
@@ -55,10 +56,11 @@ class CodeReader:
             live = LiveCode(self._graph.is_own, self._modules.is_installed)
             live.visit(type(plan.stage))
             live.visit_attributes(plan.stage)
+            live.visit_attributes(plan.stage.params)
             entries |= live.modules
             unread |= live.unread
             if live.has_values:
-                digests[self._describe(type(plan.stage))] = live.digest
+                digests[self._describe(_find_subject(plan))] = live.digest
         code = self._graph.collect(entries)
         digests |= code.digests | dict(self._list_versions(entries))
         blind = [f"{each}; {_ADVICE}" for each in sorted(unread.union(code.unread))]
@@ -72,15 +74,20 @@ class CodeReader:
             if owner is not None:
                 yield owner.name, f"version {owner.version}"
 
-    def _describe(self, kind: type) -> str:
-        """Describe a class whose behavior its module's text does not fully determine."""
-        module = self._modules.find(kind.__module__)
-        path = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    def _describe(self, subject: Any) -> str:  # noqa: ANN401 - a class or a function
+        """Describe code whose behavior its module's text does not fully determine."""
+        name = getattr(subject, "__qualname__", type(subject).__qualname__)
+        module = self._modules.find(subject.__module__)
+        path = getattr(sys.modules.get(subject.__module__), "__file__", None)
         if module is not None:
-            return f"{kind.__qualname__} in {module.file}"
-        if path is not None:
-            return f"{kind.__qualname__} in {Path(path).name}"
-        return f"{kind.__qualname__} in this session"
+            return f"{name} in {module.file}"
+        return f"{name} in this session" if path is None else f"{name} in {Path(path).name}"
+
+
+def _find_subject(plan: StagePlan) -> Any:  # noqa: ANN401 - a class or a function
+    """Return the function among the parameters of a stage, or its class if there is none."""
+    functions = filter(callable, vars(plan.stage.params).values())
+    return next(functions, type(plan.stage))
 
 
 def _list_files(

@@ -8,6 +8,7 @@ differ between processes.
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -187,7 +188,8 @@ class LiveCode:
         self._parts.append(digest)
         self.unread.update(f"{code.co_qualname} calls {name}" for name in list_unread(nodes))
         self.modules.update(list_imports(nodes, str(names.get("__package__") or "")))
-        for name in sorted({each.id for each in nodes if isinstance(each, ast.Name)}):
+        used = {each.id for each in nodes if isinstance(each, ast.Name)}
+        for name in sorted(used - _list_locals(code)):
             if name in names:
                 self._visit_named(name, names[name])
 
@@ -200,6 +202,26 @@ def _is_generated(value: object) -> bool:
     module = str(function.__globals__.get("__name__"))
     is_made = function.__code__.co_qualname.startswith("__create_fn__.")
     return is_made or module.startswith(_GENERATORS)
+
+
+def _list_locals(code: CodeType) -> set[str]:
+    """Return the names that are only local variables, in a function and in those within it.
+
+    A global of the same name, such as another cell's variable in a notebook, has no effect.
+    """
+    codes = [code]
+    for each in codes:
+        codes += [inner for inner in each.co_consts if isinstance(inner, CodeType)]
+    bound = {
+        name for each in codes for name in (*each.co_varnames, *each.co_cellvars, *each.co_freevars)
+    }
+    return bound - {
+        step.argval for each in codes for step in dis.Bytecode(each) if _is_global(step)
+    }
+
+
+def _is_global(step: dis.Instruction) -> bool:
+    return step.opname in {"LOAD_GLOBAL", "LOAD_NAME"}
 
 
 def _list_cells(function: FunctionType) -> Iterator[tuple[str, object]]:

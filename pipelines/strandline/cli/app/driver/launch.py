@@ -18,6 +18,7 @@ import click
 from strandline.cli.app.driver.driver_request import DriverRequest
 from strandline.cli.app.json_output import find_output
 from strandline.cli.app.signals import SIGNALS
+from strandline.plan.fingerprint import MODULE_NAME
 from strandline.run.attempt.engines import (
     FORKED,
     ON_ONE_MACHINE,
@@ -83,8 +84,11 @@ def can_share_driver(spec: PipelineSpec, engine: str | None) -> bool:
 def is_ours(spec: PipelineSpec) -> bool:
     """Return whether the pipeline runs only Strandline's own code, and no user code."""
     works = (spec.source, *spec.stages, spec.sink)
-    # A colon marks user code, as in `use: my_module:MyStage`.
-    return not spec.code.is_given and not any(":" in work.use for work in works)
+    # A colon marks user code, as in `use: my_module:MyStage`, or a parameter `my_module:clean`.
+    named = (text for work in works for text in (work.use, *work.with_.values()))
+    return not spec.code.is_given and not any(
+        isinstance(text, str) and MODULE_NAME.fullmatch(text) for text in named
+    )
 
 
 def _read_cause(text: str | None, *, is_stored: bool) -> str | None:

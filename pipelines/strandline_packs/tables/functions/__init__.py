@@ -1,0 +1,1 @@
+"""Stages that call a function of the user."""
