@@ -6,7 +6,10 @@ of the command line format the outcome; they are loaded only when an outcome is 
 
 from __future__ import annotations
 
+import textwrap
+from contextlib import suppress
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.store.rows import list_output_names
@@ -16,6 +19,11 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.names import DESCRIPTIONS, TEMPORARY
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_WIDTH = 120  # characters of a value in a notebook's table
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -44,6 +52,19 @@ class Outcome(AttemptResult):
         details = read_details(self._folder, self.attempt, is_packable=self._is_packable)
         return "\n".join(describe_outcome(self, details))
 
+    def sample(self, rows: int = 5) -> list[dict[str, Any]]:
+        """Return the first rows of the first output that has any, if Parquet or JSON Lines."""
+        from strandline.run.revise.marks.dropped_rows import (  # noqa: PLC0415 - see above
+            NoReasonsError,
+            read_rows,
+        )
+
+        with suppress(NoReasonsError):
+            for path in self.outputs:
+                for found in filter(None, read_rows(path)):
+                    return found[:rows]
+        return []
+
     def __repr__(self) -> str:
         tracked = f", attempt {self.attempt}" if self.attempt else ""
         return f"<Outcome {self.code.name}{tracked}: {self.message}>"
@@ -53,7 +74,8 @@ class Outcome(AttemptResult):
 
         color = "seagreen" if self.code is ExitCode.COMPLETE else "firebrick"
         head = element("strong", self.code.name, style=f"color: {color}")
-        return element("div", head, element("pre", *_escape_lines(self.summary)))
+        rows = _draw_rows(self.sample())
+        return element("div", head, element("pre", *_escape_lines(self.summary)), *rows)
 
     def _list_untracked(self) -> list[str]:
         names = (name for name, _ in open_outputs(self.output).list_names())
@@ -79,6 +101,21 @@ def make_outcome(result: AttemptResult, config: AttemptConfig) -> Outcome:
 def _list_tracked(folder: PipelineFolder) -> list[str]:
     with opened_to_read(folder.ledger) as store:
         return list_output_names(store)
+
+
+def _draw_rows(rows: list[dict[str, Any]]) -> list[Markup]:
+    """Return a table of rows for a notebook, or an empty list without rows."""
+    from strandline.cli.report.markup import element  # noqa: PLC0415 - see above
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    head = element("tr", *(element("th", name) for name in names))
+    body = [
+        element(
+            "tr", *(element("td", textwrap.shorten(str(row.get(name)), _WIDTH)) for name in names)
+        )
+        for row in rows
+    ]
+    return [element("table", head, *body)] if rows else []
 
 
 def _escape_lines(text: str) -> list[str]:

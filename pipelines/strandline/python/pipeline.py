@@ -22,6 +22,8 @@ from strandline.plan.stages.stage import Stage
 from strandline.python.interruption import interruptible
 from strandline.python.outcome import Outcome, make_outcome
 from strandline.python.progress import displaying
+from strandline.python.results import PipelineResults
+from strandline.python.stored_manifest import write_manifest
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.engines import ENGINES, works_in_driver
@@ -29,7 +31,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.code.stage_code import fingerprint_code
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.revise.cuts.auto_cuts import CutSettings
-from strandline.storage.layout import require_folder
+from strandline.storage.layout import PipelineFolder, require_folder
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.documents.validation import problems_of
 from strandline_api.notation.quantities import parse_memory
@@ -40,7 +42,7 @@ from strandline_api.spec.publishing import Publishing
 from strandline_api.spec.work import StageWork, default_name
 
 
-class Pipeline:
+class Pipeline(PipelineResults):
     """A source, stages and a sink, combined under a name.
 
     Args:
@@ -174,7 +176,12 @@ class Pipeline:
             cuts=self._read_cut_settings(),
         )
         with _noting_advice():
+            # A running pipeline should be found, and a refused one must not replace the former.
+            if volume is not None and not config.folder.manifest.exists():
+                self._write_manifest(config.folder)
             result = _run_shown(config, is_wanted=progress)
+        if volume is not None:
+            self._write_manifest(config.folder)
         return make_outcome(result, config)
 
     def _plan_delivery(self, volume: Path | None) -> Callable[[LedgerSession], str] | None:
@@ -186,6 +193,17 @@ class Pipeline:
 
         clock = PushClock(time.time, time.sleep)
         return plan_delivery(self.plan, volume, self.publishing, self._metadata, clock)
+
+    def _write_manifest(self, folder: PipelineFolder) -> None:
+        settings: dict[str, Any] = {
+            "engine": self.engine,
+            "onChange": OnChange(self.on_change).value,
+            "quarantine": self.quarantine.model_dump(mode="json", by_alias=True),
+            "checkpoint": self.checkpoint.model_dump(mode="json", by_alias=True),
+        }
+        if self.keep is not None:
+            settings |= {"keep": self.keep, "keepAtMost": self.keep_at_most}
+        write_manifest(folder, self.plan, settings)
 
     def _read_cut_settings(self) -> CutSettings:
         if self.keep is not None and self.keep_at_most is None:

@@ -15,6 +15,7 @@ from strandline_api.outcome.driver_log import LOGS
 
 # Default volume, used without an option.
 VOLUME = "./strandline-data"
+MANIFEST = "pipeline.yaml"
 # Also matches `s3:/bucket`, because `Path` turns two slashes into a single slash.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -49,6 +50,11 @@ class PipelineFolder:
     def on_volume(cls, volume: Path, namespace: str, name: str) -> PipelineFolder:
         """Return the absolute folder of pipeline `name` in `namespace`. It need not exist."""
         return cls(volume.absolute() / namespace / name)
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest of a pipeline that was built in Python."""
+        return self.path / MANIFEST
 
     @property
     def ledger(self) -> Path:

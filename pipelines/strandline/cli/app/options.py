@@ -12,7 +12,7 @@ from strandline.cli.app.advice import note_file
 from strandline.cli.app.json_output import reserve
 from strandline.cli.app.program import add_debug
 from strandline.run.attempt.engines import ENGINES
-from strandline.storage.layout import VOLUME, require_folder
+from strandline.storage.layout import MANIFEST, VOLUME, require_folder
 from strandline_api.objects.removed_engine import ENGINE_REMOVED, REMOVED_ENGINE
 
 Command = Callable[..., Any]
@@ -26,15 +26,66 @@ def _keep_output(ctx: click.Context, _option: click.Parameter, is_asked: bool) -
     return is_asked
 
 
-def _require_folder(_ctx: click.Context, _option: click.Parameter, volume: Path) -> Path:
+# Key of the volume of a pipeline that the command line names by its folder, such as `data/notes`.
+_VOLUME_KEY = "strandline.volume"
+_NAMESPACE = "default"
+
+
+def _find_manifest(ctx: click.Context, path: Path) -> Path:
+    """Return the manifest of a folder `VOLUME/NAME` or `VOLUME/NAMESPACE/NAME`, or a file itself.
+
+    The folder's volume becomes the default of `--volume`.
+
+    Raises:
+        BadParameter: a folder has no manifest, or two folders are on different volumes.
+    """
+    folders = (path, path.parent / _NAMESPACE / path.name)
+    found = next((each / MANIFEST for each in folders if (each / MANIFEST).is_file()), None)
+    if path.is_file() or (found is None and not path.is_dir()):
+        return path
+    if found is None:
+        msg = (
+            f"{path}: this is a folder; pass the YAML file in it, or the folder VOLUME/NAME of a "
+            "pipeline that `Pipeline.run` of Python has run"
+        )
+        raise click.BadParameter(msg)
+    volume = found.parents[2]
+    if ctx.meta.setdefault(_VOLUME_KEY, volume) != volume:
+        msg = f"{path}: the pipelines are on different volumes"
+        raise click.BadParameter(msg)
+    return found
+
+
+def _note_manifest(ctx: click.Context, parameter: click.Parameter, path: Path) -> object:
+    """Resolve and store the file argument of a command, as a callback of click."""
+    return note_file(ctx, parameter, _find_manifest(ctx, path))
+
+
+def _find_manifests(
+    ctx: click.Context, _parameter: click.Parameter, paths: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """Resolve the file arguments of a command, as a callback of click."""
+    return tuple(_find_manifest(ctx, path) for path in paths)
+
+
+def _choose_volume(ctx: click.Context, volume: Path) -> Path:
+    """Return the volume of a folder on the command line, unless `--volume` names another."""
+    is_default = ctx.get_parameter_source("volume") is click.core.ParameterSource.DEFAULT
+    found: Path = ctx.meta.get(_VOLUME_KEY, volume) if is_default else volume
+    return found
+
+
+def _require_folder(ctx: click.Context, _option: click.Parameter, volume: Path) -> Path:
     try:
-        return require_folder(volume)
+        return require_folder(_choose_volume(ctx, volume))
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
 
-take_file = click.argument("file", type=click.Path(path_type=Path), callback=note_file)
-take_files = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+take_file = click.argument("file", type=click.Path(path_type=Path), callback=_note_manifest)
+take_files = click.argument(
+    "files", nargs=-1, required=True, type=click.Path(path_type=Path), callback=_find_manifests
+)
 take_volume = click.option(
     "--volume",
     type=click.Path(path_type=Path),

@@ -13,11 +13,12 @@ from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import format_count
 from strandline.ledger.store.rows import list_output_names
+from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.revise.marks.dropped_rows import MarkedRows, find_reason_columns, gather_marked
 
 _EXAMPLES = 20
-_NOTHING_KEPT = (
+NOTHING_KEPT = (
     "no stage keeps dropped rows. With `reasonColumn: why`, a stage keeps these rows in the "
     "output, each with its reason: run a trial with it and `--volume trial`, and pass that volume "
     "here"
@@ -52,18 +53,25 @@ def dropped(
     plan = read_manifest(file, settings, volume=volume).plan
     columns = find_reason_columns(plan)
     if not columns and not as_json:
-        write_line(_NOTHING_KEPT)
+        write_line(NOTHING_KEPT)
         return
-    with looking(locate(plan, volume)) as store:
-        names = list_output_names(store)
-    found = gather_marked(locate_output(plan, volume), names, columns, examples)
+    found = read_dropped(plan, volume, examples)
     if as_json:
-        write_line(json.dumps(_render(found), ensure_ascii=False))
+        write_line(json.dumps(render_dropped(found), ensure_ascii=False))
         return
     write_line("\n".join(_describe(found)) or f"no row has a reason in {', '.join(columns)}")
 
 
-def _render(found: Mapping[str, MarkedRows]) -> list[dict[str, object]]:
+def read_dropped(plan: PipelinePlan, volume: Path, examples: int) -> Mapping[str, MarkedRows]:
+    """Return the rows that stages marked, by reason, with some examples."""
+    with looking(locate(plan, volume)) as store:
+        names = list_output_names(store)
+    columns = find_reason_columns(plan)
+    return gather_marked(locate_output(plan, volume), names, columns, examples)
+
+
+def render_dropped(found: Mapping[str, MarkedRows]) -> list[dict[str, object]]:
+    """Return an object for each reason, as with `--json`."""
     return [
         {
             "reason": reason,

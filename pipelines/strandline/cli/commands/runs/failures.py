@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
@@ -16,7 +17,11 @@ from strandline.cli.views.failures import (
     describe_failures,
     render_failure_group,
 )
-from strandline.ledger.checks.counts import count_dead_letters, count_sources
+from strandline.ledger.checks.counts import (
+    DeadLetterCounts,
+    count_dead_letters,
+    count_sources,
+)
 from strandline.ledger.output_root import read_output_root
 from strandline.ledger.records.entries import SourceState
 from strandline.ledger.store.rows import list_failures, list_quarantined
@@ -49,6 +54,47 @@ def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool)
     """
     metadata = read_pipeline(file, settings).pipeline.metadata
     folder = PipelineFolder.on_volume(volume, metadata.namespace, metadata.name)
+    found = read_failures(folder)
+    if as_json:
+        for each in found.render():
+            write_line(json.dumps(each))
+        return
+    if not found.counts[SourceState.FAILED]:
+        click.echo("no source has failed")
+    for state, groups in found.reasons.items():
+        for line in _describe(groups, found.counts[state], state):
+            click.echo(line)
+    for line in describe_dead_letters(found.letters, found.dead.total, found.dead.sources):
+        click.echo(line)
+
+
+class Failures(NamedTuple):
+    """What has failed in a pipeline.
+
+    Attributes:
+        reasons: failed sources and sources in quarantine, grouped by reason.
+        counts: numbers of sources by state.
+        letters: rows that failed alone, grouped by reason.
+        dead: numbers of such rows, and of their sources.
+    """
+
+    reasons: Mapping[SourceState, tuple[FailureGroup, ...]]
+    counts: Mapping[str, int]
+    letters: tuple[FailureGroup, ...]
+    dead: DeadLetterCounts
+
+    def render(self) -> list[dict[str, Any]]:
+        """Return an object for each reason, as with `--json`."""
+        dead = [render_failure_group(group, "dead") for group in self.letters]
+        return dead + [
+            render_failure_group(group, state)
+            for state, groups in self.reasons.items()
+            for group in groups
+        ]
+
+
+def read_failures(folder: PipelineFolder) -> Failures:
+    """Read what has failed in a pipeline."""
     with looking(folder) as store:
         reasons = {
             SourceState.FAILED: group_failures(list_failures(store)),
@@ -59,20 +105,7 @@ def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool)
         # Dead letters are files next to the outputs. If there are none, do not open the outputs,
         # which may be unreachable.
         letters = group_failures(list_dead_letters(store, location)) if dead.total else ()
-    if as_json:
-        for group in letters:
-            write_line(json.dumps(render_failure_group(group, "dead")))
-        for state, groups in reasons.items():
-            for group in groups:
-                write_line(json.dumps(render_failure_group(group, state)))
-        return
-    if not counts[SourceState.FAILED]:
-        click.echo("no source has failed")
-    for state, groups in reasons.items():
-        for line in _describe(groups, counts[state], state):
-            click.echo(line)
-    for line in describe_dead_letters(letters, dead.total, dead.sources):
-        click.echo(line)
+    return Failures(reasons, counts, letters, dead)
 
 
 def _describe(groups: tuple[FailureGroup, ...], total: int, state: SourceState) -> Iterator[str]:

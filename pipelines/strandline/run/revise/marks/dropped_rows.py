@@ -108,8 +108,11 @@ def gather_marked(
     return dict(sorted(found.items(), key=lambda item: (-item[1].count, item[0])))
 
 
-def read_rows(path: str, wanted: Collection[str]) -> Iterator[list[dict[str, Any]]]:
-    """Yield rows of an output file, with only the wanted columns if the format permits this.
+def read_rows(path: str, wanted: Collection[str] | None = None) -> Iterator[list[dict[str, Any]]]:
+    """Yield rows of an output file.
+
+    Args:
+        wanted: columns that suffice, if the format permits this; None for all columns.
 
     Raises:
         NoReasonsError: if no reader exists for the format.
@@ -118,7 +121,8 @@ def read_rows(path: str, wanted: Collection[str]) -> Iterator[list[dict[str, Any
     if path.endswith(".parquet"):
         with open_binary(path) as file:
             parquet = pq.ParquetFile(file)
-            shown = [name for name in parquet.schema_arrow.names if name in wanted]
+            names = parquet.schema_arrow.names
+            shown = [name for name in names if wanted is None or name in wanted]
             for batch in parquet.iter_batches(_ROWS, columns=shown):
                 yield pa.Table.from_batches([batch]).to_pylist()
         return

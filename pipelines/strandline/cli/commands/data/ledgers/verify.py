@@ -21,6 +21,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.output_root import OutputRoot, find_move, name_old
 from strandline.ledger.store.store import Store
+from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.outputs.names import DESCRIPTIONS
 from strandline.storage.outputs.ports import OutputStore
@@ -53,18 +54,7 @@ def check(
     for gathered statistics. The command lists all problems, and the exit code is then 65.
     """
     plan = read_manifest(file, settings, volume=volume).plan
-    outputs = open_outputs(locate_output(plan, volume))
-    folder = locate(plan, volume)
-    with looking(folder) as store:
-        location = find_location(plan, folder)
-        _refuse_move(store, location)
-        verdict = verify(store, outputs, reads_bytes=not no_bytes)
-        gathered = verify_pieces(store, folder.shards, reads_bytes=not no_bytes)
-    problems = verdict.problems + gathered.problems
-    verdict = verdict._replace(problems=problems, pieces=gathered.pieces)
-    # Skip this check if files are damaged, because they may be unreadable, and with `--no-bytes`,
-    # which promises to open no file.
-    difference = None if problems or no_bytes else find_difference(location.name, outputs)
+    verdict, difference = verify_output(plan, volume, reads_bytes=not no_bytes)
     if as_json:
         content = {"verified": not verdict.problems, **verdict._asdict()}
         content["bytes"] = content.pop("size")
@@ -74,6 +64,25 @@ def check(
         lines = describe_verdict(verdict)
         click.echo("\n".join([*lines, *([f"note: {difference}"] if difference else [])]))
     return ExitCode.LEDGER_MISMATCH if verdict.problems else ExitCode.COMPLETE
+
+
+def verify_output(
+    plan: PipelinePlan, volume: Path, *, reads_bytes: bool
+) -> tuple[VerificationResult, str | None]:
+    """Compare output and ledger. Return the verdict, and a difference between Parquet files."""
+    outputs = open_outputs(locate_output(plan, volume))
+    folder = locate(plan, volume)
+    with looking(folder) as store:
+        location = find_location(plan, folder)
+        _refuse_move(store, location)
+        verdict = verify(store, outputs, reads_bytes=reads_bytes)
+        gathered = verify_pieces(store, folder.shards, reads_bytes=reads_bytes)
+    problems = verdict.problems + gathered.problems
+    verdict = verdict._replace(problems=problems, pieces=gathered.pieces)
+    # Skip this check if files are damaged, because they may be unreadable, and if no file may be
+    # opened.
+    is_compared = reads_bytes and not problems
+    return verdict, find_difference(location.name, outputs) if is_compared else None
 
 
 def _refuse_move(store: Store, location: OutputRoot) -> None:
