@@ -13,7 +13,7 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.data.tables.columns import list_strings
+from strandline.data.tables.columns import list_comparable
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
 
 
@@ -50,7 +50,9 @@ class DropDuplicates(RowFilter):
             "reader. For a whole corpus, use the passes that start with `digest-rows`.",
         )
         columns: tuple[str, ...] = Field(
-            default=("text",), min_length=1, description="Columns of text that are compared."
+            default=("text",),
+            min_length=1,
+            description="Columns that are compared: texts, numbers, dates, truth values, or bytes.",
         )
         normalise: Normalisation = Field(
             default=Normalisation.WHITESPACE,
@@ -74,7 +76,7 @@ class DropDuplicates(RowFilter):
         return JudgedRows(table, reasons)
 
     def _digest_rows(self, table: pa.Table) -> Iterator[bytes]:
-        columns = [list_strings(table, name) for name in self.params.columns]
+        columns = [list_comparable(table, name) for name in self.params.columns]
         for values in zip(*columns, strict=True):
             yield digest_values(values, self.params.normalise)
 

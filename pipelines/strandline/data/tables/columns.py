@@ -105,6 +105,22 @@ def list_texts(table: pa.Table, name: str) -> list[str]:
     return [value or "" for value in texts.to_pylist()]
 
 
+def list_comparable(table: pa.Table, name: str) -> list[str]:
+    """Return a text for each value of a column, equal for equal values. Nulls become empty.
+
+    Numbers, dates, and truth values are written as Arrow writes them, bytes in hexadecimal.
+
+    Raises:
+        MissingColumnError: if the column is missing.
+        TypeError: if the column contains lists or structs.
+    """
+    column = find_column(table, name)
+    kind = column.type
+    if pa.types.is_fixed_size_binary(kind) or (holds_bytes(kind) and not pa.types.is_nested(kind)):
+        return [(value or b"").hex() for value in column.to_pylist()]
+    return list_texts(table, name)
+
+
 def holds_text(kind: pa.DataType) -> bool:
     """Return True for all Arrow text types, including dictionaries of text."""
     if pa.types.is_dictionary(kind):

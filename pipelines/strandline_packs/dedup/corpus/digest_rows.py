@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.data.tables.columns import list_strings, list_texts
+from strandline.data.tables.columns import list_comparable, list_texts
 from strandline.plan.stages.columns import Columns
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
@@ -27,8 +27,9 @@ class DigestRows(Stage):
         columns: tuple[str, ...] = Field(
             default=("text",),
             min_length=1,
-            description="Columns of text that are compared, such as `text` or `url`. A row in "
-            "which all of them are empty is never a duplicate.",
+            description="Columns that are compared, such as `text` or `url`: texts, numbers, "
+            "dates, truth values, or bytes. A row in which all of them are empty is never a "
+            "duplicate.",
         )
         key: str = Field(
             default="key", description="Column with the key of the row, unique in the corpus."
@@ -54,10 +55,10 @@ class DigestRows(Stage):
 
         Raises:
             MissingColumnError: a column is missing.
-            TypeError: a column has no text, or keys have an unsupported type.
+            TypeError: a column has lists or structs, or keys have an unsupported type.
         """
         keys = list_texts(task.table, self.params.key)
-        columns = [list_strings(task.table, name) for name in self.params.columns]
+        columns = [list_comparable(task.table, name) for name in self.params.columns]
         rows = list(zip(*columns, strict=True))
         buckets = [
             [digest_values(row, self.params.normalise)] if any(map(str.strip, row)) else []

@@ -39,7 +39,7 @@ class DropSeen(RowFilter):
         columns: tuple[str, ...] = Field(
             default=("text",),
             min_length=1,
-            description="Columns of text that are compared, as many as the filters were made of. "
+            description="Columns that are compared, as many as the filters were made of. "
             "The filters determine how they are normalised.",
         )
         _digests: tuple[str, ...] = PrivateAttr(default=())

@@ -34,7 +34,7 @@ class FillBloom(StatefulFilter):
         columns: tuple[str, ...] = Field(
             default=("text",),
             min_length=1,
-            description="Columns of text that are compared, such as `text` or `url`. A row in "
+            description="Columns that are compared, such as `text` or `url`. A row in "
             "which all of them are empty is not added.",
         )
         normalise: Normalisation = Field(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from strandline.data.tables.columns import list_strings
+from strandline.data.tables.columns import list_comparable
 from strandline_packs.dedup.drop_duplicates import Normalisation, digest_values
 from strandline_packs.dedup.seen.bloom_filter import Digests
 from strandline_packs.dedup.seen.digest_files import DTYPE
@@ -21,9 +21,9 @@ def digest_rows(
 
     Raises:
         MissingColumnError: a column is missing.
-        TypeError: a column has no text.
+        TypeError: a column has lists or structs.
     """
-    texts = [list_strings(table, name) for name in columns]
+    texts = [list_comparable(table, name) for name in columns]
     rows = list(zip(*texts, strict=True))
     is_filled = [any(map(str.strip, row)) for row in rows]
     raw = [
