@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 from cli_project import Call, Project
 
@@ -13,7 +14,10 @@ def test_one_command_and_a_run_repair_problems_found_by_verify(
     assert run().exit_code == 0
     before = project.list_outputs()
     (project.folder / "output" / min(before)).unlink()
-    assert call("verify", "pipeline.yaml").exit_code == 65
+    found = call("verify", "pipeline.yaml", "--volume", str(project.folder.parents[1]))
+    assert found.exit_code == 65
+    told = call(*shlex.split(found.stdout.rpartition("strandline ")[2]), "--dry-run")
+    assert told.exit_code == 0
     told = call("repair", "pipeline.yaml", "--dry-run")
     assert told.exit_code == 0
     assert told.stdout.splitlines()[0] == "1 source would be processed again by the next run:"

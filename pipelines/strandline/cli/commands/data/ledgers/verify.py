@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import click
@@ -23,6 +24,7 @@ from strandline.ledger.output_root import OutputRoot, find_move, name_old
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
+from strandline.storage.layout import VOLUME
 from strandline.storage.outputs.names import DESCRIPTIONS
 from strandline.storage.outputs.ports import OutputStore
 from strandline.storage.outputs.remote import open_outputs
@@ -53,8 +55,8 @@ def check(
     All files must exist with the written bytes, without extra files or duplicates. The same holds
     for gathered statistics. The command lists all problems, and the exit code is then 65.
     """
-    plan = read_manifest(file, settings, volume=volume).plan
-    verdict, difference = verify_output(plan, volume, reads_bytes=not no_bytes)
+    manifest = read_manifest(file, settings, volume=volume)
+    verdict, difference = verify_output(manifest.plan, volume, reads_bytes=not no_bytes)
     if as_json:
         content = {"verified": not verdict.problems, **verdict._asdict()}
         content["bytes"] = content.pop("size")
@@ -62,6 +64,13 @@ def check(
         write_line(json.dumps(content))
     else:
         lines = describe_verdict(verdict)
+        if verdict.problems:
+            words = ["strandline", "repair", str(file)]
+            words += [word for each in settings for word in ("--set", each)]
+            words += ["--volume", str(volume)] if volume != Path(VOLUME) else []
+            if manifest.is_stored:  # a pod of `kubectl strandline` runs this command
+                words = ["kubectl", "strandline", "repair", manifest.plan.name]
+            lines.append(f"to reset these sources for the next run: {shlex.join(words)}")
         click.echo("\n".join([*lines, *([f"note: {difference}"] if difference else [])]))
     return ExitCode.LEDGER_MISMATCH if verdict.problems else ExitCode.COMPLETE
 
