@@ -101,6 +101,10 @@ class Worker:
         if self.is_here and self.page is None and address.page:
             self.page = WorkerPage.find(address.page)
 
+    def read_crash(self) -> str:
+        """Return the stack of the worker's crash; empty if it left none."""
+        return "" if self.page is None else self.page.read_crash()
+
     def ask_stacks(self, sleep: Callable[[float], object]) -> str:
         """Return the stacks of the worker's threads; empty if no page is shared."""
         return "" if self.page is None else self.page.ask_stacks(sleep)

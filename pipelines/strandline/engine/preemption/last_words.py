@@ -82,6 +82,16 @@ def explain_hang(words: str, stacks: str) -> str:
     return f"{words}, in {', called from '.join(lines)}" if lines else words
 
 
+def explain_crash(words: str, stack: str) -> str:
+    """Explain how a worker died, and in which line of Python code.
+
+    Args:
+        words: how its process ended.
+        stack: the stack that the interpreter wrote; empty if there is none.
+    """
+    return f"{words}{_find_line(stack)}"
+
+
 def _list_lines(stack: str) -> list[str]:
     """Return the lines of the stage's code in a thread's stack, innermost first."""
     frames = _FRAME.findall(stack)

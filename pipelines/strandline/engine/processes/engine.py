@@ -29,7 +29,7 @@ from strandline.engine.loop.loop import EngineLoop
 from strandline.engine.loop.pooled import PooledTransport
 from strandline.engine.loop.transport import RunState
 from strandline.engine.own_ledger import draining_after_faults, opened_ledger
-from strandline.engine.preemption.last_words import explain_hang, judge_end
+from strandline.engine.preemption.last_words import explain_crash, explain_hang, judge_end
 from strandline.engine.processes.bounds import find_beyond
 from strandline.engine.processes.fork_client import ForkServer, ForkServerLostError, explain_end
 from strandline.engine.processes.losses import ForkLosses
@@ -147,7 +147,8 @@ class ForkedTransport(PooledTransport):
         worker, kind, content, size = word
         if kind is None:
             code = self._pools.await_end(worker)
-            self._losses.take_out(worker, explain_end(code), judge_end(code))
+            why = explain_crash(explain_end(code), worker.read_crash())
+            self._losses.take_out(worker, why, judge_end(code))
         elif kind == ERROR and worker.is_ready:
             raise content
         elif kind == ERROR:

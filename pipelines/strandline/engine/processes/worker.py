@@ -130,6 +130,7 @@ def work(
         page: the page shared with the driver.
     """
     page.offer_stacks()
+    page.record_crash()
     joins_below, dumps = terms.joins_below[chain], terms.dumps
     try:
         worker = ChainWorker(

@@ -26,6 +26,7 @@ _SIZE = mmap.PAGESIZE
 # A signal that the libraries of stages do not use.
 _SIGNAL = signal.SIGRTMIN + 5
 _MOST_BYTES = 1 << 16
+_CRASH = "Fatal Python error: "  # how the interpreter's dump of a crash begins
 # Number of polls for stacks, and their interval in seconds. Keep the total short, because the
 # driver has other workers to serve.
 _LOOKS, _POLL = 50, 0.02
@@ -105,6 +106,15 @@ class WorkerPage:
         """Install a signal handler that appends the stacks of this process to the page's file."""
         os.lseek(self.handle, 0, os.SEEK_END)
         faulthandler.register(_SIGNAL, file=self.handle, all_threads=True, chain=False)
+
+    def record_crash(self) -> None:
+        """Append the stack to the page's file if a fatal signal ends this process."""
+        faulthandler.enable(file=self.handle, all_threads=False)
+
+    def read_crash(self) -> str:
+        """Return the stack that `record_crash` has written, or an empty string."""
+        _, found, stack = _read(self.handle, _SIZE).rpartition(_CRASH)
+        return stack if found else ""
 
     def note(self, call: int, link: int) -> None:
         """Record the current stage."""
