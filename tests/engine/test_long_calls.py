@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strandline.engine.call.slots import Slot
-from strandline.engine.core.worker_pool import Pool
+from strandline.engine.core.worker_pool import SLOW_SECONDS, Pool
 from strandline.engine.core.workers import LONG_SECONDS, Call, Worker
 from strandline.engine.flow.chains import Chain
 from strandline.engine.worker.worker_page import CallPosition
@@ -42,6 +42,23 @@ def test_a_call_is_shown_in_its_current_stage() -> None:
 
     pool.workers[0].located = CallPosition(7, 2)  # the position of a previous call
     assert times_of(pool) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
+
+
+def test_a_call_that_takes_far_longer_than_usual_is_reported_once() -> None:
+    pool = make_pool((1, SLOW_SECONDS + 10), (1, SLOW_SECONDS - 1), (0, 0.0))
+    assert list(pool.list_slow(NOW)) == []  # no call has shown what is usual
+    pool.costs[0].seconds = SLOW_SECONDS
+    assert list(pool.list_slow(NOW)) == []
+    pool.costs[0].seconds = 2.0
+    pool.workers[0].located = CallPosition(1, 1, "in/7.json")
+    ((worker, words),) = pool.list_slow(NOW)
+    assert worker is pool.workers[0]
+    expected = "'work' has worked for 40 s on in/7.json, more than 10 times as long as usual"
+    assert words == expected
+    assert list(pool.list_slow(NOW)) == []
+    (call,) = pool.workers[0].calls.values()
+    call.number += 1
+    assert len(list(pool.list_slow(NOW))) == 1
 
 
 def test_worker_counts_are_reported_once_per_chain() -> None:

@@ -18,6 +18,8 @@ from strandline.engine.flow.chains import Chain
 from strandline.engine.worker.limits import explain_overdue
 from strandline.plan.pipeline import StagePlan
 
+# A call that takes longer than both is reported with the stack of its worker.
+SLOW_SECONDS, SLOW_TIMES = 30.0, 10
 # Fields that count once for a whole chain. They are reported for its first stage, and are zero for
 # later stages.
 _OF_FIRST: dict[str, Any] = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
@@ -88,6 +90,26 @@ class Pool:
             limit = self.plan.limit_call(tasks)
             if tasks and limit is not None and now - worker.busy_since > limit:
                 yield worker, explain_overdue(tasks, limit)
+
+    def list_slow(self, now: float) -> Iterator[tuple[Worker, str]]:
+        """Yield workers whose call takes far longer than usual, each call once, with a sentence."""
+        for worker in self.workers:
+            call = worker.current
+            # Most calls end here, so this check is cheap.
+            if (
+                call is None
+                or now - worker.call_since < SLOW_SECONDS
+                or call.number == worker.warned
+            ):
+                continue
+            seconds, usual = worker.measure_work(now), self.costs[call.entry[0]].seconds
+            if usual is not None and seconds > max(
+                SLOW_SECONDS, SLOW_TIMES * usual * len(call.batch)
+            ):
+                worker.warned = call.number
+                name = self.chain.stages[worker.link or call.entry[0]].name
+                working = f"{name!r} has worked for {seconds:.0f} s on {worker.over}"
+                yield worker, f"{working}, more than {SLOW_TIMES} times as long as usual"
 
     @property
     def takers(self) -> int:

@@ -36,6 +36,7 @@ class Worker:
             current part of a call, `call_since` of the whole call.
         located: the last reported position in a slow call.
         log: see `WorkerAddress`.
+        warned: number of the last call that was reported as slow.
         page: memory page shared with this process; None if no page is shared.
     """
 
@@ -56,6 +57,7 @@ class Worker:
     call_since: float = 0.0
     located: CallPosition = _NOT_ASKED
     log: str = ""
+    warned: int = FIRST_CALL - 1
     page: WorkerPage | None = None
 
     @property

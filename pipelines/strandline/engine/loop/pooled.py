@@ -6,7 +6,7 @@ The module must not depend on how a worker starts, communicates, or dies.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.pools import DEATHS_PER_TASK, PoolState
@@ -17,6 +17,7 @@ from strandline.engine.loop.losses import WorkerLosses
 from strandline.engine.loop.pooled_calls import PooledCalls
 from strandline.engine.loop.transport import RunState, Transport
 from strandline.engine.preemption.fitting import is_hopeless
+from strandline.engine.preemption.last_words import explain_hang
 from strandline.plan.receipt import Receipt
 
 POLL_SECONDS = 0.5  # seconds to wait for a result
@@ -42,6 +43,11 @@ class PooledTransport(Transport):
         self._scale()
         self._dispatch()
         self._collect(LISTING_SECONDS if is_listing_slow else POLL_SECONDS)
+
+    def _report_slow_calls(self, sleep: Callable[[float], object]) -> None:
+        """Log calls that take far longer than usual, each with the stack of its worker."""
+        for worker, words in self._pools.list_slow():
+            self._control.note(explain_hang(words, worker.ask_stacks(sleep)))
 
     def close(self) -> None:
         """See `Transport.close`."""

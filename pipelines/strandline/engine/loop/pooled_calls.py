@@ -264,6 +264,11 @@ class PooledCalls(SizedPools, ABC):
         now = self._now()
         return [overdue for pool in self._pools for overdue in pool.list_overdue(now)]
 
+    def list_slow(self) -> list[tuple[Worker, str]]:
+        """Return workers whose call takes far longer than usual; see `Pool.list_slow`."""
+        now = self._now()
+        return [slow for pool in self._pools for slow in pool.list_slow(now)]
+
     def has(self, worker: Worker) -> bool:
         """Return whether the worker still belongs to its pool."""
         return worker in self._pools[worker.stage].workers

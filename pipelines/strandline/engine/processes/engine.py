@@ -141,6 +141,7 @@ class ForkedTransport(PooledTransport):
         for worker, why in self._pools.list_overdue():
             stacks = worker.ask_stacks(time.sleep)
             self._losses.take_out(worker, explain_hang(why, stacks), Cause.TIMEOUT)
+        self._report_slow_calls(time.sleep)
         self._pools.relieve(self._flow.queues)
 
     def _take(self, word: Word) -> None:

@@ -172,6 +172,7 @@ class ActorTransport(PooledTransport):
             self._counting = self._ledger.ask_finished()
         for worker, words in self._pools.list_overdue():
             self._lose(worker, OverdueError(explain_hang(words, worker.ask_stacks(time.sleep))))
+        self._report_slow_calls(time.sleep)
         self._link_watch.look(self._pools.list_workers())
         self._pools.relieve(self._flow.queues)
 
