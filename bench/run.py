@@ -32,6 +32,7 @@ HISTORY = ROOT / "bench" / "history.jsonl"
 # Current and former documents with the tables. A lost history is rebuilt from their commits.
 WRITTEN = ("docs/benchmarks.md", "docs/design/measurements.md")
 FLOORS = ROOT / "bench" / "floors.toml"
+QUICK_FLOORS = ROOT / "bench" / "quick-floors.toml"
 PICTURES = ROOT / "docs" / "pictures"
 # Maintainers alone need profiles, so their tables go into a design note.
 NOTE = ROOT / "docs" / "design" / "2026-11-27-where-the-time-goes.md"
@@ -183,7 +184,7 @@ def draw() -> None:
 
 def _check_floors(options: argparse.Namespace, texts: Mapping[str, str]) -> list[str]:
     figures = read_figures("\n".join(texts.values()))
-    floors = read_floors(FLOORS)
+    floors = read_floors(QUICK_FLOORS if options.quick else FLOORS)
     return [
         sentence for name in options.names for sentence in list_unmet(floors.get(name, {}), figures)
     ]
@@ -212,9 +213,14 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--requests", type=int, metavar="N", help="to models")
     parser.add_argument("--draw", action="store_true", help="measure nothing; draw what is written")
     parser.add_argument("--compare", metavar="COMMIT", help="name what became worse since")
-    parser.add_argument("--floors", action="store_true", help=f"hold what {FLOORS.name} says")
+    parser.add_argument(
+        "--floors",
+        action="store_true",
+        help=f"hold what {FLOORS.name} says, or {QUICK_FLOORS.name} with --quick",
+    )
     options = parser.parse_args()
-    every = list(read_floors(FLOORS)) if options.floors else [n for n in BENCHES if n not in LONG]
+    floors = QUICK_FLOORS if options.quick else FLOORS
+    every = list(read_floors(floors)) if options.floors else [n for n in BENCHES if n not in LONG]
     options.names = options.names or every
     unknown = [name for name in options.names if name not in BENCHES | TEXTS]
     if unknown:
