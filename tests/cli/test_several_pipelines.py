@@ -345,3 +345,21 @@ def test_processes_started_early_do_not_inherit_parent_variables(
     ((engine, names),) = seen
     assert engine == "processes"
     assert names.isdisjoint(ALL)
+
+
+def test_commands_about_results_work_for_each_pipeline_of_a_file(
+    project: Project, call: Call
+) -> None:
+    write(project, "pipeline.yaml", spell("notes"), read("copies"))
+    assert project.execute("run", "--engine", "inline").returncode == 0
+    for command in ("verify", "failures", "attempts", "repair", "describe", "dropped"):
+        result = call(command, "pipeline.yaml")
+        assert result.exit_code == 0, result.stderr
+        names = [line for line in result.stdout.splitlines() if line in {"notes:", "copies:"}]
+        assert names == ["notes:", "copies:"], command
+    lines = call("verify", "pipeline.yaml", "--json").stdout.splitlines()
+    assert [json.loads(line)["verified"] for line in lines] == [True, True]
+    (project.path / "strandline-data/default/copies/output").rename(project.path / "elsewhere")
+    assert call("verify", "pipeline.yaml").exit_code == 65
+    assert "name one of these 2" in call("verify", "pipeline.yaml", "--set", "sink.use=csv").stderr
+    assert call("verify", "none.yaml").exit_code == 64

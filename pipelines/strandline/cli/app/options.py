@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
-from strandline.cli.app.advice import note_file
+from strandline.cli.app.advice import note_file, remember_file
 from strandline.cli.app.json_output import reserve
 from strandline.cli.app.program import add_debug
 from strandline.run.attempt.engines import ENGINES
@@ -170,3 +171,39 @@ def take_manifests(command: Command) -> Command:
 def take_manifest(command: Command) -> Command:
     """Add the arguments of commands that read a manifest: FILE, --set, and --debug."""
     return take_file(take_settings(add_debug(command)))
+
+
+def each_pipeline(command: Command) -> Command:
+    """Run a command of `take_manifest` for each pipeline of a file with several.
+
+    A line names the pipeline before its output, unless the output is JSON. The exit code is the
+    largest of all.
+    """
+
+    @wraps(command)
+    def run(file: Path, **options: Any) -> int:  # noqa: ANN401 - the options of a command
+        paths = _list_paths(file)
+        if len(paths) == 1:
+            return command(file=file, **options) or 0
+        if options.get("settings") or options.get("out"):
+            named = ", ".join(map(str, paths))
+            msg = f"--set and --out need a single pipeline; name one of these {len(paths)}: {named}"
+            raise click.UsageError(msg)
+        codes = []
+        for path in paths:
+            if not options.get("as_json"):
+                click.echo(f"{str(path).rpartition('#')[2]}:")
+            remember_file(click.get_current_context(), path)
+            codes.append(command(file=path, **options) or 0)
+        return max(codes)
+
+    return run
+
+
+def _list_paths(file: Path) -> list[Path]:
+    from strandline.run.manifest.yaml_file import list_pipelines  # noqa: PLC0415 - slow to load
+
+    try:
+        return list_pipelines(file)
+    except ValueError:  # a SpecError, which the command reports
+        return [file]

@@ -10,7 +10,13 @@ import click
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.views.format import format_count
 from strandline.ledger.store.rows import list_output_names
 from strandline.plan.pipeline import PipelinePlan
@@ -42,6 +48,7 @@ NOTHING_KEPT = (
     help="Number of example rows to show for each reason.",
 )
 @take_json
+@each_pipeline
 def dropped(
     file: Path, settings: tuple[str, ...], volume: Path, examples: int, as_json: bool
 ) -> None:

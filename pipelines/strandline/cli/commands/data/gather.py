@@ -10,7 +10,13 @@ import click
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.views.format import format_amount
 from strandline.ledger.access.lease import OnChange
 from strandline.run.manifest.manifest import read_manifest
@@ -24,6 +30,7 @@ _BY_HAND = "gathered by hand; only a run checks `publish.require`"
 @take_manifest
 @take_volume
 @take_json
+@each_pipeline
 def gather(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """Merge gathered statistics and publish the results.
 

@@ -17,6 +17,7 @@ import yaml
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import (
+    each_pipeline,
     show_examples,
     take_json,
     take_manifest,
@@ -190,6 +191,7 @@ def _plan_one(manifest: Manifest, volume: Path, workers: int | None, *, lists: b
 @take_manifest
 @take_volume
 @take_json
+@each_pipeline
 def describe(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """Print FILE with every default filled in.
 

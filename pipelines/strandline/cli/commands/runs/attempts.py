@@ -9,7 +9,13 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.json_output import write_line
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.app.terminal import find_width
 from strandline.cli.views.attempt import (
     describe_all_lost,
@@ -65,6 +71,7 @@ def attempts() -> None:
 @take_manifest
 @take_volume
 @take_json
+@each_pipeline
 def list_attempts(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """List the attempts, oldest first.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from strandline.cli.app.options import show_examples, take_manifest, take_volume
+from strandline.cli.app.options import each_pipeline, show_examples, take_manifest, take_volume
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.run.supervise.drain import DrainError, choose, look, wait_for
 from strandline.storage.layout import PipelineFolder
@@ -43,6 +43,7 @@ SPARE_SECONDS = 10.0
     is_flag=True,
     help="Stop at once, like a second Ctrl-C; more work is repeated.",
 )
+@each_pipeline
 def drain(
     file: Path,
     settings: tuple[str, ...],

@@ -11,7 +11,13 @@ import click
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import looking
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.views.failures import (
     describe_dead_letters,
     describe_failures,
@@ -45,6 +51,7 @@ _LISTINGS = {
 @take_manifest
 @take_volume
 @take_json
+@each_pipeline
 def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """Show why sources and rows failed, by stage and error.
 

@@ -11,7 +11,13 @@ import click
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.views.format import format_amount, format_bytes, format_seconds
 from strandline.cli.views.plans.text import describe_cut
 from strandline.ledger.access.commands import hold_by_command, make_claimant, written_alone
@@ -46,6 +52,7 @@ def kept() -> None:
 @take_manifest
 @take_volume
 @take_json
+@each_pipeline
 def list_kept(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """Show the size of each stage's kept output, and the work that it saves."""
     manifest = read_manifest(file, settings, volume=volume)

@@ -9,7 +9,13 @@ import click
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, looking
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.views.format import format_amount
 from strandline.cli.views.summary import describe_failure
 from strandline.ledger.records.entries import Row, SourceState
@@ -31,6 +37,7 @@ def quarantine() -> None:
 @take_manifest
 @take_volume
 @take_json
+@each_pipeline
 def list_quarantined(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """List the sources in quarantine and why.
 

@@ -9,7 +9,13 @@ import click
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.views.format import escape_text, format_amount, format_count
 from strandline.ledger.checks.verification import Damage
 from strandline.run.manifest.manifest import read_manifest
@@ -29,6 +35,7 @@ SHOWN = 20
 @take_volume
 @click.option("--dry-run", is_flag=True, help="Only show the planned repairs.")
 @take_json
+@each_pipeline
 def repair(
     file: Path, settings: tuple[str, ...], volume: Path, dry_run: bool, as_json: bool
 ) -> None:

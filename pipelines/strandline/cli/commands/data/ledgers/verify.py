@@ -12,7 +12,13 @@ import pyarrow.parquet as pq
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.views.format import escape_text, format_amount, format_bytes, format_count
 from strandline.data.files.opening import open_binary
 from strandline.data.tables.schemas import describe_column, list_differing, simplify
@@ -43,6 +49,7 @@ PROBLEMS_SHOWN = 20
 @take_volume
 @click.option("--no-bytes", is_flag=True, help="Compare sizes only; read no file.")
 @take_json
+@each_pipeline
 def check(
     file: Path,
     settings: tuple[str, ...],

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.ledger_access import locate, locate_output
-from strandline.cli.app.options import show_examples, take_manifest, take_volume
+from strandline.cli.app.options import each_pipeline, show_examples, take_manifest, take_volume
 from strandline.cli.card.card import render_card
 from strandline.cli.card.naming import choose_license, find_title
 from strandline.cli.card.reading import read_card
@@ -47,6 +47,7 @@ from strandline_api.names import LICENSE_ANNOTATION, TITLE_ANNOTATION
     help=f"Name of the data set.  [default: the annotation {TITLE_ANNOTATION}, or the pipeline's "
     "name]",
 )
+@each_pipeline
 def card(
     file: Path,
     settings: tuple[str, ...],

@@ -10,7 +10,13 @@ import click
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate
-from strandline.cli.app.options import show_examples, take_file, take_json, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_file,
+    take_json,
+    take_volume,
+)
 from strandline.cli.app.program import add_debug
 from strandline.plan.errors import StrandlineError
 from strandline.run.manifest.manifest import read_manifest
@@ -44,6 +50,7 @@ class NothingPublishedError(StrandlineError):
     "--unset", is_flag=True, help="Undo --set, so that `latest` is the newest publication."
 )
 @take_json
+@each_pipeline
 def latest(file: Path, volume: Path, chosen: str | None, unset: bool, as_json: bool) -> None:
     """Print the folder of the latest publication.
 

@@ -11,7 +11,13 @@ import click
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.card.delivery import write_card
 from strandline.cli.card.naming import choose_license, find_title
 from strandline.cli.views.format import format_amount
@@ -46,6 +52,7 @@ from strandline.run.release.push.pushing import push as hand_over
     help="Replace a push of this pipeline from a ledger that no longer exists.",
 )
 @take_json
+@each_pipeline
 def push(
     file: Path,
     settings: tuple[str, ...],
