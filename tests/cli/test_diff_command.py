@@ -198,6 +198,30 @@ def test_text_of_rows_is_no_markup_and_no_escape_sequence(
     assert "script" not in Outline(Path("diff.html").read_text()).tags
 
 
+def test_outputs_of_a_later_attempt_are_not_taken_for_a_publication(
+    corpus: Project, run: Call, call: Call
+) -> None:
+    change_limit(corpus, run)
+    shutil.rmtree(corpus.folder / "attempts/0002/p0001")
+    found = read_json(call, "strandline-data/notes@1", "strandline-data/notes")
+    assert (10, 7) == count(found, None, "rows")
+    assert found["rows"] is None
+
+
+def test_companion_files_have_no_rows_of_their_own(project: Project, run: Call, call: Call) -> None:
+    project.spec["stages"] = [{"use": "read-files"}]
+    project.spec["sink"] = {"use": "webdataset", "with": {"key": "key"}}
+    project.save()
+    assert run().exit_code == 0
+    assert list(project.folder.rglob("*.parquet"))
+    found = read_json(call, "strandline-data/notes", "strandline-data/notes", code=0)
+    assert (3, [3, 3], []) == (
+        found["rows"]["equal"],
+        found["rows"]["read"],
+        found["a"]["notes"],
+    )
+
+
 def test_formats_without_rows_are_named(corpus: Project, run: Call, call: Call) -> None:
     corpus.spec["sink"] = {"use": "mds"}
     corpus.spec["stages"].append({"use": "select-columns", "with": {"columns": ["key", "text"]}})

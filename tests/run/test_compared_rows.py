@@ -20,7 +20,7 @@ from strandline.plan.stages.ends import SinkStage
 from strandline.plan.stages.registry import find_stage
 from strandline.plan.task import Task
 from strandline.run.compare.output_rows import UnreadableRowsError, can_read_rows, read_rows
-from strandline.run.compare.row_changes import RowComparison, compare_rows
+from strandline.run.compare.row_changes import RowComparison, compare_rows, normalise
 
 Row = dict[str, Any]
 SCHEMA = pa.schema(
@@ -110,6 +110,24 @@ def test_law_counts_equal_a_comparison_row_by_row(
     shown = {kind: min(2, found.counts[kind]) for kind in found.samples}
     # Equal rows without a partner share one sample.
     assert all(0 < len(found.samples[kind]) <= most for kind, most in shown.items() if most)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ({"a": 1, "b": None}, {"a": 1.0}, True),
+        ({"a": {"x": None, "y": [1.0]}}, {"a": {"y": [1]}}, True),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ({"a": []}, {"a": {}}, False),
+        ({"a": [None]}, {"a": []}, False),
+        ({"a": True}, {"a": 1}, False),
+        ({"a": "1"}, {"a": 1}, False),
+        ({"a": -0.0}, {"a": 0}, True),
+        ({"a": float("nan")}, {"a": float("nan")}, True),
+    ],
+)
+def test_equal_values_have_one_form(first: Row, second: Row, expected: bool) -> None:
+    assert expected is (repr(normalise(first)) == repr(normalise(second)))
 
 
 @pytest.fixture
