@@ -133,9 +133,15 @@ def test_equal_values_have_one_form(first: Row, second: Row, expected: bool) -> 
 @pytest.fixture
 def compared(tmp_path: Path) -> RowComparison:
     words = [f"word{number}" for number in range(40)]
-    rows = [{"key": "k1", "text": " ".join(words), "score": 1.0}, {"key": "k2", "text": "gone"}]
+    rows: list[Row] = [
+        {"key": "k1", "text": " ".join(words), "score": 1.0},
+        {"key": "k2", "text": "gone"},
+    ]
     words[30] = "other"
-    changed = [{"key": "k1", "text": " ".join(words), "score": 2.5}, {"key": "k3", "tags": ["x"]}]
+    changed: list[Row] = [
+        {"key": "k1", "text": " ".join(words), "score": 2.5},
+        {"key": "k3", "tags": ["x"]},
+    ]
     before = write_files(tmp_path / "a", "jsonl", [rows])
     return compare_rows(before, write_files(tmp_path / "b", "jsonl", [changed]), "key", 3)
 
