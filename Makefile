@@ -24,7 +24,7 @@ GROUPS := tests/running/run_groups.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room group lowest wheel test test-more test-all check laws coverage browser crds reference bench rivals products trainers llama agreement real-data picture kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node try e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room group lowest wheel test test-more test-all check laws coverage browser crds reference bench rivals products trainers llama agreement real-data picture picture-diff kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node try e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -127,6 +127,9 @@ agreement: $(STAMP) ## Compare reading, filters and FineWeb's recipe with datatr
 
 picture: $(STAMP) ## Draw the README's picture: the report of a run that is killed twice; Chromium
 	@PYTHONPATH=tests/report $(BIN)/python docs/pictures/draw.py
+
+picture-diff: $(STAMP) ## Draw the picture of docs/diff.md, from its own blocks; Chromium
+	@PYTHONPATH=tests/report:tests/docs:tests/support $(BIN)/python docs/pictures/draw_diff.py
 
 kills: $(STAMP) ## Kill every kind of process twenty times in the main job, and tell what was lost
 	@PYTHONPATH=tests/support:pipelines/examples $(BIN)/python tests/runtime/run_kills.py $(ARGS)

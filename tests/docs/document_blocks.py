@@ -30,7 +30,10 @@ DOCUMENTS = [
     "docs/text-filters.md",
     "docs/text-scores.md",
     "docs/changing.md",
+    "docs/diff.md",
 ]
+# Ends a command line that reports a difference by its exit code.
+DIFFERENT = "# exit code 1: they differ"
 COMMENT = re.compile(r"(^|\s)#.*")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from document_blocks import COMMENT, DOCUMENTS, ROOT, read_blocks, run_in, write_files
+from document_blocks import COMMENT, DIFFERENT, DOCUMENTS, ROOT, read_blocks, run_in, write_files
 from strandline_api.outcome.exit_codes import ExitCode
 
 pytestmark = pytest.mark.first(reason="runs every block of every page")
@@ -63,12 +63,15 @@ def test_blocks_run_in_document_order(document: str, tmp_path: Path) -> None:
             (tmp_path / block.file).write_text(block.code)
         commands = []
         if block.language == "python":
-            commands = [[sys.executable, "-c", block.code + END]]
+            commands = [([sys.executable, "-c", block.code + END], 0)]
         elif block.language == "bash":
             # As in a shell, `#` within a word, such as FILE#NAME, does not start a comment.
-            lines = [COMMENT.sub("", line).split() for line in block.code.splitlines()]
-            commands = [line for line in lines if line]
-        for command in commands:
+            lines = [
+                (COMMENT.sub("", line).split(), int(line.endswith(DIFFERENT)))
+                for line in block.code.splitlines()
+            ]
+            commands = [(line, code) for line, code in lines if line]
+        for command, code in commands:
             if command[:2] == ["pip", "install"]:
                 check_requirement(shlex.split(" ".join(command[2:])))
                 continue
@@ -76,7 +79,7 @@ def test_blocks_run_in_document_order(document: str, tmp_path: Path) -> None:
                 done = run_in(ROOT, "make", "--dry-run", *command[1:])
             else:
                 done = run_in(tmp_path, *command)
-            assert done.returncode == 0, (command, done.stdout, done.stderr)
+            assert done.returncode == code, (command, done.stdout, done.stderr)
 
 
 def test_the_stages_of_the_guide_behave_as_described(tmp_path: Path) -> None:

@@ -176,9 +176,12 @@ def test_gathered_statistics_are_published_with_the_run(ground: Ground) -> None:
     assert ["letters.json", "letters.table.csv"] == ground.names()
     published = resolve(ground.folder)
     assert published is not None
-    assert {"metrics.json", "artifacts/letters.json", "artifacts/letters.table.csv"} == set(
-        published.files
-    )
+    assert {
+        "metrics.json",
+        "recipe.json",
+        "artifacts/letters.json",
+        "artifacts/letters.table.csv",
+    } == set(published.files)
 
 
 def test_without_artifacts_of_its_own_a_stage_shows_its_merged_file(tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ _ROOMS = {
     "latest": CommandEntry(
         "data.readers.latest:latest", "Print the folder of the latest publication."
     ),
+    "diff": CommandEntry("data.readers.diff:diff", "Compare two data sets or recipes, A and B."),
     "dropped": CommandEntry(
         "data.dropped:dropped", "Count the rows that stages marked, and show some."
     ),

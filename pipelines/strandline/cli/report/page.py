@@ -15,8 +15,10 @@ from strandline.cli.report.formats import format_figure, format_hours, format_ti
 from strandline.cli.report.markup import clean
 from strandline.cli.report.sections import artifacts, attempts, failures, funnel, overview, stages
 from strandline.cli.views.attempt import describe_all_lost
+from strandline.cli.views.comparison import describe_recipe, describe_rows, list_remarks
 from strandline.cli.views.format import describe_requests, format_amount, format_bytes, format_count
 from strandline.cli.views.running.progress import describe_longest, format_oldest
+from strandline.run.compare.comparison import Comparison
 from strandline.run.insight.funnel import find_sweeping_rules
 
 # Names in the navigation, by anchor. Each section has a template.
@@ -61,6 +63,8 @@ def make_environment() -> Environment:
         describe_all_lost,
         describe_command,
         describe_longest,
+        describe_recipe,
+        describe_rows,
         failures.find_kinds,
         failures.name_command,
         find_sweeping_rules,
@@ -68,6 +72,7 @@ def make_environment() -> Environment:
         funnel.describe_coverage,
         funnel.describe_reasons,
         funnel.list_shares,
+        list_remarks,
         overview.classify_end,
         overview.describe_end,
         overview.describe_latest,
@@ -100,6 +105,11 @@ def render_page(*runs: RunFacts) -> str:
         title, links = f"{runs[0].pipeline}: run {runs[0].run}", [*_SECTIONS.items()]
     template = make_environment().get_template("page.html")
     return template.render(runs=runs, title=title, links=links)
+
+
+def render_comparison_page(found: Comparison) -> str:
+    """Render the page of a comparison."""
+    return make_environment().get_template("comparison.html").render(found=found)
 
 
 def describe_command(facts: RunFacts, *words: object) -> str:

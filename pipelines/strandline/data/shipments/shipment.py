@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -70,6 +70,7 @@ class Shipment:
         card: README of the data set.
         index: index file for readers of the files' format, or None if the format has no index.
         takes_over: see `Author`.
+        recipe: parts of the fingerprint, for a comparison with other revisions.
     """
 
     pipeline: str
@@ -81,6 +82,7 @@ class Shipment:
     card: bytes
     index: bytes | None = None
     takes_over: bool = False
+    recipe: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def author(self) -> Author:
@@ -134,6 +136,7 @@ class Shipment:
             "attempt": self.attempt,
             "rows": self.rows,
             "digests": ALGORITHM,
+            "recipe": dict(self.recipe),
             "files": {
                 each.name: {"size": each.size, "digest": each.digest.hex(), "rows": each.rows}
                 for each in self.files

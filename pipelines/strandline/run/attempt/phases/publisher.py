@@ -28,6 +28,7 @@ from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.publications import publish, retain
 from strandline_api.outcome.exit_codes import ExitCode
 
+METRICS, RECIPE = "metrics.json", "recipe.json"  # names of published files
 UNJUDGED = "the run is not complete, so the requirements of `publish.require` were not checked"
 
 
@@ -127,7 +128,8 @@ class Publisher:
             "sources": sources,
         }
         with self.gatherer.artifacts() as artifacts, self.gatherer.heartbeat.trusting():
-            files: dict[str, bytes | Path] = {"metrics.json": metrics, **artifacts}
+            recipe = json.dumps(plan.fingerprint.parts).encode()
+            files: dict[str, bytes | Path] = {METRICS: metrics, RECIPE: recipe, **artifacts}
             made = publish(folder, attempt, files, facts, judge(artifacts))
             retain(folder, self.config.checkpoint.keep_last, made)
 

@@ -76,7 +76,7 @@ def find_published(source: FileSource, volume: Path, reader: str) -> tuple[Ledge
                 below = location.rstrip("/").removeprefix(root.rstrip("/")).strip("/")
                 is_read = owner.pipeline != reader and may_hold_outputs(below)
                 if is_read and location not in found:
-                    ledger = _find_ledger(volume, owner)
+                    ledger = find_ledger(volume, owner)
                     found[location] = LedgerOutputs(root, owner.pipeline, key.rstrip("/"), ledger)
     return tuple(found.values())
 
@@ -101,7 +101,7 @@ def _find_owner(location: str) -> Iterator[tuple[str, Owner]]:
             return
 
 
-def _find_ledger(volume: Path, owner: Owner) -> Path | None:
+def find_ledger(volume: Path, owner: Owner) -> Path | None:
     """Return the path of the owner's ledger, or None if it is not on the volume."""
     namespace, _, name = owner.pipeline.partition("/")
     # Reject names that lead out of the volume: they come from a file that others can write.

@@ -59,6 +59,7 @@ def read_shipment(
         files=files,
         card=card,
         index=_read_index(store, location),
+        recipe=plan.fingerprint.parts,
     )
 
 

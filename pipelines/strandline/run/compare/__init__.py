@@ -1,0 +1,1 @@
+"""Compares two data sets or recipes: fingerprints, counts, and rows."""
