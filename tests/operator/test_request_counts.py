@@ -24,7 +24,7 @@ def test_a_successful_attempt_makes_exactly_these_requests() -> None:
     scenario = Scenario("s-success")
     scenario.run()
     assert count_requests(scenario) == {
-        "status curationpipelines.strandline.dev": 7,
+        "status curationpipelines.strandline.dev": 6,
         "status curationattempts.strandline.dev": 6,
         "create events": 4,
         # The claim is never bound, so passes read the claim again, at most every five seconds.

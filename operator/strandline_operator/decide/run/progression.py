@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from strandline_api.api_model import evolve
 from strandline_api.outcome.causes import Cause
@@ -17,6 +18,7 @@ from strandline_operator.decide.run.requests import describe_cancel, find_reques
 from strandline_operator.decide.run.sequence import SUSPEND
 from strandline_operator.decide.scene import Pass, Scene
 from strandline_operator.decide.verdict import PassState, Verdict
+from strandline_operator.model.plan import Action, Create, Resource
 
 StopRequest = Callable[[Pass, PassState], Evidence | None]
 
@@ -63,6 +65,10 @@ def follow_newest(facts: Pass, standing: PassState) -> Verdict:
     # Manifests derive from the spec, so an attempt waits while the spec is unreadable.
     if stop is None and is_launchable(scene) and facts.view.pipeline.spec is None:
         return Verdict()
+    # Write the next phase now, so that the pass after the creation need not. If a request was
+    # rejected before, the RayJob probably will be too.
+    is_launched = not facts.view.refusals and any(map(_creates_rayjob, standing.decided.actions))
+    scene = replace(scene, is_launched=is_launched)
     # An attempt that ends anyway does not need a pass at the run's deadline.
     ends_at = find_run_end(facts, standing.status) if stop is None else None
     step = follow(scene, stop, find_hold(facts, standing))
@@ -76,6 +82,10 @@ def follow_newest(facts: Pass, standing: PassState) -> Verdict:
         wakes=(ends_at, step.wake_at),
         block=step.block,
     )
+
+
+def _creates_rayjob(action: Action) -> bool:
+    return isinstance(action, Create) and action.resource is Resource.RAYJOB
 
 
 def _find_desired(facts: Pass, standing: PassState) -> Evidence | None:
