@@ -1,4 +1,4 @@
-"""Passes write what the next pass would have to write, and hold back what a later write includes."""
+"""Passes write what the next pass would write, and hold back what a later write includes."""
 
 from __future__ import annotations
 
