@@ -26,7 +26,7 @@ def test_a_successful_attempt_makes_exactly_these_requests() -> None:
     assert count_requests(scenario) == {
         "status curationpipelines.strandline.dev": 6,
         "status curationattempts.strandline.dev": 6,
-        "create events": 3,
+        "create events": 4,
         # The claim is never bound, so passes read the claim again, at most every five seconds.
         "get persistentvolumeclaims": 6,
         "get configmaps": 2,

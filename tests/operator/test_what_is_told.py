@@ -83,7 +83,8 @@ def test_a_completed_run_without_counts_shows_none(cluster: SimulatedCluster) ->
     cluster.finish(0)
     assert cluster.status.state == "run 'first' completed"
     told = {event.reason: event.message for event in cluster.events}
-    assert told[EventReason.RUN_SUCCEEDED] == "run 'first' succeeded in attempt 1"
+    assert told[EventReason.ATTEMPT_SUCCEEDED] == "attempt 1 completed"
+    assert told[EventReason.RUN_SUCCEEDED] == "run 'first' succeeded"
 
 
 def test_ignored_fields_are_named_while_they_exist(cluster: SimulatedCluster) -> None:

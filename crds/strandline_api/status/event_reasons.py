@@ -11,6 +11,7 @@ class EventReason(StrEnum):
     """The reason of an event. Each event is reported once, when it happens."""
 
     ATTEMPT_STARTED = "AttemptStarted"
+    ATTEMPT_SUCCEEDED = "AttemptSucceeded"
     ATTEMPT_FAILED = "AttemptFailed"
     RETRY_SCHEDULED = "RetryScheduled"
     RETRY_EXHAUSTED = "RetryExhausted"
@@ -39,6 +40,7 @@ class EventReason(StrEnum):
 
 _EVENTS = {
     EventReason.ATTEMPT_STARTED: "An attempt was created.",
+    EventReason.ATTEMPT_SUCCEEDED: "An attempt completed.",
     EventReason.ATTEMPT_FAILED: "An attempt failed; the message gives the cause.",
     EventReason.RETRY_SCHEDULED: "A retry is scheduled; the message gives its time.",
     EventReason.RETRY_EXHAUSTED: "The retries are used up, so no further attempt is made.",
@@ -56,7 +58,7 @@ _EVENTS = {
         "The last attempt of a run failed, and its pods are kept for inspection."
     ),
     EventReason.RUN_STARTED: "A run started.",
-    EventReason.RUN_SUCCEEDED: "A run succeeded; the message names its last attempt.",
+    EventReason.RUN_SUCCEEDED: "A run succeeded.",
     EventReason.RUN_FAILED: "A run failed, and no further attempt is made.",
     EventReason.RUN_CANCELLED: "A user cancelled a run by annotation.",
     EventReason.SUSPENDED: "The pipeline is suspended.",

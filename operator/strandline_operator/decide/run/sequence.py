@@ -132,8 +132,12 @@ def _add_work(before: RunWork | None, status: AttemptStatus) -> RunWork | None:
 
 
 def _report_success(status: PipelineStatus, attempt: AttemptObject) -> Verdict:
-    words = f"run {status.run!r} succeeded in attempt {attempt.spec.number}"
-    return Verdict(events=(add_event(EventReason.RUN_SUCCEEDED, words),))
+    outcome = f"attempt {attempt.spec.number} completed"
+    events = (
+        add_event(EventReason.ATTEMPT_SUCCEEDED, outcome, attempt.meta.name),
+        add_event(EventReason.RUN_SUCCEEDED, f"run {status.run!r} succeeded"),
+    )
+    return Verdict(events=events)
 
 
 def _follow_failure(
