@@ -212,8 +212,6 @@ def test_pods_rejected_by_a_quota_are_reported_and_end_the_attempt(
     """A real KubeRay wrote this condition of the RayCluster again for each refused pod."""
     namespace, kubeconfig = api_server.make_namespace(), api_server.make_account(home, "operator")
     grant(client, namespace, home, None)
-    begin = datetime.now(UTC)
-    troupe = Troupe(ServerStage(client), namespace, ["v-quota-on-pods"], begin=begin)
     pipeline = spell_pipeline()
     # An exceeded quota costs no retry, so the next attempt follows after the delay.
     pipeline["spec"]["retry"] = {"disruptions": {"maxRetries": 0}, "delay": "1h"}
@@ -228,6 +226,11 @@ def test_pods_rejected_by_a_quota_are_reported_and_end_the_attempt(
         return str(attempt["status"].get("phase")) == "TearingDown"
 
     with run_watched(kubeconfig, tmp_path, namespace):
+        # By the recording's times, the operator reports the quota for ten seconds only. So the
+        # recording must not begin before the operator works.
+        wait_until(lambda: bool(read_reasons(client, namespace)), PATIENCE)
+        begin = datetime.now(UTC)
+        troupe = Troupe(ServerStage(client), namespace, ["v-quota-on-pods"], begin=begin)
         wait_until(lambda: is_so("QuotaUsedUp"), PATIENCE)
         # The recording also has the deletion of the RayJob, so wait for the operator's deletion
         # first.

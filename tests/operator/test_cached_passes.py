@@ -24,7 +24,12 @@ from operator_bodies import (
 )
 from played_operator import Operator
 from strandline_api.names import FINALIZER
-from strandline_api.objects.attempt import AttemptOutcome, AttemptStatus, PipelineReference
+from strandline_api.objects.attempt import (
+    AttemptOutcome,
+    AttemptStatus,
+    ConfigRecord,
+    PipelineReference,
+)
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.usage.retry_counts import RetryCounts
 from strandline_operator.model.limits import Limits
@@ -99,7 +104,6 @@ def write(status: AttemptStatus) -> PassPlan:
 @pytest.mark.parametrize(
     ("action", "is_deleted", "expected"),
     [
-        (make(Resource.RAYJOB), False, Recheck.SIBLINGS),
         (make(Resource.ATTEMPT), False, Recheck.NOTHING),
         (Delete(Resource.POD, "head", "uid"), False, Recheck.NOTHING),
         (SetFinalizer(is_set=False), True, Recheck.SIBLINGS),
@@ -107,11 +111,48 @@ def write(status: AttemptStatus) -> PassPlan:
         (SetFinalizer(is_set=True), True, Recheck.NOTHING),
     ],
 )
-def test_starting_and_releasing_pods_needs_a_read_from_the_server(
+def test_releasing_pods_needs_a_read_from_the_server(
     action: Action, is_deleted: bool, expected: Recheck
 ) -> None:
     view = make_view(deleted=is_deleted)
     assert choose_recheck(view, PassPlan(actions=(action,))) is expected
+
+
+FROZEN = OVER.model_copy(update={"is_frozen": True})
+UNLAUNCHED = FROZEN.model_copy(update={"ray_job": None})
+LAUNCHED = AttemptStatus(config=ConfigRecord(name="corpus-2"))
+
+
+@pytest.mark.parametrize(
+    ("previous", "newest", "expected"),
+    [
+        (FROZEN, AttemptStatus(), Recheck.NOTHING),
+        # An earlier launch of the same attempt may have made objects.
+        (FROZEN, LAUNCHED, Recheck.SIBLINGS),
+        (OVER, AttemptStatus(), Recheck.SIBLINGS),
+        # Nothing was read before its launch, which never happened.
+        (UNLAUNCHED, AttemptStatus(), Recheck.SIBLINGS),
+        # A user deleted the attempt, whose pods may remain.
+        (None, AttemptStatus(), Recheck.SIBLINGS),
+    ],
+)
+def test_a_launch_needs_a_read_unless_statuses_prove_that_no_pods_exist(
+    previous: AttemptStatus | None, newest: AttemptStatus, expected: Recheck
+) -> None:
+    view = make_view()
+    (first,) = view.attempts
+    spec = first.spec.model_copy(update={"number": 2, "previous": 1})
+    former = () if previous is None else (replace(first, status=previous),)
+    attempts = (*former, AttemptObject(first.meta, spec, newest))
+    plan = PassPlan(actions=(make(Resource.RAYJOB),))
+    assert choose_recheck(replace(view, attempts=attempts), plan) is expected
+
+
+def test_a_first_launch_needs_no_read() -> None:
+    view = make_view()
+    unlaunched = (replace(view.attempts[0], status=AttemptStatus()),)
+    plan = PassPlan(actions=(make(Resource.RAYJOB),))
+    assert choose_recheck(replace(view, attempts=unlaunched), plan) is Recheck.NOTHING
 
 
 @pytest.mark.parametrize(
@@ -199,7 +240,7 @@ def test_an_attempt_is_launched_without_watch_events_for_its_objects() -> None:
     assert scene.count("create", Resource.RAYJOB) == 1
     lists = [call.resource for call in scene.api.calls if call.verb == "list"]
     rules = [Resource.QUOTA, Resource.LIMIT_RANGE]  # rules of the namespace, read at intervals
-    assert lists == [*rules, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD]
+    assert lists == rules
     assert scene.count("get", Resource.PIPELINE) <= 1
 
 
@@ -231,6 +272,26 @@ def test_a_pod_missing_from_the_cache_delays_the_next_attempt() -> None:
     store.time += 60.0
     scene.settle()
     assert store.list(Resource.ATTEMPT)[0]["status"]["isFrozen"]
+
+
+def test_a_pod_missing_from_the_cache_delays_the_launch_after_a_deleted_attempt() -> None:
+    scene = Scene()
+    scene.settle()
+    store, feed = scene.api.store, scene.operator.feed
+    feed.follow()
+    make_pod(store, scene.pipeline, "late", "head")
+    for resource in (Resource.RAYJOB, Resource.ATTEMPT):
+        store.remove(resource, NAMESPACE, "corpus-1")
+        feed.stream(resource)
+    for _ in range(8):
+        store.time += 60.0
+        scene.settle()
+    assert [each["metadata"]["name"] for each in store.list(Resource.ATTEMPT)] == ["corpus-2"]
+    assert store.list(Resource.RAYJOB) == []
+    store.remove(Resource.POD, NAMESPACE, "late")
+    store.time += 60.0
+    scene.settle()
+    assert [each["metadata"]["name"] for each in store.list(Resource.RAYJOB)] == ["corpus-2"]
 
 
 def test_an_outdated_pipeline_makes_no_attempt() -> None:

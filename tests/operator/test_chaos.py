@@ -130,7 +130,7 @@ def test_a_run_under_failures_ends_like_an_undisturbed_run(
 ) -> None:
     kinds, deaths = set[str](), 0
     for seed in seeds:
-        trouble = Trouble(f"{name} {seed}", rate=0.04)
+        trouble = Trouble(f"{name} {seed}", rate=0.05)
         scenario = Chaos(name, trouble)
         scenario.run()
         kinds |= trouble.kinds

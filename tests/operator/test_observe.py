@@ -34,7 +34,11 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, Turn, View
-from strandline_operator.reconcile.caches.claims import KEEP_SECONDS, UNBOUND_SECONDS
+from strandline_operator.reconcile.caches.claims import (
+    KEEP_SECONDS,
+    RESIZE_SECONDS,
+    UNBOUND_SECONDS,
+)
 from strandline_operator.reconcile.caches.cluster_cache import ClusterCache
 from strandline_operator.reconcile.caches.namespaces.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.own_kinds import read_pipeline
@@ -295,7 +299,7 @@ def claim(api: FakeApi) -> Body:
     return api.store.create(Resource.CLAIM, NAMESPACE, body)
 
 
-def test_a_claim_under_an_attempt_is_read_once_a_minute(
+def test_a_claim_under_an_attempt_is_read_every_few_minutes(
     api: FakeApi, pipeline: Body, claim: Body
 ) -> None:
     inputs = make_senses()
@@ -318,6 +322,19 @@ def test_a_claim_is_read_again_before_a_new_attempt(
     make_attempt(api.store, pipeline)
     api.store.put_status(Resource.ATTEMPT, NAMESPACE, "corpus-1", {"isFrozen": True})
     assert read_claims(api, inputs, 3) == 3
+
+
+def test_a_claim_that_is_resized_is_read_once_a_minute(
+    api: FakeApi, pipeline: Body, claim: Body
+) -> None:
+    make_attempt(api.store, pipeline)
+    inputs = make_senses()
+    capacity = {"phase": "Bound", "capacity": {"storage": "10Gi"}}
+    api.store.put_status(Resource.CLAIM, NAMESPACE, "corpus-ledger", capacity)
+    size = {"spec": {"resources": {"requests": {"storage": "20Gi"}}}}
+    api.store.patch(Resource.CLAIM, NAMESPACE, "corpus-ledger", size)
+    assert read_claims(api, inputs, 3) == 1
+    assert read_claims(api, inputs, 3, NOW + RESIZE_SECONDS) == 1
 
 
 def test_an_unbound_claim_is_read_every_few_seconds(

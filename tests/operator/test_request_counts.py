@@ -24,16 +24,16 @@ def test_a_successful_attempt_makes_exactly_these_requests() -> None:
     scenario = Scenario("s-success")
     scenario.run()
     assert count_requests(scenario) == {
-        "status curationpipelines.strandline.dev": 7,
+        "status curationpipelines.strandline.dev": 6,
         "status curationattempts.strandline.dev": 6,
         "create events": 4,
         # The claim is never bound, so passes read the claim again, at most every five seconds.
         "get persistentvolumeclaims": 6,
         "get configmaps": 2,
-        # Read before pods are made and before the attempt is frozen, because both are irreversible.
-        "list rayjobs.ray.io": 2,
-        "list rayclusters.ray.io": 2,
-        "list pods": 2,
+        # Read before the attempt is frozen, which is irreversible.
+        "list rayjobs.ray.io": 1,
+        "list rayclusters.ray.io": 1,
+        "list pods": 1,
         # The namespace's rules for containers, read once a minute for all of its pipelines.
         "list resourcequotas": 1,
         "list limitranges": 1,

@@ -104,6 +104,42 @@ def test_a_burst_of_pokes_causes_two_passes() -> None:
     assert schedule.next_time == 50.0 + LEAST_PAUSE
 
 
+def test_an_urgent_pass_skips_the_pause_and_others() -> None:
+    schedule = Schedule()
+    schedule.enqueue(A, 1.0)
+    schedule.take(1.0)
+    schedule.enqueue(A, 1.0, is_urgent=True)
+    schedule.enqueue(B, 1.0)
+    schedule.finish(A, 2.0, 60.0)
+    assert [schedule.take(2.0), schedule.take(2.0)] == [A, B]
+    schedule.finish(A, 3.0, 60.0)
+    schedule.enqueue(A, 3.0)
+    assert schedule.take(3.0) is None
+    schedule.enqueue(A, 3.0, is_urgent=True)
+    assert schedule.take(3.0) == A
+
+
+def test_an_urgent_pass_overtakes_passes_that_are_due() -> None:
+    schedule = Schedule()
+    for name in "bcd":
+        schedule.enqueue(Key("team", name), 1.0)
+    schedule.enqueue(A, 2.0)
+    schedule.enqueue(A, 3.0, is_urgent=True)
+    assert [schedule.take(3.0), schedule.take(3.0)] == [A, B]
+    assert schedule.depth == 2
+
+
+def test_an_urgent_pass_waits_after_a_failure() -> None:
+    schedule = Schedule()
+    schedule.enqueue(A, 1.0)
+    schedule.take(1.0)
+    schedule.enqueue(A, 1.0, is_urgent=True)
+    schedule.fail(A, 2.0)
+    schedule.enqueue(A, 2.0, is_urgent=True)
+    assert schedule.take(2.0) is None
+    assert schedule.take(2.0 + FIRST_BACKOFF) == A
+
+
 def test_a_deleted_pipeline_leaves_nothing_behind() -> None:
     schedule = Schedule()
     schedule.enqueue(A, 0.0)

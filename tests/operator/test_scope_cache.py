@@ -238,6 +238,26 @@ def test_an_equal_object_with_another_version_is_no_change() -> None:
     assert cache.find("a") == (("a", "1", "None"),)
 
 
+def test_each_version_is_parsed_once() -> None:
+    parsed: list[str] = []
+
+    def read_counted(body: Body, before: Value | None) -> Value:
+        parsed.append(body["metadata"]["resourceVersion"])
+        return read(body, before)
+
+    cache = ScopeCache(read_counted, lambda value: (value[0], "all"))
+    cache.replace([], "1")
+    bodies = [
+        {"metadata": {"name": "a", "uid": "u", "resourceVersion": version}, "data": version}
+        for version in ("2", "3", "4")
+    ]
+    assert cache.put(bodies[1], 0.0)
+    # The stream shows an earlier version, the written one, and a later one before its response.
+    assert [len(cache.apply("MODIFIED", body)) for body in bodies] == [0, 0, 1]
+    assert not cache.put(bodies[2], 0.0)
+    assert parsed == ["3", "4"]
+
+
 def test_a_cache_has_seen_its_version_and_earlier_versions() -> None:
     world = World()
     world.change("make", "a", "old")

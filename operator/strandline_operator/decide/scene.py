@@ -149,6 +149,7 @@ class Scene:
         claims: existing claims of the pipeline's storage.
         queue: a scheduler's report on the RayJob, or None if the RayJob is not waiting or no report
             exists.
+        is_launched: whether this pass creates the RayJob.
     """
 
     attempt: AttemptObject
@@ -172,6 +173,7 @@ class Scene:
     spot: tuple[SpotGroup, ...] = ()
     claims: tuple[VolumeClaim, ...] = ()
     queue: QueueState | None = None
+    is_launched: bool = False
 
     @classmethod
     def from_facts(cls, facts: Pass, attempt: AttemptObject) -> Scene:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TypeVar
 
 from strandline_api.api_model import evolve
@@ -169,7 +170,7 @@ def _rank(action: Action) -> tuple[bool, bool]:
 
 
 def _find_pipeline_change(facts: Pass, decided: Verdict) -> PipelineStatus | None:
-    pipeline, interval = facts.view.pipeline, facts.limits.status_interval
+    pipeline, interval = facts.view.pipeline, _find_interval(facts)
     status = pipeline.status if decided.status is None else decided.status
     # Write even an empty status, because a pipeline without a status looks unprocessed.
     if not pipeline.has_status:
@@ -181,13 +182,22 @@ def _find_pipeline_change(facts: Pass, decided: Verdict) -> PipelineStatus | Non
 
 def _find_attempt_changes(facts: Pass, decided: Verdict) -> dict[str, AttemptStatus]:
     attempts = {attempt.meta.name: attempt.status for attempt in facts.view.attempts}
-    changed: dict[str, AttemptStatus] = {}
+    interval, changed = _find_interval(facts), dict[str, AttemptStatus]()
     for name, status in decided.attempts.items():
         before = attempts[name]
         calm = evolve(status, progress=before.progress, log_tail=before.log_tail)
-        if _is_worth_writing(before, status, calm, facts.limits.status_interval):
+        if _is_worth_writing(before, status, calm, interval):
             changed[name] = status
     return changed
+
+
+def _find_interval(facts: Pass) -> float:
+    """Return the minimum seconds between writes that change only the progress."""
+    ends = [pod.submitter_end for pod in facts.scene.pods] if facts.scene is not None else []
+    since = max((end.time for end in ends if end and end.time is not None), default=-inf)
+    # The RayJob usually ends right after its submitter, and that write includes the progress. A
+    # driver can outlive its submitter, so wait only for a while.
+    return facts.limits.status_interval if facts.now - since > facts.limits.submitter else inf
 
 
 def _is_worth_writing(old: Status, new: Status, calm: Status, interval: float) -> bool:

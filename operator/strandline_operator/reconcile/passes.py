@@ -96,9 +96,29 @@ def _counts_unseen(view: View, plan: PassPlan) -> bool:
 
 def _starts_or_frees(action: Action, view: View) -> bool:
     if isinstance(action, Create):
-        return action.resource is Resource.RAYJOB
+        return action.resource is Resource.RAYJOB and not _is_proven_alone(view)
     is_release = isinstance(action, SetFinalizer) and not action.is_set
     return is_release and view.pipeline.meta.is_deleting
+
+
+def _is_proven_alone(view: View) -> bool:
+    """Return True if the statuses prove that no other attempt of the pipeline has pods.
+
+    The pass that froze the previous attempt read RayJobs, RayClusters, and pods from the server.
+    The previous attempt was launched, so the same was proven then for all earlier attempts. Since
+    then, only a launch of the newest attempt could have created objects. A launch first records a
+    ConfigMap in the status, and a late view of that status is refused by the server.
+    """
+    newest = view.attempts[-1]
+    if newest.status.config is not None:
+        return False
+    number = newest.spec.previous
+    return number is None or any(
+        attempt.spec.number == number
+        and attempt.status.is_frozen
+        and attempt.status.ray_job is not None
+        for attempt in view.attempts
+    )
 
 
 def is_unchecked(plan: PassPlan) -> bool:

@@ -18,6 +18,7 @@ from strandline_operator.cluster.api import Api, Body, Scope, WatchApi
 from strandline_operator.cluster.errors import ApiError, Forbidden, NotFound
 from strandline_operator.cluster.watches.scope_cache import Observation, ScopeCache
 from strandline_operator.cluster.watches.watch import Watch
+from strandline_operator.decide.evidence.rayjobs import TERMINAL
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.nodes.marks import NodeMarks
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
@@ -224,7 +225,7 @@ class Service:
         for namespace, cache in self._cache.namespaces.items():
             yield self._watch(Resource.PIPELINE, namespace, cache.pipelines, self._see_kept)
             yield self._watch(Resource.ATTEMPT, namespace, cache.attempts, self._see_kept_attempt)
-            yield self._watch(Resource.RAYJOB, namespace, cache.rayjobs, self._see_child)
+            yield self._watch(Resource.RAYJOB, namespace, cache.rayjobs, self._see_rayjob)
             yield self._watch(Resource.RAYCLUSTER, namespace, cache.rayclusters, self._see_child)
             yield self._watch(Resource.POD, namespace, cache.pods, self._see_pod)
         if self._settings.read_nodes:
@@ -279,13 +280,19 @@ class Service:
             for pod in cache.pods.find((NODE, observation.value.name)):
                 self._enqueue_owner(find_owner(pod.meta))
 
-    def _see_child(self, observation: Observation[RayJob] | Observation[RayClusterState]) -> None:
+    def _see_rayjob(self, observation: Observation[RayJob]) -> None:
+        rayjob = observation.value
+        # Handle an end first: users and later attempts wait for it, and evidence disappears.
+        is_end = rayjob.deployment in TERMINAL and not rayjob.meta.is_deleting
+        self._enqueue_owner(find_owner(rayjob.meta), is_urgent=is_end)
+
+    def _see_child(self, observation: Observation[RayClusterState]) -> None:
         self._enqueue_owner(find_owner(observation.value.meta))
 
-    def _enqueue_owner(self, owner: PodOwner) -> None:
+    def _enqueue_owner(self, owner: PodOwner, *, is_urgent: bool = False) -> None:
         key = self._seen_pipelines.find(owner.uid)
         if key is not None and key.namespace == owner.namespace:
-            self.queue.enqueue(key)
+            self.queue.enqueue(key, is_urgent=is_urgent)
 
     def _enqueue(self, uid: str) -> None:
         key = self._seen_pipelines.find(uid)

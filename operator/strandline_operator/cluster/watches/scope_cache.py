@@ -112,7 +112,8 @@ class ScopeCache(Generic[T]):
         version = str(_read_metadata(body).get("resourceVersion") or "")
         changes: list[Observation[T]] = []
         if kind in {"ADDED", "MODIFIED"}:
-            changes = self._keep(self.read(body))
+            # Do not parse the event of an own write, whose response was parsed.
+            changes = [] if self.has(body) else self._keep(self.read(body))
         elif kind == "DELETED":
             entry = self.read(body)
             self._remove(entry.uid)
@@ -128,11 +129,12 @@ class ScopeCache(Generic[T]):
         If the stream has already passed this version, it has shown the write, and perhaps a later
         deletion. Otherwise, the cache expects the stream to show the write soon.
         """
-        entry = self.read(body)
-        if not self.version or entry.version <= self._seen:
+        metadata = _read_metadata(body)
+        version = _parse_version(metadata.get("resourceVersion"))
+        if not self.version or version <= self._seen:
             return False
-        self._expected[entry.uid] = (entry.version, now)
-        return bool(self._keep(entry))
+        self._expected[str(metadata.get("uid", ""))] = (version, now)
+        return not self.has(body) and bool(self._keep(self.read(body)))
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -285,7 +285,7 @@ def _describe(scene: Scene, delay: Block | None = None) -> AttemptStatus:
 
 def _name_phase(scene: Scene) -> AttemptPhase:
     # Without a RayJob, no pod of the attempt can run.
-    if scene.rayjob is None:
+    if scene.rayjob is None and not scene.is_launched:
         return AttemptPhase.PENDING
     # Time in a queue is not a slow start, and does not count toward a deadline.
     if scene.is_queued:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from strandline_api.api_model import evolve
 from strandline_api.outcome.causes import Cause
@@ -17,6 +18,8 @@ from strandline_operator.decide.run.requests import describe_cancel, find_reques
 from strandline_operator.decide.run.sequence import SUSPEND
 from strandline_operator.decide.scene import Pass, Scene
 from strandline_operator.decide.verdict import PassState, Verdict
+from strandline_operator.integrations.schedulers import has_queue
+from strandline_operator.model.plan import Create, Resource
 
 StopRequest = Callable[[Pass, PassState], Evidence | None]
 
@@ -63,6 +66,7 @@ def follow_newest(facts: Pass, standing: PassState) -> Verdict:
     # Manifests derive from the spec, so an attempt waits while the spec is unreadable.
     if stop is None and is_launchable(scene) and facts.view.pipeline.spec is None:
         return Verdict()
+    scene = replace(scene, is_launched=_is_launched(facts, standing))
     # An attempt that ends anyway does not need a pass at the run's deadline.
     ends_at = find_run_end(facts, standing.status) if stop is None else None
     step = follow(scene, stop, find_hold(facts, standing))
@@ -76,6 +80,18 @@ def follow_newest(facts: Pass, standing: PassState) -> Verdict:
         wakes=(ends_at, step.wake_at),
         block=step.block,
     )
+
+
+def _is_launched(facts: Pass, standing: PassState) -> bool:
+    """Return True if the attempt starts in this pass.
+
+    The pass writes the phase in advance, so that the pass after the creation need not write it.
+    """
+    # A queue would hold the RayJob, and after a rejected request, it may be rejected again.
+    if facts.view.refusals or has_queue(facts.spec.ray, facts.view.pipeline.meta.labels):
+        return False
+    creates = (action for action in standing.decided.actions if isinstance(action, Create))
+    return any(create.resource is Resource.RAYJOB for create in creates)
 
 
 def _find_desired(facts: Pass, standing: PassState) -> Evidence | None:

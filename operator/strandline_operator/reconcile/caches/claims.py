@@ -1,7 +1,7 @@
 """Caches claims, because a claim with a volume hardly ever changes.
 
-Passes that may change something read the claim again. For reports, one read per minute is
-sufficient. This module must not depend on how claims are used.
+Passes that may change something read the claim again. For reports, a read every few minutes is
+sufficient, or every minute during a resize. This module must not depend on how claims are used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from strandline_operator.model.objects import VolumeClaim
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
-KEEP_SECONDS = 60.0
+KEEP_SECONDS = 300.0
+RESIZE_SECONDS = 60.0
 # Seconds for which a claim without a volume is cached. Users watch for the volume, which can appear
 # at any moment.
 UNBOUND_SECONDS = 5.0
@@ -56,8 +57,7 @@ class ClaimMemory:
         claim = VolumeClaim.read(body)
         # Do not cache a claim that is being deleted or has lost its volume.
         if claim.phase != "Lost" and not claim.meta.is_deleting:
-            seconds = KEEP_SECONDS if claim.phase == "Bound" else UNBOUND_SECONDS
-            self._entries.keep((pipeline, claim.meta.name), claim, now, seconds)
+            self._entries.keep((pipeline, claim.meta.name), claim, now, _choose_seconds(claim))
             self._names.setdefault(pipeline, set()).add(claim.meta.name)
         return claim
 
@@ -65,3 +65,11 @@ class ClaimMemory:
         """Forget a deleted pipeline."""
         for name in self._names.pop(pipeline, ()):
             self._entries.drop((pipeline, name))
+
+
+def _choose_seconds(claim: VolumeClaim) -> float:
+    """Return for how many seconds a claim is cached."""
+    if claim.phase != "Bound":
+        return UNBOUND_SECONDS
+    is_resized = claim.resizing or claim.capacity not in {"", claim.requested}
+    return RESIZE_SECONDS if is_resized else KEEP_SECONDS

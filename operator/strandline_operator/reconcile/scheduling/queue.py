@@ -75,9 +75,9 @@ class Queue:
             self.last_sign = self._clock()
             self.schedule.note_sign(key, self.last_sign)
 
-    def enqueue(self, key: Key) -> None:
-        """Request a pass over a pipeline."""
-        self.schedule.enqueue(key, self._clock())
+    def enqueue(self, key: Key, *, is_urgent: bool = False) -> None:
+        """Request a pass over a pipeline; see `Schedule.enqueue`."""
+        self.schedule.enqueue(key, self._clock(), is_urgent=is_urgent)
         self._changed.set()
 
     async def run(self) -> None:

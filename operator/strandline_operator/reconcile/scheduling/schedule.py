@@ -104,18 +104,27 @@ class Schedule:
     _set_back: Counter[Key] = field(default_factory=Counter)
     _running_in: Counter[str] = field(default_factory=Counter)
     _again: set[Key] = field(default_factory=set)
+    _urgent: set[Key] = field(default_factory=set)
     _failures: dict[Key, int] = field(default_factory=dict)
     _not_before: dict[Key, float] = field(default_factory=dict)
     _latest: float = float("-inf")
 
-    def enqueue(self, key: Key, now: float) -> None:
+    def enqueue(self, key: Key, now: float, *, is_urgent: bool = False) -> None:
         """Request a pass now, or after the minimum pause since the last pass.
 
         After a failed pass, the pass is due when the retry delay ends.
+
+        Args:
+            is_urgent: whether to skip the minimum pause, and to give the pass priority.
         """
         self._follow_clock(now)
         if key in self._running:
             self._again.add(key)
+            self._urgent |= {key} if is_urgent else set()
+        elif is_urgent and key not in self._failures:
+            # A pass that already waits for its turn gets priority too.
+            due = self._due.pop(key, None)
+            self._advance(key, now if due is None else min(now, due[0]), is_promised=True)
         else:
             self._advance(key, max(now, self._not_before.get(key, now)))
 
@@ -251,7 +260,8 @@ class Schedule:
     def _repeat(self, key: Key, now: float) -> None:
         if key in self._again:
             self._again.remove(key)
-            self.enqueue(key, now)
+            self.enqueue(key, now, is_urgent=key in self._urgent)
+        self._urgent.discard(key)
 
     def _advance(self, key: Key, time: float, *, is_promised: bool = False) -> None:
         due = self._due.get(key)
