@@ -6,7 +6,7 @@ import re
 
 from source_tree import ROOT, list_files
 
-MOST_WORDS = 45_000
+MOST_WORDS = 45_400
 # Reference pages that are generated from the code, the API, or a recording.
 GENERATED = {"api.md", "api-python.md", "scenarios.md", "stage-table.md"}
 PARTS = (
