@@ -30,6 +30,7 @@ DOCUMENTS = [
     "docs/text-filters.md",
     "docs/text-scores.md",
     "docs/changing.md",
+    "docs/trace.md",
 ]
 COMMENT = re.compile(r"(^|\s)#.*")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
