@@ -125,7 +125,8 @@ agreement: $(STAMP) ## Compare reading, filters and FineWeb's recipe with datatr
 	@PYTHONPATH=bench:pipelines/examples $(BIN)/python -m strandline_bench.text.readers $(filter --write,$(ARGS))
 	@PYTHONPATH=bench $(BIN)/python -m strandline_bench.text.comparison $(ARGS)
 
-picture: $(STAMP) ## Draw the README's picture: the report of a run that is killed twice; Chromium
+picture: $(STAMP) ## Draw the pictures of README and docs/trace.md from real runs; Chromium
+	@$(BIN)/python docs/pictures/draw_trace.py
 	@PYTHONPATH=tests/report $(BIN)/python docs/pictures/draw.py
 
 picture-diff: $(STAMP) ## Draw the picture of docs/diff.md, from its own blocks; Chromium

@@ -31,6 +31,7 @@ DOCUMENTS = [
     "docs/text-scores.md",
     "docs/changing.md",
     "docs/diff.md",
+    "docs/trace.md",
 ]
 # Ends a command line that reports a difference by its exit code.
 DIFFERENT = "# exit code 1: they differ"

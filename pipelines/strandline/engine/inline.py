@@ -46,6 +46,7 @@ from strandline.plan.errors import StageInterruptedError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Receipt
 from strandline.plan.stages.stage import Shape
+from strandline.plan.task import Task
 from strandline.storage.outputs.ports import OutputLocation, OutputStore
 from strandline.storage.outputs.remote import open_outputs
 
@@ -324,6 +325,8 @@ class InlineTransport(Transport):
         if limit is not None:
             words = f"stage {plan.name!r}: {explain_overdue(len(batch), limit)}: {batch[0].key!r}"
         tasks, unreadable = read_input(slot.block[slot.position] for slot in batch)
+        # Copy the tasks, because a stage may change the tasks that it receives.
+        before = [Task(task.data, task.meta, task.lineage) for task in tasks]
         parts = self._calls[stage].stream(tasks, unreadable)
         while True:
             with self._watch.watching(limit, words):
@@ -332,6 +335,8 @@ class InlineTransport(Transport):
                     return
                 named = pack_answers(lambda _: plan.name, part.data, part.receipt, self._pack)
                 _, block, receipt = named
+            if self._control.observe is not None:
+                self._control.observe(self._calls[stage].plan, before, part.data, part.receipt)
             yield _PackedPart(block, receipt, part.opened)
 
 

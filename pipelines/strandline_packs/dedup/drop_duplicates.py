@@ -13,8 +13,9 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.data.tables.columns import list_comparable
+from strandline.data.tables.columns import list_comparable, list_texts
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
+from strandline_packs.dedup.key_lists import KEY
 
 
 class ComparedRows(StrEnum):
@@ -74,6 +75,13 @@ class DropDuplicates(RowFilter):
             reasons.append(DUPLICATE if digest in seen else None)
             seen.add(digest)
         return JudgedRows(table, reasons)
+
+    def find_retained(self, table: pa.Table, row: int) -> str | None:
+        """Return the key of the first equal row of the task."""
+        digests = list(self._digest_rows(table))
+        first = digests.index(digests[row])
+        has_key = first != row and KEY in table.column_names
+        return list_texts(table.slice(first, 1), KEY)[0] if has_key else None
 
     def _digest_rows(self, table: pa.Table) -> Iterator[bytes]:
         columns = [list_comparable(table, name) for name in self.params.columns]

@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.data.tables.columns import list_texts
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline_packs.dedup.key_lists import KEY, list_key_files, read_key_list
+from strandline_packs.dedup.key_lists import KEY, find_retained, list_key_files, read_key_list
 
 
 class DropListed(RowFilter):
@@ -85,3 +85,8 @@ class DropListed(RowFilter):
         keys = list_texts(table, self.params.column)
         listed = self._listed.find(keys)
         return JudgedRows(table, ["listed" if is_listed else None for is_listed in listed])
+
+    def find_retained(self, table: pa.Table, row: int) -> str | None:
+        """Return the key that the list names as retained for a row."""
+        (key,) = list_texts(table.slice(row, 1), self.params.column)
+        return find_retained(self.params.path, self.params.path_column, key)

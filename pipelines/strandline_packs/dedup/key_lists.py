@@ -117,6 +117,26 @@ def read_key_list(path: str, column: str = KEY) -> KeyList:
     return KeyList(state.hexdigest(), found)
 
 
+def find_retained(path: str, column: str, key: str) -> str | None:
+    """Return the key that a list names as retained instead of a key, or None if it names none.
+
+    Args:
+        path, column: see `read_key_list`.
+    """
+    for each in list_key_files(path):
+        with open_binary(each) as file:
+            parquet = open_parquet(file)
+            if not {column, STAYS} <= set(parquet.schema_arrow.names):
+                continue
+            # Do not use Arrow's threads: they may abort a process that exits at the same time.
+            table = parquet.read([column, STAYS], use_threads=False)
+        at = pc.index(table[column].cast(pa.large_string()), pa.scalar(key, pa.large_string()))
+        if at.as_py() >= 0:
+            retained: str | None = table[STAYS][at.as_py()].as_py()
+            return retained
+    return None
+
+
 def digest_bytes(raw: bytes) -> bytes:
     """Return the digest of some bytes."""
     return blake2b(raw, digest_size=DIGEST_BYTES).digest()

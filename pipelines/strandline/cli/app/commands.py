@@ -77,6 +77,9 @@ _ROOMS = {
     "dropped": CommandEntry(
         "data.dropped:dropped", "Count the rows that stages marked, and show some."
     ),
+    "trace": CommandEntry(
+        "data.trace:trace", "Show what each stage did with a row, and where the row is now."
+    ),
     "tune": CommandEntry("data.tune:tune", "Count the rows that a filter's limits drop."),
     "gather": CommandEntry(
         "data.gather:gather", "Merge gathered statistics and publish the results."

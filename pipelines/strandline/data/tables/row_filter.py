@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import groupby
 from typing import Any, ClassVar, NamedTuple, Self
@@ -157,6 +158,27 @@ class RowFilter(Stage):
     def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Decide which rows to drop. The table has no rows that an earlier stage has marked."""
         raise NotImplementedError
+
+    def explain_rows(self, table: pa.Table) -> list[RowVerdict | None]:
+        """Return the decision about each row with its measures, and count nothing.
+
+        The stage must be set up. The decision is None for rows that an earlier stage has marked.
+        """
+        is_marked = self._find_marked(table)
+        marking = copy(self)
+        changes = {"mark": True, "reason_column": None, "stage_column": None}
+        marking.params, marking.counters = self.params.model_copy(update=changes), {}
+        judged = marking.judge_rows(_select(table, is_marked, marked=False))
+        measures = dict(judged.measures)
+        for rule in self.list_rules():
+            if rule.is_column and rule.measure in judged.table.column_names:
+                measures[rule.measure] = judged.table[rule.measure].to_pylist()
+        rows = enumerate(_list_reasons(judged))
+        verdicts = (
+            RowVerdict(reason, {name: values[at] for name, values in measures.items()})
+            for at, reason in rows
+        )
+        return [None if marked else next(verdicts) for marked in is_marked]
 
     def process(self, task: Task) -> Task | None:
         """Drop rows that have a reason, and count them by reason; or mark them if requested.

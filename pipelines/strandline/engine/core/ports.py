@@ -18,15 +18,19 @@ from strandline.engine.flow.flow import Flow
 from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.records.entries import ListedSource, Standing
-from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.receipt import Failure, StageCounts
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.receipt import Failure, Receipt, StageCounts
 from strandline.plan.stages.ends import Source
+from strandline.plan.task import Task
 from strandline.storage.volume.inflight import InFlightTable
 from strandline_api.outcome.work_lost import WorkLost
 
 ADMIT_BATCH = 256
 
 Admitted = list[tuple[ListedSource, Source]]
+# Observes a part of a call: the stage, which is set up and can be called again; the call's input
+# as it was before the call; the new tasks of the part, and their receipt.
+Observe = Callable[[StagePlan, Sequence[Task], Sequence[Task], Receipt], None]
 
 
 class WorkCost(NamedTuple):
@@ -171,6 +175,7 @@ class Control:
         overrun: receives the reason when a call in this process exceeds its time limit; ends the
             process.
         heartbeat: notified of each turn of an engine's loop; renews the lease.
+        observe: called after each part of a call in this process; None observes nothing.
     """
 
     must_stop: Callable[[], bool]
@@ -184,6 +189,7 @@ class Control:
     overrun: Callable[[str], None] = lambda _: None
     note: Callable[[str], None] = lambda _: None
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat(lambda: 0.0, lambda: 0.0))
+    observe: Observe | None = None
 
 
 class ListingState(Protocol):

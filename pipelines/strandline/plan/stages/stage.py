@@ -206,6 +206,18 @@ class Stage:
         table = pa.concat_tables([task.table for task in tasks], promote_options="default")
         return tasks[0].replace(table)
 
+    def find_retained(self, table: pa.Table, row: int) -> str | None:  # noqa: ARG002
+        """Return the key of the row that is kept instead of a row, or None if there is none.
+
+        `strandline trace` shows the key. The stage is set up.
+
+        Args:
+            table: an input table with a row that the stage drops, or an output table of a stage
+                that lists rows.
+            row: index of the row in the table.
+        """
+        return None
+
     def count(self, name: str, number: int = 1) -> None:
         """Add `number` to a counter of the run's summary, such as `dropped: not utf-8`."""
         self.counters[name] = self.counters.get(name, 0) + number

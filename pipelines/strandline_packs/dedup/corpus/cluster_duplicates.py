@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Self
 
+import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
@@ -20,6 +21,7 @@ from strandline_packs.dedup.corpus.pass_files import (
     read_portions,
 )
 from strandline_packs.dedup.corpus.row_buckets import columns_of
+from strandline_packs.dedup.key_lists import STAYS
 
 
 class ClusterDuplicates(Stage):
@@ -109,6 +111,10 @@ class ClusterDuplicates(Stage):
         )
         for table in cut_rows(found, DROPPED, self.params.max_rows):
             yield task.replace(table)
+
+    def find_retained(self, table: pa.Table, row: int) -> str | None:
+        """Return the key that stays instead of a row of the list."""
+        return table[STAYS][row].as_py() if STAYS in table.column_names else None
 
     @property
     def _is_decided_by_kept(self) -> bool:

@@ -14,11 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from strandline.data.files.globs import is_url
 from strandline.plan.errors import BudgetSpentError, StageInterruptedError, StageStoppedError
 from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.paid import NO_ANSWER
 from strandline.plan.stages.stage import Stage
-from strandline.plan.task import Slot, Task
+from strandline.plan.task import FailedRow, Slot, Task
 from strandline_packs.models.asking.answers import ModelAnswer, RowFault
 from strandline_packs.models.asking.log.answer_book import (
     AnswerBook,
@@ -78,6 +81,7 @@ class AskModel(Stage):
     added_params: ClassVar[frozenset[str]] = frozenset({"rollout"})
     keeps_columns = True
     stops_early = True
+    sends = True  # False in a copy that only recalls answers
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return self.params.columns
@@ -91,6 +95,25 @@ class AskModel(Stage):
         asking = type(self)(self.params.model_copy(update={"requests": log}))
         asking.planned_name = self.planned_name
         return asking
+
+    def recall(self, folder: Path, name: str) -> Stage:
+        """Return a copy of the stage that finds answers in the log of a run, and sends nothing."""
+        unbounded = {"budget": None, "requests_per_minute": None, "tokens_per_minute": None}
+        log = locate_log(self.params.requests, folder, name)
+        recalling = type(self)(self.params.model_copy(update={"requests": log, **unbounded}))
+        recalling.planned_name, recalling.sends = self.planned_name, False
+        return recalling
+
+    def find_request(self, table: pa.Table, row: int) -> Mapping[str, Any] | None:
+        """Return digest, body, and stored answer of a row's request, or None for conversations."""
+        if self._requests is None:
+            return None
+        requests = self._requests.build(table.slice(row, 1)).requests
+        found = self._session.find_kept(requests)
+        for digest, request in requests.items():
+            answer = {"answer": found[digest].text} if digest in found else {}
+            return {"digest": digest.hex(), "body": request.question.body, **answer}
+        return None  # the row has no prompt, for example because a column is null
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """Return the cost of tokens, or None if no prices are set."""
@@ -108,8 +131,11 @@ class AskModel(Stage):
             ImportError: a package is missing.
             StageStoppedError: the stage's own server does not start.
         """
-        self._key = self.params.read_key()
+        self._key = self.params.read_key() if self.sends else None
         clock = Clock(time.monotonic, asyncio.sleep, random.random, time.time)
+        if not self.sends:
+            self.open_asker(Wire("", {}, WireLimits(1, 1, 1, 1)), clock)  # never connects
+            return
         server = self._connect(clock)
         self.open_asker(server, clock)
         self._loop = LoopThread(server)
@@ -166,6 +192,9 @@ class AskModel(Stage):
             MissingColumnError: a column of the prompt is missing.
             StageStoppedError: the server refuses all requests, or was down for too long.
         """
+        if self._rollout is not None and not self.sends:
+            # A conversation without one of its answers would take another course.
+            return [FailedRow(row, NO_ANSWER) for row in range(task.num_rows)]
         if self._rollout is not None:
             outcomes, reason = self._converse(task, self._rollout), "by the conversation"
         else:
@@ -183,8 +212,12 @@ class AskModel(Stage):
         if found:
             self.count(FROM_LOG, len(found))
         wanted = {digest: each for digest, each in requests.items() if digest not in found}
-        with self._asking():
-            answered = self._session.ask(self._loop, wanted, self.is_stopping)
+        answered: dict[bytes, ModelAnswer | RowFault]
+        if self.sends:
+            with self._asking():
+                answered = self._session.ask(self._loop, wanted, self.is_stopping)
+        else:
+            answered = dict.fromkeys(wanted, RowFault("unknown", NO_ANSWER))
         outcomes = RowOutcomes(faults=prepared.faults, dropped=prepared.dropped)
         for digest, request in requests.items():
             for row in request.rows:

@@ -97,6 +97,11 @@ class StageCall:
             assert outputs is not None  # every sink has a location
             self._answer_all = CutCall(plan.cut_of, outputs, is_lenient=plan.is_lenient).write
 
+    @property
+    def plan(self) -> StagePlan:
+        """The stage as it was set up in this worker."""
+        return self._plan
+
     def run(
         self, tasks: Sequence[Task], unreadable: Sequence[tuple[Lineage, str]] = ()
     ) -> tuple[list[Task], Receipt]:

@@ -1,0 +1,1 @@
+"""Explains single rows of a run: their source, the stages' decisions, and the output."""
