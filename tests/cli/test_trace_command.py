@@ -35,12 +35,12 @@ def trace(call: Call, *words: str) -> dict[str, Any]:
     """Return the trace in the only pipeline."""
     result = call("trace", "pipeline.yaml", *words, "--json")
     assert 0 == result.exit_code, result.stderr
-    (shown,) = json.loads(result.stdout)["pipelines"]
-    return dict(shown)
+    (output,) = json.loads(result.stdout)["pipelines"]
+    return dict(output)
 
 
-def list_decisions(shown: dict[str, Any]) -> list[tuple[str, str, str | None]]:
-    return [(step["stage"], step["decision"], step["reason"]) for step in shown["steps"]]
+def list_decisions(output: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+    return [(step["stage"], step["decision"], step["reason"]) for step in output["steps"]]
 
 
 @pytest.mark.parametrize("sink", ["jsonl", "parquet"])
@@ -49,14 +49,14 @@ def test_a_kept_row_is_shown_with_source_output_and_publication(
 ) -> None:
     write_rows(project, sink, long=keep("n >= 10", "few"))
     run(project)
-    shown = trace(call, "--row", "k12")
-    assert [("read-jsonl", "read", None), ("long", "kept", None)] == list_decisions(shown)
-    (source,) = shown["sources"]
+    output = trace(call, "--row", "k12")
+    assert [("read-jsonl", "read", None), ("long", "kept", None)] == list_decisions(output)
+    (source,) = output["sources"]
     assert ("in/rows.jsonl", "finished", 1) == (source["key"], source["state"], source["attempt"])
-    (output,) = shown["outputs"]
+    (output,) = output["outputs"]
     assert 2 == output["row"]
     assert output["file"] in project.list_outputs()
-    assert ("0001/p0001", []) == (shown["publication"], shown["notes"])
+    assert ("0001/p0001", []) == (output["publication"], output["notes"])
     text = call("trace", "pipeline.yaml", "--row", "k12").stdout
     assert text.startswith("row k12\n\nnotes\n")
     assert all(len(line) <= 100 for line in text.splitlines())
@@ -65,17 +65,17 @@ def test_a_kept_row_is_shown_with_source_output_and_publication(
 def test_a_dropped_row_has_its_reason(project: Project, call: Call) -> None:
     write_rows(project, long=keep("n >= 10", "few"))
     run(project)
-    shown = trace(call, "--row", "k3")
-    assert ("long", "dropped", "few") == list_decisions(shown)[-1]
-    assert ([], None) == (shown["outputs"], shown["publication"])
+    output = trace(call, "--row", "k3")
+    assert ("long", "dropped", "few") == list_decisions(output)[-1]
+    assert ([], None) == (output["outputs"], output["publication"])
 
 
 def test_a_dropped_row_has_the_measured_value_and_the_limit(project: Project, call: Call) -> None:
     write_rows(project, quality={"use": "gopher-quality", "with": {"minDocWords": 20}})
     run(project)
-    shown = trace(call, "--row", "k7")
+    output = trace(call, "--row", "k7")
     rule = {"parameter": "minDocWords", "measure": "words", "value": 7, "limit": 20}
-    assert rule | {"drops": "below"} == shown["steps"][-1]["rule"]
+    assert rule | {"drops": "below"} == output["steps"][-1]["rule"]
     text = call("trace", "pipeline.yaml", "--row", "k7").stdout
     assert "dropped: gopher_short_doc; words 7, below minDocWords 20" in text
 
@@ -87,11 +87,11 @@ def test_a_marked_row_is_kept_with_its_reason(
     quality = {"use": "gopher-quality", "with": {"minDocWords": 20, **mark}}
     write_rows(project, quality=quality, last=keep("n > 3", "few"))
     run(project)
-    shown = trace(call, "--row", "k7")
-    assert ("quality", "marked", "gopher_short_doc") == list_decisions(shown)[1]
-    assert (7, 20) == (shown["steps"][1]["rule"]["value"], shown["steps"][1]["rule"]["limit"])
-    assert ("last", "kept", None) == list_decisions(shown)[2]
-    assert shown["outputs"]
+    output = trace(call, "--row", "k7")
+    assert ("quality", "marked", "gopher_short_doc") == list_decisions(output)[1]
+    assert (7, 20) == (output["steps"][1]["rule"]["value"], output["steps"][1]["rule"]["limit"])
+    assert ("last", "kept", None) == list_decisions(output)[2]
+    assert output["outputs"]
 
 
 def test_a_changed_row_names_its_columns(project: Project, call: Call) -> None:
@@ -119,15 +119,15 @@ def test_a_dead_letter_has_its_error(project: Project, call: Call) -> None:
     project.spec["stages"][-1]["onError"] = "deadLetter"
     project.save()
     run(project)
-    shown = trace(call, "--row", "k5")
-    assert "deadLetter" == shown["steps"][-1]["decision"]
-    assert "five is odd" in shown["steps"][-1]["reason"]
+    output = trace(call, "--row", "k5")
+    assert "deadLetter" == output["steps"][-1]["decision"]
+    assert "five is odd" in output["steps"][-1]["reason"]
     assert "kept" == trace(call, "--row", "k6")["steps"][-1]["decision"]
-    # The stored dead letter is shown if the source can't be read again.
+    # The stored dead letter is output if the source can't be read again.
     (project.path / "in/rows.jsonl").write_text('{"key": "k5", "text": "other", "n": 6}')
-    shown = trace(call, "--row", "k5")
-    assert "five is odd" in shown["steps"][-1]["reason"]
-    assert "has changed since attempt 1" in shown["sources"][0]["message"]
+    output = trace(call, "--row", "k5")
+    assert "five is odd" in output["steps"][-1]["reason"]
+    assert "has changed since attempt 1" in output["sources"][0]["message"]
 
 
 def test_a_row_that_is_split_is_followed_under_its_new_keys(project: Project, call: Call) -> None:
@@ -142,7 +142,7 @@ def test_a_row_that_is_split_is_followed_under_its_new_keys(project: Project, ca
     ]
     project.save()
     run(project)
-    shown = trace(call, "--row", "a")
+    output = trace(call, "--row", "a")
     assert [
         ("read-jsonl", "read", 1, 1),
         ("split-paragraphs", "became", 1, 2),
@@ -150,9 +150,9 @@ def test_a_row_that_is_split_is_followed_under_its_new_keys(project: Project, ca
         ("not-two", "dropped", 1, 0),
         ("join-paragraphs", "became", 1, 1),
     ] == [
-        (step["stage"], step["decision"], step["rows"], step["becomes"]) for step in shown["steps"]
+        (step["stage"], step["decision"], step["rows"], step["becomes"]) for step in output["steps"]
     ]
-    assert [0] == [each["row"] for each in shown["outputs"]]
+    assert [0] == [each["row"] for each in output["outputs"]]
 
 
 def test_a_duplicate_names_the_row_that_is_kept(project: Project, call: Call) -> None:
@@ -170,11 +170,11 @@ def test_a_row_is_followed_after_its_key_is_removed(project: Project, call: Call
     columns = {"use": "select-columns", "with": {"columns": ["text", "n"]}}
     write_rows(project, columns=columns, long=keep("n >= 10", "few"))
     run(project)
-    shown = trace(call, "--row", "k12")
+    output = trace(call, "--row", "k12")
     assert [("columns", "changed"), ("long", "kept")] == [
-        each[:2] for each in list_decisions(shown)[1:]
+        each[:2] for each in list_decisions(output)[1:]
     ]
-    assert ([2], []) == ([each["row"] for each in shown["outputs"]], shown["notes"])
+    assert ([2], []) == ([each["row"] for each in output["outputs"]], output["notes"])
     assert ("long", "dropped", "few") == list_decisions(trace(call, "--row", "k3"))[-1]
 
 
@@ -186,19 +186,19 @@ def test_a_row_without_a_key_is_named_by_its_number(
     lines = [{"key": None, "text": "word", "n": at} for at in range(30)]
     (project.path / "in/rows.jsonl").write_text("\n".join(map(json.dumps, lines)))
     run(project)
-    shown = trace(call, "--source", "in/rows.jsonl", "--number", "12")
-    assert ("long", "kept", None) == list_decisions(shown)[1]
-    assert [2 if sink != "csv" else None] == [each["row"] for each in shown["outputs"]]
-    shown = trace(call, "--source", "in/rows.jsonl", "--number", "3")
-    assert ("long", "dropped", "few") == list_decisions(shown)[-1]
+    output = trace(call, "--source", "in/rows.jsonl", "--number", "12")
+    assert ("long", "kept", None) == list_decisions(output)[1]
+    assert [2 if sink != "csv" else None] == [each["row"] for each in output["outputs"]]
+    output = trace(call, "--source", "in/rows.jsonl", "--number", "3")
+    assert ("long", "dropped", "few") == list_decisions(output)[-1]
 
 
 def test_a_source_is_shown_without_a_row(project: Project, call: Call) -> None:
     write_rows(project, long=keep("n >= 10", "few"))
     run(project)
-    shown = trace(call, "--source", "in/rows.jsonl")
-    assert [("long", "dropped", "few")] == list_decisions(shown)
-    assert (10, 1) == (shown["steps"][0]["rows"], len(shown["outputs"]))
+    output = trace(call, "--source", "in/rows.jsonl")
+    assert [("long", "dropped", "few")] == list_decisions(output)
+    assert (10, 1) == (output["steps"][0]["rows"], len(output["outputs"]))
 
 
 @pytest.mark.parametrize(
@@ -233,13 +233,13 @@ def test_a_changed_or_removed_source_is_not_run_again(project: Project, call: Ca
     run(project)
     path = project.path / "in/rows.jsonl"
     path.write_text(path.read_text().replace('"n": 12', '"n": 1'))
-    shown = trace(call, "--row", "k12")
-    assert ([], 1) == (shown["steps"], len(shown["outputs"]))
-    assert "the source has changed since attempt 1" in shown["sources"][0]["message"]
+    output = trace(call, "--row", "k12")
+    assert ([], 1) == (output["steps"], len(output["outputs"]))
+    assert "the source has changed since attempt 1" in output["sources"][0]["message"]
     path.unlink()
-    shown = trace(call, "--row", "k12")
-    assert ([], 1) == (shown["steps"], len(shown["outputs"]))
-    assert "no longer listed" in shown["sources"][0]["message"]
+    output = trace(call, "--row", "k12")
+    assert ([], 1) == (output["steps"], len(output["outputs"]))
+    assert "no longer listed" in output["sources"][0]["message"]
 
 
 def test_a_row_of_a_changed_source_that_is_not_in_the_output_is_not_found(
@@ -259,9 +259,9 @@ def test_a_missing_output_file_is_noted(project: Project, call: Call) -> None:
     run(project)
     (name,) = project.list_outputs()
     (project.folder / "output" / name).unlink()
-    shown = trace(call, "--row", "k12")
-    assert ("long", "kept", None) == list_decisions(shown)[-1]
-    assert any(name in note and "No such file" in note for note in shown["notes"])
+    output = trace(call, "--row", "k12")
+    assert ("long", "kept", None) == list_decisions(output)[-1]
+    assert any(name in note and "No such file" in note for note in output["notes"])
 
 
 def test_decisions_of_a_changed_stage_are_unknown(project: Project, call: Call) -> None:
@@ -269,12 +269,12 @@ def test_decisions_of_a_changed_stage_are_unknown(project: Project, call: Call) 
     run(project)
     project.spec["stages"][2]["with"]["where"] = "n < 5"
     project.save()
-    shown = trace(call, "--row", "k12")
+    output = trace(call, "--row", "k12")
     assert [("long", "kept"), ("short", "unknown")] == [
-        each[:2] for each in list_decisions(shown)[1:]
+        each[:2] for each in list_decisions(output)[1:]
     ]
-    assert "has changed since attempt 1" in shown["steps"][-1]["reason"]
-    assert shown["outputs"]
+    assert "has changed since attempt 1" in output["steps"][-1]["reason"]
+    assert output["outputs"]
 
 
 def test_a_contradiction_to_the_run_is_noted(project: Project, call: Call) -> None:
@@ -290,12 +290,12 @@ def test_a_contradiction_to_the_run_is_noted(project: Project, call: Call) -> No
     )
     run(project)
     (project.path / "flag").touch()
-    shown = trace(call, "--row", "k12")
-    assert ("dropped", "flag") == list_decisions(shown)[-1][1:]
+    output = trace(call, "--row", "k12")
+    assert ("dropped", "flag") == list_decisions(output)[-1][1:]
     assert ["output has the row", "counted no row"] == [
         part
         for part in ("output has the row", "counted no row")
-        if part in " ".join(shown["notes"])
+        if part in " ".join(output["notes"])
     ]
 
 
@@ -303,11 +303,11 @@ def test_a_failed_source_is_shown_with_its_failure(project: Project, call: Call)
     write_rows(project)
     project.add_stage("def process(self, task):\n    raise ValueError('never')")
     run(project, code=3)
-    shown = trace(call, "--row", "k1")
-    assert "failed" == shown["sources"][0]["state"]
+    output = trace(call, "--row", "k1")
+    assert "failed" == output["sources"][0]["state"]
     assert ("failed", True) == (
-        shown["steps"][-1]["decision"],
-        "never" in shown["steps"][-1]["reason"],
+        output["steps"][-1]["decision"],
+        "never" in output["steps"][-1]["reason"],
     )
 
 
@@ -325,18 +325,18 @@ def test_a_model_is_not_asked_again(project: Project, call: Call) -> None:
         ask = {"url": url, "model": MODEL, "prompt": "Rate {{ key }}."}
         write_rows(project, ask={"use": "ask-model", "with": ask}, last=keep("n > 3", "few"))
         run(project)
-        shown = trace(call, "--row", "k7")
+        output = trace(call, "--row", "k7")
         for path in (project.folder / "requests").rglob("*"):
             if path.is_file():
                 path.unlink()
         unknown = trace(call, "--row", "k7")
     assert 30 == sum(model.asked.values())
-    step = shown["steps"][1]
+    step = output["steps"][1]
     assert ("ask", "changed") == (step["stage"], step["decision"])
     assert "answer" in step["added"]
     assert "echo: Rate k7." == step["request"]["answer"]
     assert "Rate k7." in json.dumps(step["request"]["body"])
-    assert ("last", "kept", None) == list_decisions(shown)[-1]
+    assert ("last", "kept", None) == list_decisions(output)[-1]
     assert ("ask", "unknown") == list_decisions(unknown)[-1][:2]
     assert "not asked again" in unknown["steps"][-1]["reason"]
     assert 1 == len(unknown["outputs"])
@@ -358,8 +358,8 @@ def test_rows_that_pass_several_pipelines_are_followed_through_their_files(
     for key, (last, reason) in expected.items():
         result = call("trace", "pipeline.yaml", "--row", key, "--json")
         first, then = json.loads(result.stdout)["pipelines"]
-        shown = {"notes": first, "again": then}[last]
-        assert reason == shown["steps"][-1]["reason"]
+        output = {"notes": first, "again": then}[last]
+        assert reason == output["steps"][-1]["reason"]
         assert (last == "again") == then["found"]
         assert ("no row of it reaches this pipeline" in then["notes"]) == (last == "notes")
     words = ("--source", "in/rows.jsonl", "--number", "25", "--json")

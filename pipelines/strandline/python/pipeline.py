@@ -175,14 +175,19 @@ class Pipeline(PipelineResults):
             deliver=self._plan_delivery(volume),
             cuts=self._read_cut_settings(),
         )
+        return make_outcome(self._run(config, is_shown=progress), config)
+
+    def _run(self, config: AttemptConfig, *, is_shown: bool | None) -> AttemptResult:
+        """Run an attempt, and write the manifest of the pipeline into its folder."""
+        is_tracked = config.volume is not None
         with _noting_advice():
             # A running pipeline should be found, and a refused one must not replace the former.
-            if volume is not None and not config.folder.manifest.exists():
+            if is_tracked and not config.folder.manifest.exists():
                 self._write_manifest(config.folder)
-            result = _run_shown(config, is_wanted=progress)
-        if volume is not None:
+            result = _run_shown(config, is_wanted=is_shown)
+        if is_tracked:
             self._write_manifest(config.folder)
-        return make_outcome(result, config)
+        return result
 
     def _plan_delivery(self, volume: Path | None) -> Callable[[LedgerSession], str] | None:
         if self.publishing is None or self.publishing.to is None:

@@ -15,8 +15,8 @@ from strandline.cli.report.formats import format_figure, format_hours, format_ti
 from strandline.cli.report.markup import clean
 from strandline.cli.report.sections import artifacts, attempts, failures, funnel, overview, stages
 from strandline.cli.views.attempt import describe_all_lost
-from strandline.cli.views.comparison import describe_recipe, describe_rows, list_remarks
 from strandline.cli.views.format import describe_requests, format_amount, format_bytes, format_count
+from strandline.cli.views.rows.comparison import describe_recipe, describe_rows, list_remarks
 from strandline.cli.views.running.progress import describe_longest, format_oldest
 from strandline.run.compare.comparison import Comparison
 from strandline.run.insight.funnel import find_sweeping_rules

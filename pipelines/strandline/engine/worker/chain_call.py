@@ -25,8 +25,8 @@ from strandline.plan.receipt import Effort, EmittedTask, Event, Failure, Receipt
 from strandline.plan.stages.stage import Shape
 from strandline.plan.task import Lineage, Origin, Task, lineage_of
 
-# After this time, a worker returns work that other workers could do. Calls of a chain with a sink
-# may take longer, so that more outputs share a disk sync.
+# After this time, a worker returns work that others could do. Calls of a chain with a sink may
+# take longer, so that more outputs share a disk sync.
 SPILL_SECONDS = 0.1
 SPILL_SECONDS_OF_SINKS = 0.3
 SPLIT_SECONDS = 1.0  # how long a split may wait for the user's code
@@ -58,8 +58,7 @@ class ChainCall:
         dumps: pickles data between stages if a stage could change the data.
         note: receives the index of each stage that starts to work.
         joins_below: whether a later stage joins groups. If so, slots that were filtered in a call
-            are
-            reported.
+            are reported.
     """
 
     def __init__(
@@ -109,8 +108,7 @@ class ChainCall:
         Args:
             link: index of the stage at which the call starts.
             is_alone: whether to run only this stage, so that a worker's death shows which stage is
-                to
-                blame.
+                to blame.
         """
         parts = self._stream(tasks, unreadable, handed, link, is_alone=is_alone)
         while (part := self._make_next(parts)) is not None:
@@ -227,8 +225,7 @@ class ChainCall:
         while (link := self._find_next(draft)) is not None:
             left = self._limit - (self._now() - begun)
             self._run(draft, link, draft.take(link, self._size_chunk(draft, link, left)))
-            # Do not return a sink's tasks, because another worker does not write files faster. Also
-            # keep tasks that take less time than their transport.
+            # Keep a sink's tasks, and tasks that take less time than their transport.
             if left <= 0 and self._is_slow(draft, link):
                 draft.give_back(below=link + 1)
 
@@ -259,8 +256,7 @@ class ChainCall:
         return max(least, int(left / self._seconds[link]))
 
     def _run(self, draft: _ChainDraft, link: int, chunk: Sequence[Task]) -> None:
-        if not chunk:  # all tasks belong to failed sources
-            return
+        # If all tasks belong to failed sources, nothing is left.
         tasks, unreadable = self._hand_over(self._plans[link - 1].name, chunk, draft)
         if not tasks and not unreadable:
             return

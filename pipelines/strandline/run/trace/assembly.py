@@ -41,8 +41,8 @@ class TraceAssembly:
 
     Attributes:
         plan: the pipeline.
-        store: its ledger.
-        output_keys: keys in its output.
+        store: the ledger.
+        output_keys: keys in the output.
     """
 
     plan: PipelinePlan
@@ -82,7 +82,7 @@ class TraceAssembly:
             trace.notes += self._compare(follower, facts, trace, is_whole=end is None)
 
     def add_source(self, facts: SourceFacts, trace: PipelineTrace) -> None:
-        """Add what the ledger has recorded about a source: its files and its dropped rows."""
+        """Add what the ledger has recorded about a source: files and dropped rows."""
         trace.sources.append(facts.traced)
         if facts.record is None:
             return

@@ -1,7 +1,7 @@
 """Follows a row through the calls of all stages of a pipeline.
 
-Between two stages, a row is identified by its task and its index. Within a stage, a row keeps its
-key, its index, or becomes the rows that the stage makes of it alone. The module must not depend on
+Between two stages, a row is identified by task and index. Within a stage, a row keeps the key or
+the index, or becomes the rows that the stage makes of this row alone. The module must not depend on
 how the calls are made.
 """
 
@@ -90,7 +90,7 @@ class RowFollower:
             yield from (RowLocation(at, row) for row in rows)
 
     def _find_outputs(self, call: ObservedCall, position: int) -> list[RowLocation]:
-        """Return the row in the result, by its number or its keys."""
+        """Return the row in the result, by number or keys."""
         if position == 1 and self.name.number is not None:
             return list(self._find_number(call, self.name.number))
         indexes = enumerate(call.output_index)
@@ -177,7 +177,7 @@ class RowFollower:
         return found
 
     def _list_passed(self, call: ObservedCall, location: RowLocation) -> list[int]:
-        """Return the indexes of the rows that a stage passes on, if it drops only judged rows."""
+        """Return the indexes of rows that a stage passes on, if only judged rows are dropped."""
         rows = range(call.inputs[location.task].num_rows)
         stage = call.plan.stage
         if not isinstance(stage, RowFilter) or _is_marking(stage):
@@ -212,7 +212,7 @@ class RowFollower:
         )
 
     def _find_fate(self, call: ObservedCall, location: RowLocation) -> Step:
-        """Return the decision about a row that the result does not have under its key."""
+        """Return the decision about a row that the result does not have under the row's key."""
         stage, name = call.plan.stage, call.plan.name
         letter = self._find_letter(call, location)
         if letter is not None:

@@ -36,7 +36,7 @@ def read_key(table: pa.Table, column: str, row: int) -> str:
 
 
 def format_key(value: object) -> str:
-    """Return a key as text, as it is named on the command line."""
+    """Return a key as text, as on the command line."""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
@@ -49,7 +49,7 @@ class ColumnChanges(NamedTuple):
 
 
 def compare_rows(before: pa.Table, row: int, after: pa.Table, position: int) -> ColumnChanges:
-    """Compare a row of one table with a row of another."""
+    """Compare rows of two tables."""
     old, new = before.column_names, after.column_names
     both = [name for name in new if name in old]
     values = ((name, before[name][row].as_py(), after[name][position].as_py()) for name in both)

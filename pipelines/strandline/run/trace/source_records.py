@@ -1,4 +1,4 @@
-"""The sources of a pipeline: the current listing, and what the ledger has recorded about them.
+"""The sources of a pipeline: the current listing, and what the ledger has recorded.
 
 The module must not depend on rows.
 """
@@ -42,8 +42,8 @@ class SourceRecords:
     """The sources of a pipeline.
 
     Args:
-        plan: the pipeline as it is now.
-        store: its ledger.
+        plan: the current pipeline.
+        store: the ledger.
         listed: the current sources by key.
         problem: why the sources can't be listed, or an empty text.
 

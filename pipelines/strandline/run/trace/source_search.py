@@ -17,7 +17,7 @@ _LONGEST = 200  # characters of a value that is shown
 
 
 def list_paths(source: Source) -> frozenset[str]:
-    """Return the files that a source's payload names; empty if it names none."""
+    """Return the files that a source's payload names, if any."""
     if not isinstance(source.data, pa.Table) or "path" not in source.data.column_names:
         return frozenset()
     return frozenset(filter(None, source.data["path"].to_pylist()))

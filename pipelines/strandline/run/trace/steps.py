@@ -46,13 +46,13 @@ class BrokenRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A decision of a stage about a row, or the same decision about several rows it became.
+    """A decision of a stage about a row, or about several rows that the row became.
 
     Attributes:
         stage: name of the stage.
         rows: number of rows that reached the stage, or that it read.
         becomes: number of rows that the stage passed on for them.
-        reason: the reason as counted, or the error of a failed row; empty if there is none.
+        reason: the reason as counted, or the error of a failed row; empty otherwise.
         rule: the rule with the reason, if a limit decided.
         changed, added, removed: names of columns.
         retained: key of the row that is kept instead, if known.
@@ -93,9 +93,9 @@ class TracedSource(NamedTuple):
     Attributes:
         key: the source's key.
         state: state in the ledger, or empty if the ledger does not have the source.
-        attempt: the attempt that finished the source, or in which it last failed; None if unknown.
+        attempt: the attempt in which the source finished or last failed; None if unknown.
         payload: the source's payload, such as a path and a byte range.
-        message: why the source failed, or why its rows can't be followed; empty otherwise.
+        message: why the source failed, or why no row can be followed; empty otherwise.
     """
 
     key: str
@@ -124,7 +124,7 @@ class PipelineTrace:
     Attributes:
         pipeline: name of the pipeline.
         location: folder or URL of the output.
-        publication: name of the publication of `latest` that has the row; empty if there is none.
+        publication: name of the publication of `latest`; empty if the row is not in it.
         notes: sentences about missing or contradictory information.
         skipped: sources that may have the row, but whose stages can't run again.
     """
@@ -146,7 +146,7 @@ class PipelineTrace:
 
 @dataclass(slots=True)
 class RowName:
-    """The names of a row: the requested key, and the keys of the rows that it became.
+    """The names of a row: the requested key, and the keys of the rows that the row became.
 
     Attributes:
         column: column with the keys.
@@ -179,5 +179,5 @@ class TracedRow:
 
     @property
     def is_whole_source(self) -> bool:
-        """Return whether only the source is requested, and no row of it."""
+        """Return whether only the source is requested, and no row."""
         return not self.name.keys and self.name.number is None

@@ -112,7 +112,7 @@ class PipelineTracer:
         return traces
 
     def _find_publication(self, trace: PipelineTrace) -> str:
-        """Return the name of `latest` if it has the row, or an empty text."""
+        """Return the name of `latest` if the publication has the row, or an empty text."""
         attempts = [each.attempt for each in trace.sources if each.attempt is not None]
         published = resolve(self._folder) if trace.outputs else None
         # The output of a source belongs to every later publication.

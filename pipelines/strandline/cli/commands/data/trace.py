@@ -10,7 +10,7 @@ import click
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.app.targets import list_targets, order_targets
-from strandline.cli.views.trace import describe_trace, render_trace
+from strandline.cli.views.rows.trace import describe_trace, render_trace
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.trace.steps import RowName, TracedRow
 from strandline.run.trace.tracer import trace_rows

@@ -11,7 +11,7 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.options import show_examples, take_json, take_volume
 from strandline.cli.app.program import add_debug
 from strandline.cli.report.page import render_comparison_page
-from strandline.cli.views.comparison import describe_comparison, render_comparison
+from strandline.cli.views.rows.comparison import describe_comparison, render_comparison
 from strandline.run.compare.comparison import compare
 from strandline.run.compare.sides import find_side
 

@@ -1,0 +1,1 @@
+"""Views of rows: their history, and the differences between two data sets."""
