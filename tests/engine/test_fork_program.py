@@ -12,6 +12,8 @@ import pytest
 from strandline.engine.processes.fork_program import (
     ForkProgram,
     ending_ahead,
+    is_kept,
+    keep_program,
     start_ahead,
     take_program,
 )
@@ -46,10 +48,19 @@ def test_workers_get_variables_set_after_the_start(
     start_ahead()
     monkeypatch.setenv("OF_A_STAGE", "1")
     assert take_program() is started[1]
-    assert started[0].process.poll() == 0
+    assert started[0].process.poll() == -signal.SIGKILL
 
 
-def test_a_program_that_is_still_loading_ends_cleanly(
+def test_a_program_is_kept_for_the_runs_of_a_block(started: list[ForkProgram]) -> None:
+    assert is_kept()
+    program = take_program()
+    keep_program(program)
+    start_ahead()
+    assert take_program() is program
+    assert len(started) == 1
+
+
+def test_a_program_that_is_still_loading_ends_at_once(
     started: list[ForkProgram], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Loading may take longer than the wait for the process's end, as on a busy machine.
@@ -57,7 +68,7 @@ def test_a_program_that_is_still_loading_ends_cleanly(
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with ending_ahead():
         start_ahead()
-    assert started[0].process.poll() == 0
+    assert started[0].process.poll() == -signal.SIGKILL
 
 
 def test_a_dead_program_is_replaced(started: list[ForkProgram]) -> None:
@@ -68,7 +79,7 @@ def test_a_dead_program_is_replaced(started: list[ForkProgram]) -> None:
     assert started[0].process.poll() == -signal.SIGKILL
 
 
-def test_an_unused_program_ends_cleanly() -> None:
+def test_a_program_ends_cleanly_without_work() -> None:
     with ending_ahead():
         start_ahead()
         program = ForkProgram()

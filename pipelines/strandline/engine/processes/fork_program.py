@@ -87,6 +87,13 @@ class ForkProgram:
             self.process.wait()
 
 
+    def dismiss(self) -> None:
+        """End the process, which has no workers, even while its modules load."""
+        self.control.close()
+        self.process.kill()
+        self.process.wait()
+
+
 def _start(control: int) -> ChildProcess:
     words = [str(control), json.dumps(sys.path), str(os.getpid())]
     return subprocess.Popen(  # noqa: S603 - our own program
@@ -178,4 +185,4 @@ def end_ahead() -> None:
     ahead = _AHEAD.get()
     if ahead is not None:
         _AHEAD.set(None)
-        ahead.end()
+        ahead.dismiss()

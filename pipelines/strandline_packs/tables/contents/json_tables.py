@@ -35,6 +35,7 @@ class JsonTables:
     def __init__(self) -> None:
         self._texts: set[str] = set()  # names of columns with text that looks like times
         self._pause = self._next_pause = 0
+        self._is_parted = True
 
     def parse(self, lines: Sequence[bytes | None]) -> pa.Table | None:
         """Return the lines as a table of several chunks, or None if Python's may differ from it.
@@ -57,16 +58,17 @@ class JsonTables:
         whole = [line for line in lines if line is not None]
         if len(whole) < len(lines):
             return None
-        parts = []
         # Arrow needs three times the memory of a part.
-        for part in _split(whole):
+        parts = []
+        for part in _split(whole) if self._is_parted else [whole]:
             table = self._read_part(part)
             if table is None:
                 return None
             parts.append(table)
         if all(part.schema.equals(parts[0].schema) for part in parts):
             return pa.concat_tables(parts)
-        # Only together, the lines show the types of all columns.
+        # Only together, the lines show the types of all columns, probably also in later blocks.
+        self._is_parted = False
         return self._read_part(whole)
 
     def _read_part(self, lines: Sequence[bytes]) -> pa.Table | None:
