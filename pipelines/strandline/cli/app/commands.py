@@ -78,7 +78,7 @@ _ROOMS = {
         "data.dropped:dropped", "Count the rows that stages marked, and show some."
     ),
     "trace": CommandEntry(
-        "data.trace:trace", "Show what each stage did with a row, and where the row is now."
+        "data.trace:trace", "Show what each stage did with a row, and where it is."
     ),
     "tune": CommandEntry("data.tune:tune", "Count the rows that a filter's limits drop."),
     "gather": CommandEntry(

@@ -86,7 +86,6 @@ class ForkProgram:
             self.process.kill()
             self.process.wait()
 
-
     def dismiss(self) -> None:
         """End the process, which has no workers, even while its modules load."""
         self.control.close()

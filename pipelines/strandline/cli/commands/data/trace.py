@@ -53,7 +53,7 @@ def trace(
     column: str,
     as_json: bool,
 ) -> int:
-    """Show what each stage did with a row, and where the row is now.
+    """Show what each stage did with a row, and where it is.
 
     The command reads ledger and outputs, and runs the sources of the row once more through the
     stages, in memory. It sends no requests to models: stored answers are used. FILE may have
