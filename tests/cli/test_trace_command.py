@@ -53,9 +53,9 @@ def test_a_kept_row_is_shown_with_source_output_and_publication(
     assert [("read-jsonl", "read", None), ("long", "kept", None)] == list_decisions(output)
     (source,) = output["sources"]
     assert ("in/rows.jsonl", "finished", 1) == (source["key"], source["state"], source["attempt"])
-    (output,) = output["outputs"]
-    assert 2 == output["row"]
-    assert output["file"] in project.list_outputs()
+    (place,) = output["outputs"]
+    assert 2 == place["row"]
+    assert place["file"] in project.list_outputs()
     assert ("0001/p0001", []) == (output["publication"], output["notes"])
     text = call("trace", "pipeline.yaml", "--row", "k12").stdout
     assert text.startswith("row k12\n\nnotes\n")
