@@ -17,6 +17,7 @@ def fork(work: Callable[[], None]) -> ForkedProcess:
     """Fork a child that does some work and exits with code 0."""
     pid = os.fork()
     if not pid:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray may have left its handler
         try:
             work()
         finally:
