@@ -15,13 +15,15 @@ from strandline.engine.call.forked_process import ForkedProcess
 
 def fork(work: Callable[[], None]) -> ForkedProcess:
     """Fork a child that does some work and exits with code 0."""
+    # Another test may have left a handler, with which the child would go on.
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     pid = os.fork()
     if not pid:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray may have left its handler
         try:
             work()
         finally:
             os._exit(0)
+    signal.signal(signal.SIGTERM, before)
     return ForkedProcess(pid)
 
 
