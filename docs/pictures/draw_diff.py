@@ -1,6 +1,6 @@
 """Draws diff.png, the picture in docs/diff.md: `make picture-diff`.
 
-It is the page that the blocks of docs/diff.md write.
+The picture shows the page that the blocks of docs/diff.md write.
 """
 
 from __future__ import annotations

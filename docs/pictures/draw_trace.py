@@ -1,7 +1,7 @@
 """Draws trace.svg, the picture in docs/trace.md: `make picture`.
 
-It is the output of `strandline trace` for a page of a generated crawl that FineWeb's recipe drops
-as a near-duplicate.
+The picture has the output of `strandline trace` for a page of a generated crawl. FineWeb's
+recipe drops the page as a near-duplicate.
 """
 
 from __future__ import annotations

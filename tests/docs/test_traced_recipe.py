@@ -49,7 +49,7 @@ class End(NamedTuple):
 
 
 class Recomputed:
-    """What must happen to each page of a generated crawl.
+    """The expected history of each page of a generated crawl.
 
     Args:
         number: number of pages.

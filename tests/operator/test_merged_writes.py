@@ -1,4 +1,4 @@
-"""Passes write what the next pass would write, and hold back what a later write includes."""
+"""A pass also writes the status of the next pass, and omits progress that a later write has."""
 
 from __future__ import annotations
 

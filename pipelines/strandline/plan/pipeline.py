@@ -7,7 +7,7 @@ checks manifests.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +98,12 @@ class StagePlan:
         """Return whether the stage, or a function among its parameters, is not Strandline's."""
         if ":" in self.use or type(self.stage).__module__.partition(".")[0] not in _OURS:
             return True
-        return any(callable(value) for value in vars(self.stage.params).values())
+        return self.function is not None
+
+    @property
+    def function(self) -> Callable[..., Any] | None:
+        """The function among the parameters, or None; a function that YAML names is a text."""
+        return next(filter(callable, vars(self.stage.params).values()), None)
 
     @property
     def writes(self) -> bool:

@@ -7,8 +7,8 @@ of the command line format the outcome; they are loaded only when an outcome is 
 from __future__ import annotations
 
 import textwrap
-from contextlib import suppress
 from dataclasses import dataclass, fields
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from strandline.ledger.access.session import opened_to_read
@@ -53,17 +53,14 @@ class Outcome(AttemptResult):
         return "\n".join(describe_outcome(self, details))
 
     def sample(self, rows: int = 5) -> list[dict[str, Any]]:
-        """Return the first rows of the first output that has any, if Parquet or JSON Lines."""
-        from strandline.run.revise.marks.dropped_rows import (  # noqa: PLC0415 - see above
-            NoReasonsError,
+        """Return the first rows of the output. Files of formats without rows are skipped."""
+        from strandline.run.compare.output_rows import (  # noqa: PLC0415 - see above
+            can_read_rows,
             read_rows,
         )
 
-        with suppress(NoReasonsError):
-            for path in self.outputs:
-                for found in filter(None, read_rows(path)):
-                    return found[:rows]
-        return []
+        found = (row for path in self.outputs if can_read_rows(path) for row in read_rows(path))
+        return list(islice(found, rows))
 
     def __repr__(self) -> str:
         tracked = f", attempt {self.attempt}" if self.attempt else ""

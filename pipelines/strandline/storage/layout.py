@@ -15,7 +15,7 @@ from strandline_api.outcome.driver_log import LOGS
 
 # Default volume, used without an option.
 VOLUME = "./strandline-data"
-MANIFEST = "pipeline.yaml"
+_NAMESPACE = "default"  # namespace of a pipeline that names no other
 # Also matches `s3:/bucket`, because `Path` turns two slashes into a single slash.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -40,6 +40,11 @@ def require_folder(volume: str | os.PathLike[str]) -> Path:
     return path
 
 
+def list_folders(path: Path) -> tuple[PipelineFolder, PipelineFolder]:
+    """Return the folders that a user may mean by `VOLUME/NAMESPACE/NAME`, or by `VOLUME/NAME`."""
+    return PipelineFolder(path), PipelineFolder(path.parent / _NAMESPACE / path.name)
+
+
 @dataclass(frozen=True, slots=True)
 class PipelineFolder:
     """The folder of a pipeline on a volume, identified by namespace and name."""
@@ -54,7 +59,7 @@ class PipelineFolder:
     @property
     def manifest(self) -> Path:
         """The manifest of a pipeline that was built in Python."""
-        return self.path / MANIFEST
+        return self.path / "pipeline.yaml"
 
     @property
     def ledger(self) -> Path:

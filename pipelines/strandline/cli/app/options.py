@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from strandline.cli.app.advice import note_file, remember_file
 from strandline.cli.app.json_output import reserve
 from strandline.cli.app.program import add_debug
 from strandline.run.attempt.engines import ENGINES
-from strandline.storage.layout import MANIFEST, VOLUME, require_folder
+from strandline.storage.layout import VOLUME, list_folders, require_folder
 from strandline_api.objects.removed_engine import ENGINE_REMOVED, REMOVED_ENGINE
 
 Command = Callable[..., Any]
@@ -29,7 +29,6 @@ def _keep_output(ctx: click.Context, _option: click.Parameter, is_asked: bool) -
 
 # Key of the volume of a pipeline that the command line names by its folder, such as `data/notes`.
 _VOLUME_KEY = "strandline.volume"
-_NAMESPACE = "default"
 
 
 def _find_manifest(ctx: click.Context, path: Path) -> Path:
@@ -40,8 +39,8 @@ def _find_manifest(ctx: click.Context, path: Path) -> Path:
     Raises:
         BadParameter: a folder has no manifest, or two folders are on different volumes.
     """
-    folders = (path, path.parent / _NAMESPACE / path.name)
-    found = next((each / MANIFEST for each in folders if (each / MANIFEST).is_file()), None)
+    manifests = (each.manifest for each in list_folders(path))
+    found = next((each for each in manifests if each.is_file()), None)
     if path.is_file() or (found is None and not path.is_dir()):
         return path
     if found is None:
@@ -171,6 +170,16 @@ def take_manifests(command: Command) -> Command:
 def take_manifest(command: Command) -> Command:
     """Add the arguments of commands that read a manifest: FILE, --set, and --debug."""
     return take_file(take_settings(add_debug(command)))
+
+
+def repeat_arguments(file: Path, settings: Sequence[str]) -> list[str]:
+    """Return the words that name the file and its changes on another command line."""
+    return [str(file), *(word for each in settings for word in ("--set", each))]
+
+
+def repeat_volume(volume: Path) -> list[str]:
+    """Return the words that name a volume on another command line, or none for the default."""
+    return ["--volume", str(volume)] if volume != Path(VOLUME) else []
 
 
 def each_pipeline(command: Command) -> Command:

@@ -242,7 +242,7 @@ class ChainCall:
         seconds = self._seconds.get(link, 0.0) * len(waiting)
         if link == self._sink or seconds <= self._limit:
             return False
-        return seconds > sum(measure(task.data) for task in waiting) / HANDOVER_BYTES
+        return seconds > measure([task.data for task in waiting]) / HANDOVER_BYTES
 
     def _size_chunk(self, draft: _ChainDraft, link: int, left: float) -> int | None:
         """Return the number of tasks that fit into the remaining seconds, or None for all."""

@@ -60,7 +60,7 @@ class CodeReader:
             entries |= live.modules
             unread |= live.unread
             if live.has_values:
-                digests[self._describe(_find_subject(plan))] = live.digest
+                digests[self._describe(plan.function or type(plan.stage))] = live.digest
         code = self._graph.collect(entries)
         digests |= code.digests | dict(self._list_versions(entries))
         blind = [f"{each}; {_ADVICE}" for each in sorted(unread.union(code.unread))]
@@ -82,12 +82,6 @@ class CodeReader:
         if module is not None:
             return f"{name} in {module.file}"
         return f"{name} in this session" if path is None else f"{name} in {Path(path).name}"
-
-
-def _find_subject(plan: StagePlan) -> Any:  # noqa: ANN401 - a class or a function
-    """Return the function among the parameters of a stage, or its class if there is none."""
-    functions = filter(callable, vars(plan.stage.params).values())
-    return next(functions, type(plan.stage))
 
 
 def _list_files(

@@ -26,7 +26,7 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline.run.manifest.positions import NAME_MARK
 from strandline.run.release.push.folder import LATEST
 from strandline.storage.access.protocols import find_lack
-from strandline.storage.layout import PipelineFolder
+from strandline.storage.layout import PipelineFolder, list_folders
 from strandline.storage.outputs import manifest
 from strandline.storage.outputs.ownership import Owner, read_owner
 from strandline.storage.outputs.remote import resolve_location
@@ -35,7 +35,6 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 # Matches `data/corpus@3`, `data/corpus@0003/p0007`, and the path of a publication.
 _VERSION = re.compile(r"(.+?)(?:@|/attempts/)0*([1-9][0-9]*)(?:/p0*([1-9][0-9]*))?/?")
-_NAMESPACE = "default"
 
 
 class UnknownSideError(StrandlineError):
@@ -76,10 +75,8 @@ def find_side(name: str, volume: Path) -> ComparedSide:
 
 
 def _find_pipeline(path: Path) -> PipelineFolder | None:
-    for each in (path, path.parent / _NAMESPACE / path.name):
-        if (each / "ledger").is_dir() or (each / "attempts").is_dir():
-            return PipelineFolder(each)
-    return None
+    folders = list_folders(path)
+    return next((each for each in folders if each.ledger.is_dir() or each.attempts.is_dir()), None)
 
 
 def _read_pipeline(name: str, folder: PipelineFolder) -> ComparedSide:

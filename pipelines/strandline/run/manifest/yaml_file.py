@@ -84,12 +84,17 @@ def _read_pipeline(path: Path, settings: Sequence[str], *, is_strict: bool) -> R
 def list_pipelines(path: Path) -> list[Path]:
     """Return a path for each pipeline of a file: `FILE#NAME`, or the file for a single pipeline.
 
+    A file that can have only one document is not parsed, and may be invalid.
+
     Raises:
         SpecError: if the file is not YAML, or a document among several has no name.
     """
     file, name = split_name(path)
-    documents = parse_documents(_read_text(file), str(file))
-    if name or len(documents) == 1:
+    text = _read_text(file)
+    if name or ("---" not in text.removeprefix("---") and "..." not in text):
+        return [path]
+    documents = parse_documents(text, str(file))
+    if len(documents) == 1:
         return [path]
     names = [_find_name(document) for document in documents]
     if not all(names):

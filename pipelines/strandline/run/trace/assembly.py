@@ -1,6 +1,6 @@
 """Assembles the trace of a row in a pipeline from the calls, the ledger, and the output.
 
-What stages do now is compared with what the run has recorded: contradictions become notes.
+The stages' present results are compared with the records of the run: contradictions become notes.
 """
 
 from __future__ import annotations

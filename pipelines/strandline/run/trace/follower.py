@@ -23,7 +23,7 @@ from strandline.run.trace.observed_call import (
     ObservedCall,
     RowLocation,
 )
-from strandline.run.trace.row_keys import compare_rows, index_values, read_key
+from strandline.run.trace.row_keys import compare_columns, index_values, read_key
 from strandline.run.trace.steps import BrokenRule, Decision, RowName, Step
 
 _NO_ANSWER = f"{NO_ANSWER}, and the stage is not asked again"
@@ -193,7 +193,7 @@ class RowFollower:
         """Return the decision about a row that is passed on."""
         at, row = after
         before, stage = call.inputs[location.task].table, call.plan.stage
-        changes = compare_rows(before, location.row, call.outputs[at].table, row)
+        changes = compare_columns(before, location.row, call.outputs[at].table, row)
         marks = _is_marking(stage) if isinstance(stage, RowFilter) else False
         verdict = call.judge(location) if marks else None
         decision = Decision.CHANGED if any(changes) else Decision.KEPT

@@ -30,7 +30,7 @@ class RowLocation(NamedTuple):
 
 
 class LoneResult(NamedTuple):
-    """What a stage makes of a row alone: tables, the reason of a drop, and the error."""
+    """The result of a stage for a single row: tables, the reason of a drop, and the error."""
 
     tables: list[pa.Table]
     reason: str

@@ -48,7 +48,7 @@ class ColumnChanges(NamedTuple):
     removed: tuple[str, ...]
 
 
-def compare_rows(before: pa.Table, row: int, after: pa.Table, position: int) -> ColumnChanges:
+def compare_columns(before: pa.Table, row: int, after: pa.Table, position: int) -> ColumnChanges:
     """Compare rows of two tables."""
     old, new = before.column_names, after.column_names
     both = [name for name in new if name in old]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Decision(StrEnum):
-    """What a stage did with a row. The values are part of the JSON output."""
+    """A decision of a stage about a row. The values are part of the JSON output."""
 
     READ = "read"
     KEPT = "kept"

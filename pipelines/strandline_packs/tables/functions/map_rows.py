@@ -48,8 +48,9 @@ class MapRows(Stage):
         return Columns(is_open=True)
 
     def setup(self) -> None:
-        """Load the function."""
+        """Load the function, and parse the types."""
         self._function = load_function(self.params.function)
+        self._kinds = {field.name: field.type for field in parse_schema(self.params.types)}
 
     def process(self, task: Task) -> Task | None:
         """Return the rows that the function makes, and count the rows that it drops.
@@ -69,8 +70,7 @@ class MapRows(Stage):
         if not made:
             return None
         kinds = {field.name: field.type for field in task.table.schema}
-        kinds |= {field.name: field.type for field in parse_schema(self.params.types)}
-        return task.replace(_build_table(made, kinds))
+        return task.replace(_build_table(made, kinds | self._kinds))
 
 
 def _list_rows(answer: object, name: str) -> Iterator[Mapping[str, Any]]:

@@ -76,7 +76,7 @@ def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool)
 
 
 class Failures(NamedTuple):
-    """What has failed in a pipeline.
+    """Failed sources and rows of a pipeline.
 
     Attributes:
         reasons: failed sources and sources in quarantine, grouped by reason.

@@ -10,14 +10,19 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.ledger_access import locate
-from strandline.cli.app.options import show_examples, take_manifests, take_volume
+from strandline.cli.app.options import (
+    repeat_arguments,
+    repeat_volume,
+    show_examples,
+    take_manifests,
+    take_volume,
+)
 from strandline.cli.app.targets import list_targets, order_targets
 from strandline.cli.report.facts import RunFacts
 from strandline.cli.report.page import render_page
 from strandline.cli.report.reading import read_facts
 from strandline.cli.views.format import format_bytes
 from strandline.run.manifest.manifest import read_manifest
-from strandline.storage.layout import VOLUME
 from strandline_api.objects.pipeline import CurationPipeline
 
 
@@ -69,6 +74,5 @@ def _read_run(
     file: Path, settings: tuple[str, ...], volume: Path, others: Sequence[CurationPipeline]
 ) -> RunFacts:
     plan = read_manifest(file, settings, volume=volume, others=others).plan
-    named = [str(file), *(word for each in settings for word in ("--set", each))]
-    where = ["--volume", str(volume)] if volume != Path(VOLUME) else []
+    named, where = repeat_arguments(file, settings), repeat_volume(volume)
     return read_facts(plan, locate(plan, volume), time.time(), named, where)

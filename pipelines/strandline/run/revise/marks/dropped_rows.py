@@ -108,11 +108,8 @@ def gather_marked(
     return dict(sorted(found.items(), key=lambda item: (-item[1].count, item[0])))
 
 
-def read_rows(path: str, wanted: Collection[str] | None = None) -> Iterator[list[dict[str, Any]]]:
-    """Yield rows of an output file.
-
-    Args:
-        wanted: columns that suffice, if the format permits this; None for all columns.
+def read_rows(path: str, wanted: Collection[str]) -> Iterator[list[dict[str, Any]]]:
+    """Yield rows of an output file, with only the wanted columns if the format permits this.
 
     Raises:
         NoReasonsError: if no reader exists for the format.
@@ -121,8 +118,7 @@ def read_rows(path: str, wanted: Collection[str] | None = None) -> Iterator[list
     if path.endswith(".parquet"):
         with open_binary(path) as file:
             parquet = pq.ParquetFile(file)
-            names = parquet.schema_arrow.names
-            shown = [name for name in names if wanted is None or name in wanted]
+            shown = [name for name in parquet.schema_arrow.names if name in wanted]
             for batch in parquet.iter_batches(_ROWS, columns=shown):
                 yield pa.Table.from_batches([batch]).to_pylist()
         return

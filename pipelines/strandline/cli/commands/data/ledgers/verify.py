@@ -14,6 +14,8 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import (
     each_pipeline,
+    repeat_arguments,
+    repeat_volume,
     show_examples,
     take_json,
     take_manifest,
@@ -30,7 +32,6 @@ from strandline.ledger.output_root import OutputRoot, find_move, name_old
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
-from strandline.storage.layout import VOLUME
 from strandline.storage.outputs.names import DESCRIPTIONS
 from strandline.storage.outputs.ports import OutputStore
 from strandline.storage.outputs.remote import open_outputs
@@ -72,9 +73,8 @@ def check(
     else:
         lines = describe_verdict(verdict)
         if verdict.problems:
-            words = ["strandline", "repair", str(file)]
-            words += [word for each in settings for word in ("--set", each)]
-            words += ["--volume", str(volume)] if volume != Path(VOLUME) else []
+            arguments = [*repeat_arguments(file, settings), *repeat_volume(volume)]
+            words = ["strandline", "repair", *arguments]
             if manifest.is_stored:  # a pod of `kubectl strandline` runs this command
                 words = ["kubectl", "strandline", "repair", manifest.plan.name]
             lines.append(f"to reset these sources for the next run: {shlex.join(words)}")
