@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from make_networks import write_network
 
+from pack_samples import join_samples, list_columns
 from stage_runs import Rows
 from strandline_packs.dedup.drop_duplicates import Normalisation, digest_values
 from strandline_packs.dedup.key_lists import write_key_list
@@ -25,6 +26,9 @@ ROWS: Rows = [
 ]  # fmt: skip
 for row, level in zip(ROWS, (0.5, 0.01, None, 0.5), strict=True):
     row["brightness"], row["sharpness"] = level, 5.0
+for column, values in list_columns().items():
+    for row, value in zip(ROWS, values, strict=True):
+        row[column] = value
 
 
 def list_keys(folder: Path) -> dict[str, Any]:
@@ -105,4 +109,5 @@ STAGES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "filter-code-quality": take(column="text", minLines=1, maxMeanLineLength=200),
     "keep-documented": take(column="text", minWords=12),
     "drop-generated-code": take(),
+    **join_samples("FILTERS"),
 }

@@ -19,6 +19,7 @@ from make_networks import write_network
 from tokenizers import Tokenizer, models
 
 import strandline_packs
+from pack_samples import join_samples
 from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.packages import advise, list_missing
@@ -100,6 +101,8 @@ def _listed(tmp_path_factory: pytest.TempPathFactory) -> None:
     REQUIRED["tokenise-chat"] = {"tokenizer": str(tokenizer), "config": str(config)}
     REQUIRED["fill-middle"] = {"tokenizer": str(middle)}
     REQUIRED["drop-contaminated"] = {"benchmarks": [path]}
+    for use, make in join_samples("REQUIRED").items():
+        REQUIRED[use] = make(tmp_path_factory.mktemp("samples"))
 
 
 def create(name: str) -> Stage:

@@ -74,7 +74,7 @@ def find_version(python: Path, package: str) -> str:
 # Ray requires tokens by default, and Curator's processes can't join their local Ray instance with
 # tokens.
 _CURATOR = {"RAY_AUTH_MODE": "disabled"}
-_OURS = ("filter", "words", "quality", "exact", "near", "pictures", "videos")
+_OURS = ("filter", "words", "copy", "quality", "exact", "near", "pictures", "videos")
 _JUICER = ("filter", "words", "quality", "exact", "near", "pictures")
 _DAFT = ("filter", "words", "exact", "pictures", "videos")
 PRODUCTS = (
@@ -82,7 +82,7 @@ PRODUCTS = (
     Product("ours, on Ray", "", "", _OURS, options=("--engine", "ray"), resumes=True),
     Product("ours, inline", "", "", ("filter", "words"), options=("--engine", "inline")),
     Product("a pool of processes, by hand", "pool", "", ("filter", "words")),
-    Product("Polars", "polars", "polars", ("filter", "words", "exact")),
+    Product("Polars", "polars", "polars", ("filter", "words", "copy", "exact")),
     Product("DuckDB", "duckdb", "duckdb", ("filter", "words", "exact")),
     Product("datasets", "datasets", "datasets", ("filter", "words")),
     Product("Daft", "daft", "daft", _DAFT, "daft"),

@@ -55,6 +55,7 @@ class Job:
 JOBS = (
     Job("filter", "a filter in Python", write_documents, (100, 10_000, 1_000_000), "id"),
     Job("words", "a filter of words", write_long_documents, (100, 200_000, 1_000_000), "id"),
+    Job("copy", "no row dropped", write_long_documents, (100, 1_000_000), "id"),
     Job("quality", "filters of quality", write_prose, (100, 10_000, 50_000)),
     Job("exact", "equal texts dropped", write_copies, (100, 10_000, 500_000), "text"),
     Job("near", "near-duplicates dropped by MinHash", write_copies, (100, 10_000, 50_000)),

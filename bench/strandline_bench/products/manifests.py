@@ -67,6 +67,10 @@ def _filter(source: Path, target: Path) -> list[Step]:
     return [_read_lines(source, target, [{"use": f"{_HERE}:KeepTexts"}])]
 
 
+def _copy(source: Path, target: Path) -> list[Step]:
+    return [_read_lines(source, target, [])]
+
+
 def _quality(source: Path, target: Path) -> list[Step]:
     return [_read_lines(source, target, [{"use": "gopher-repetition"}, {"use": "gopher-quality"}])]
 
@@ -140,6 +144,7 @@ def _build(name: str, source: Step, stages: list[Step], sink: Step) -> Step:
 _MAKERS = {
     "filter": _filter,
     "words": _filter,
+    "copy": _copy,
     "quality": _quality,
     "exact": _exact,
     "near": _near,
