@@ -1,0 +1,1 @@
+"""Vendors' batch interfaces, which answer within a day for half the price."""
