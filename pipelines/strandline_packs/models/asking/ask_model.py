@@ -22,12 +22,13 @@ from strandline.plan.stages.columns import Columns
 from strandline.plan.stages.paid import NO_ANSWER
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedRow, Slot, Task
-from strandline_packs.models.asking.answers import ModelAnswer, RowFault
+from strandline_packs.models.asking.answers import Endpoint, ModelAnswer, RowFault
 from strandline_packs.models.asking.log.answer_book import (
     AnswerBook,
     ConversationStore,
     KeepingTerms,
 )
+from strandline_packs.models.asking.log.batch_records import BatchRecords
 from strandline_packs.models.asking.log.log_folders import locate_log, open_account
 from strandline_packs.models.asking.log.request_log import FolderLog
 from strandline_packs.models.asking.log.store_log import StoreLog
@@ -41,7 +42,7 @@ from strandline_packs.models.asking.questions.conversations import (
     load_rollout,
 )
 from strandline_packs.models.asking.questions.prompts import digest_request, list_rows
-from strandline_packs.models.asking.rows.requests import RequestBuilder, find_rules
+from strandline_packs.models.asking.rows.requests import RequestBuilder, find_rules, list_keys
 from strandline_packs.models.asking.rows.results import ResultBuilder, RowOutcomes, list_columns
 from strandline_packs.models.asking.rows.session import AskSession
 from strandline_packs.models.asking.serving.commands import render_command
@@ -49,8 +50,14 @@ from strandline_packs.models.asking.serving.engine import EngineTerms, OwnServer
 from strandline_packs.models.asking.serving.weights import fetch_weights
 from strandline_packs.models.asking.spending.tally import FROM_LOG, RequestTally
 from strandline_packs.models.asking.traffic.asker import Asker, ModelQuestion, Poster, Spending
+from strandline_packs.models.asking.traffic.batches.batcher import Batcher, BatchTerms
+from strandline_packs.models.asking.traffic.batches.index import open_interface
+from strandline_packs.models.asking.traffic.batches.port import BatchWire, VendorCalls
+from strandline_packs.models.asking.traffic.bundles import Bundler
+from strandline_packs.models.asking.traffic.connection import BatchParams, read_headers
 from strandline_packs.models.asking.traffic.health import Clock, Terms
 from strandline_packs.models.asking.traffic.pace import RequestPace
+from strandline_packs.models.asking.traffic.server_group import GroupMember, ServerGroup
 from strandline_packs.models.asking.traffic.wire import LoopThread, Wire, WireLimits
 from strandline_packs.models.asking.verdicts.refusal_words import clean
 
@@ -74,11 +81,12 @@ class AskModel(Stage):
     # These parameters affect location, speed, and cost of requests, but no answers.
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset(
         {
-            *("url", "key", "requests", "concurrency", "tries", "outage_limit", "timeouts"),
+            *("url", "servers", "key", "headers", "requests", "concurrency", "tries"),
+            *("outage_limit", "timeouts", "texts_per_request", "batch"),
             *("requests_per_minute", "tokens_per_minute", "budget", "prices", "serve"),
         }
     )
-    added_params: ClassVar[frozenset[str]] = frozenset({"rollout"})
+    added_params: ClassVar[frozenset[str]] = frozenset({"rollout", "vector_size"})
     keeps_columns = True
     stops_early = True
     sends = True  # False in a copy that only recalls answers
@@ -131,24 +139,26 @@ class AskModel(Stage):
             ImportError: a package is missing.
             StageStoppedError: the stage's own server does not start.
         """
-        self._key = self.params.read_key() if self.sends else None
+        self._secrets: list[str] = []
         clock = Clock(time.monotonic, asyncio.sleep, random.random, time.time)
         if not self.sends:
             self.open_asker(Wire("", {}, WireLimits(1, 1, 1, 1)), clock)  # never connects
             return
         server = self._connect(clock)
         self.open_asker(server, clock)
+        if self.params.batch is not None and isinstance(server, Wire):
+            self.open_batcher(server, clock, self.params.batch)
         self._loop = LoopThread(server)
         if isinstance(server, OwnServer):
             self._loop.run(server.start())
 
-    def _connect(self, clock: Clock) -> Wire | OwnServer:
+    def _connect(self, clock: Clock) -> Wire | ServerGroup | OwnServer:
         params, times = self.params, self.params.timeouts
-        headers = find_protocol(params.endpoint).list_headers(self._key)
         limits = WireLimits(times.connect, times.read, times.total, params.concurrency)
-        connect = partial(Wire, headers=headers, limits=limits)
         if params.serve is None:
-            return connect(params.url or "")
+            return self._connect_to_servers(limits, clock)
+        headers = find_protocol(params.endpoint).list_headers(None)
+        connect = partial(Wire, headers=headers, limits=limits)
         name = f"{self._name}: {params.server}"
         render = partial(render_command, fetch_weights(params.serve, name), params.model)
         own = EngineTerms(name, params.serve.ready_within)
@@ -156,6 +166,22 @@ class AskModel(Stage):
         # stage alive.
         report = partial(_report_to, weakref.WeakMethod(self._notify))
         return OwnServer(render, connect, own, clock, report)
+
+    def _connect_to_servers(self, limits: WireLimits, clock: Clock) -> Wire | ServerGroup:
+        more, secrets = read_headers(self.params.headers)
+        self._secrets += secrets
+        members = []
+        for server in self.params.list_servers():
+            key = None if server.key is None else server.key.read(f"the server {server.url}")
+            self._secrets += [] if key is None else [key]
+            headers = {**find_protocol(self.params.endpoint).list_headers(key), **more}
+            wire = Wire(server.url, headers, limits)
+            members.append(GroupMember(server.url, wire, server.weight, server.fallback))
+        if self.params.url is not None:
+            return wire
+        # Hold the stage weakly: see `_connect`.
+        report = partial(_report_to, weakref.WeakMethod(self._notify))
+        return ServerGroup(members, self._name, clock.now, report)
 
     def open_asker(self, poster: Poster, clock: Clock) -> None:
         """Prepare templates, schema, tokenizer, pace, and account, but not the connection."""
@@ -175,7 +201,38 @@ class AskModel(Stage):
         working = nullcontext if account is None else account.working
         book = self._open_book(clock.now)
         limits = params.concurrency, params.timeouts.total
-        self._session = AskSession(asker, book, tally, working, *limits)
+        is_vectors = params.endpoint is Endpoint.EMBEDDINGS
+        bundler = Bundler(params.texts_per_request if is_vectors else 1)
+        self._session = AskSession(asker, book, spending, working, *limits, bundler)
+
+    def open_batcher(self, wire: BatchWire, clock: Clock, batch: BatchParams) -> None:
+        """Let the stage ask in batches, after `open_asker`.
+
+        Raises:
+            ValueError: there is no folder for the records of batches.
+        """
+        params, folder = self.params, self._locate(self.params.requests)
+        if folder is None:
+            msg = (
+                "`batch` keeps a record of each batch in the log of requests: mount the volume on "
+                "the workers' nodes, or name a shared folder by `requests`"
+            )
+            raise ValueError(msg)
+        name = f"{self._name}: {params.server}"
+        calls = VendorCalls(
+            wire, params.endpoint, name, params.outage_limit, clock, self.is_stopping
+        )
+        server = params.url or ""
+        terms = BatchTerms(name, server, params.endpoint, params.tries, batch.poll_seconds)
+        self._session.batcher = Batcher(
+            open_interface(params.endpoint, batch.window),
+            calls,
+            BatchRecords(Path(folder)),
+            terms,
+            self._notify,
+            self._session.spending,
+            lambda: os.urandom(_NONCE_BYTES).hex(),
+        )
 
     @classmethod
     def fans_out(cls) -> bool:
@@ -221,7 +278,7 @@ class AskModel(Stage):
         outcomes = RowOutcomes(faults=prepared.faults, dropped=prepared.dropped)
         for digest, request in requests.items():
             for row in request.rows:
-                outcomes.add(row, found.get(digest) or answered[digest])
+                outcomes.add(row, self._results.check(found.get(digest) or answered[digest]))
         return outcomes
 
     def _converse(self, task: Task, rollout: Rollout) -> RowOutcomes:
@@ -236,7 +293,11 @@ class AskModel(Stage):
         check = None if self._schema is None else self._schema.find_fault
         columns = {name: task.table[name] for name in task.table.column_names}
         rows = list_rows(columns, task.num_rows)
-        works = [partial(hold_conversation, rollout, row, ask(), check) for row in rows]
+        keys = list_keys(task.table)
+        works = [
+            partial(hold_conversation, rollout, row, ask(keys[at : at + 1]), check)
+            for at, row in enumerate(rows)
+        ]
         with self._asking():
             self._session.work(self._loop, works, outcomes.add, self.is_stopping)
         if store.hits:
@@ -259,7 +320,7 @@ class AskModel(Stage):
             msg = self._hide(str(error))
             # Do not chain the error: the original message may contain the key.
             raise StageStoppedError(msg, is_lasting=error.is_lasting, cause=error.cause) from None
-        for name, number in self._session.tally.take().items():
+        for name, number in self._session.spending.tally.take().items():
             self.count(name, number)
 
     def _open_book(self, now: Callable[[], float]) -> AnswerBook | None:
@@ -290,7 +351,9 @@ class AskModel(Stage):
             self.report(hidden)
 
     def _hide(self, text: str) -> str:
-        return clean(text if self._key is None else text.replace(self._key, _HIDDEN))
+        for secret in self._secrets:
+            text = text.replace(secret, _HIDDEN)
+        return clean(text)
 
 
 def _report_to(notify: weakref.WeakMethod[Callable[[str], None]], line: str) -> None:

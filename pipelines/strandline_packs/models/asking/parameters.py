@@ -5,23 +5,18 @@ Validation takes place at planning time, so impossible requests are rejected the
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Self
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
+    AfterValidator,
     Field,
     JsonValue,
     PrivateAttr,
     field_validator,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
 
 from strandline.data.files.globs import is_url
 from strandline.data.files.opening import digest_input
@@ -38,11 +33,20 @@ from strandline_packs.models.asking.questions.prompts import Template
 from strandline_packs.models.asking.questions.schemas import AnswerSchema
 from strandline_packs.models.asking.serving.commands import ServeParams
 from strandline_packs.models.asking.spending.terms import SpendingTerms, SpentTotals, TokenPrices
+from strandline_packs.models.asking.traffic.connection import (
+    BatchParams,
+    ConnectionPart,
+    HeaderParams,
+    KeyParams,
+    ServerParams,
+    TimeoutParams,
+    check_headers,
+    check_url,
+)
 
 # The first missing package determines the extra to install. aiohttp is also part of another extra,
 # so it comes last.
 PACKAGES = ("jinja2", "jsonschema", "aiohttp")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Parameters that the stage sets, or whose answers the stage could not read.
 _RESERVED = {
     "model": "`model`",
@@ -55,28 +59,6 @@ _RESERVED = {
 }
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
-    )
-
-
-class KeyParams(_Part):
-    """Configures where to find a server's key."""
-
-    env: str = Field(
-        min_length=1,
-        description="Name of an environment variable of the workers that holds the key.",
-    )
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not _VARIABLE.fullmatch(self.env):
-            msg = "`env` must be the name of an environment variable, not the key itself"
-            raise ValueError(msg)  # omits the value, which may be a key
-        return self
-
-
 class SchemaFormat(StrEnum):
     """Notation of a schema in a request."""
 
@@ -85,7 +67,7 @@ class SchemaFormat(StrEnum):
     UNSENT = "unsent"
 
 
-class OutputParams(_Part):
+class OutputParams(ConnectionPart):
     """Sets the required form of an answer."""
 
     schema_: dict[str, JsonValue] = Field(
@@ -108,19 +90,7 @@ class OutputParams(_Part):
     )
 
 
-class TimeoutParams(_Part):
-    """Configures the timeouts of a request, in seconds."""
-
-    connect: float = Field(default=10.0, gt=0, description="Maximum number of seconds to connect.")
-    read: float = Field(
-        default=300.0, gt=0, description="Maximum number of seconds without receiving a byte."
-    )
-    total: float = Field(
-        default=600.0, gt=0, description="Maximum number of seconds for the whole request."
-    )
-
-
-class PriceParams(_Part):
+class PriceParams(ConnectionPart):
     """Sets the prices of tokens, in any currency."""
 
     prompt_tokens: float = Field(default=0.0, ge=0, description="Price of a million prompt tokens.")
@@ -129,7 +99,7 @@ class PriceParams(_Part):
     )
 
 
-class BudgetParams(_Part):
+class BudgetParams(ConnectionPart):
     """Sets spending limits over all attempts and runs of the pipeline."""
 
     requests: int | None = Field(
@@ -146,11 +116,16 @@ class BudgetParams(_Part):
 class AskParams(Stage.Params):
     """Configures the model, the request, and the spending limits."""
 
-    url: str | None = Field(
+    url: Annotated[str, AfterValidator(check_url)] | None = Field(
         default=None,
         min_length=1,
         description="Address of a server that speaks the protocol of `endpoint`, such as "
         "`http://127.0.0.1:8000/v1`.",
+    )
+    servers: tuple[ServerParams, ...] = Field(
+        default=(),
+        description="Instead of `url`, several servers with the same model: `url`, `weight`, "
+        "`fallback`, and `key` of each.",
     )
     serve: ServeParams | None = Field(
         default=None,
@@ -202,6 +177,23 @@ class AskParams(Stage.Params):
     key: KeyParams | None = Field(
         default=None, description="Location of the key, as `{env: NAME}`; by default no key."
     )
+    headers: Annotated[HeaderParams, AfterValidator(check_headers)] = Field(
+        default_factory=dict,
+        description="Further headers of each request: a text, or `{env: NAME}` for a secret.",
+    )
+    texts_per_request: int = Field(
+        default=32,
+        ge=1,
+        le=2048,
+        description="With `embeddings`, the maximum number of texts in a request. A server that "
+        "accepts fewer gets fewer.",
+    )
+    vector_size: int | None = Field(
+        default=None,
+        ge=1,
+        description="With `embeddings`, the number of values of each vector. The column then has "
+        "lists of a fixed size, and other sizes fail the row.",
+    )
     requests: str | None = Field(
         default=None,
         min_length=1,
@@ -223,6 +215,11 @@ class AskParams(Stage.Params):
         gt=0,
         description="Seconds to wait for a server that answers no request, before the attempt "
         "ends.",
+    )
+    batch: BatchParams | None = Field(
+        default=None,
+        description="Sends the requests of a task as one batch, for half of the price at OpenAI "
+        "and Anthropic, and waits for the answers: `pollSeconds`, `window`.",
     )
     requests_per_minute: float | None = Field(
         default=None,
@@ -274,34 +271,26 @@ class AskParams(Stage.Params):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.url is None) == (self.serve is None):
-            msg = "set either `url` or `serve`"
+        if sum((self.url is not None, bool(self.servers), self.serve is not None)) != 1:
+            msg = "set either `url` or `serve`, or `servers`"
             raise ValueError(msg)
         if self.serve is not None:
             self._digests["serve"] = self.serve.weights
-            if self.key is not None:
-                msg = "`key` requires `url`"
-                raise ValueError(msg)
-        else:
-            self._check_url(self.url or "")
+            for name in ("key", "headers"):
+                if getattr(self, name):
+                    msg = f"`{name}` requires `url`"
+                    raise ValueError(msg)
+        if self.servers and all(each.fallback for each in self.servers):
+            msg = "`servers` needs at least one without `fallback`"
+            raise ValueError(msg)
         for name in self.parameters:
             if name in _RESERVED:
                 msg = f"`parameters` must not contain {name!r}, which is set by {_RESERVED[name]}"
                 raise ValueError(msg)
         self._check_endpoint()
         self._check_rollout()
+        self._check_batch()
         return self._check_rest()
-
-    @staticmethod
-    def _check_url(url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            msg = "`url` must begin with http:// or https:// and have a host"
-            raise ValueError(msg)
-        # Messages show the URL, so the URL must not contain secrets.
-        if parts.username or parts.password or parts.query:
-            msg = "`url` must have no name, password or query; set the key by `key: {env: NAME}`"
-            raise ValueError(msg)
 
     def _check_rest(self) -> Self:
         if (self.tokenizer is None) != (self.max_prompt_tokens is None):
@@ -332,7 +321,29 @@ class AskParams(Stage.Params):
                 raise ValueError(msg)
         self._digests["rollout"] = digest_rollout(load_rollout(self.rollout))
 
+    def _check_batch(self) -> None:
+        if self.batch is None:
+            return
+        excluded = {
+            "serve": self.serve,
+            "servers": self.servers,
+            "rollout": self.rollout,
+            "requestsPerMinute": self.requests_per_minute,
+            "tokensPerMinute": self.tokens_per_minute,
+            "output.repairs": self.output and self.output.repairs,
+        }
+        for name, value in excluded.items():
+            if value:
+                msg = f"`batch` does not go with `{name}`; remove one of the two"
+                raise ValueError(msg)
+        if self.requests is not None and is_url(self.requests):
+            msg = "`batch` keeps a record of each batch, so `requests` must be a folder, not a URL"
+            raise ValueError(msg)
+
     def _check_endpoint(self) -> None:
+        if self.vector_size is not None and self.endpoint is not Endpoint.EMBEDDINGS:
+            msg = "`vectorSize` requires `endpoint: embeddings`"
+            raise ValueError(msg)
         if self.endpoint in CONVERSING:
             return
         for name in ("system", "images", "output"):
@@ -343,7 +354,11 @@ class AskParams(Stage.Params):
     @property
     def server(self) -> str:
         """Name of the server in messages."""
-        return f"the server {self.url}" if self.serve is None else f"its own {self.serve.engine}"
+        if self.serve is not None:
+            return f"its own {self.serve.engine}"
+        if self.url is not None:
+            return f"the server {self.url}"
+        return f"the servers {', '.join(each.url for each in self.servers)}"
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -394,20 +409,13 @@ class AskParams(Stage.Params):
         named = {"name": "answer", "schema": schema, "strict": True}
         return {"response_format": {"type": "json_schema", "json_schema": named}}
 
-    def read_key(self) -> str | None:
-        """Return the key from this process' environment, or None if the server needs no key.
-
-        Raises:
-            ValueError: the variable is not set, or has characters that no key has.
-        """
-        if self.key is None:
-            return None
-        key = os.environ.get(self.key.env, "").strip()
-        # HTTP headers hold printable ASCII only.
-        if not key or not key.isascii() or not key.isprintable():
-            msg = f"the environment variable {self.key.env} has no key for {self.server}; set it"
-            raise ValueError(msg)
-        return key
+    def list_servers(self) -> tuple[ServerParams, ...]:
+        """Return the servers of `url` or `servers`, with their keys; none if the stage serves."""
+        given = self.servers or (() if self.url is None else (ServerParams(url=self.url),))
+        return tuple(
+            each if each.key is not None else each.model_copy(update={"key": self.key})
+            for each in given
+        )
 
     def list_places(self) -> Iterable[tuple[str, str]]:
         """Return the location of the tokenizer, and the URL of the log if the log is in a store."""

@@ -82,7 +82,7 @@ def _render_spent(log: LogFolder) -> dict[str, Any]:
 @take_manifest
 @take_volume
 def export_requests(file: Path, settings: tuple[str, ...], volume: Path) -> None:
-    """Write the answers as JSON Lines, each with the digest of its request.
+    """Write the answers as JSON Lines, each with the digest of its request and its rows' keys.
 
     The log does not contain the prompts.
     """
@@ -93,6 +93,7 @@ def export_requests(file: Path, settings: tuple[str, ...], volume: Path) -> None
             line = {
                 "stage": log.stage,
                 "request": entry.digest.hex(),
+                "keys": list(entry.keys),
                 "time": entry.time,
                 "text": answer.text,
                 "vector": None if answer.vector is None else answer.vector.tolist(),

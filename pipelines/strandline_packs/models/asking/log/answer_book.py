@@ -103,12 +103,12 @@ class AnswerBook:
             missing = {each: rest for each, rest in missing.items() if each not in found}
         return found
 
-    def put(self, digest: bytes, answer: ModelAnswer) -> None:
-        """Add an answer to the next write."""
+    def put(self, digest: bytes, answer: ModelAnswer, keys: Sequence[str] = ()) -> None:
+        """Add an answer to the next write, with the keys of the rows that need the answer."""
         # The time limit counts from the oldest answer that is not durable.
         if not self._waiting and not self._undurable:
             self._began = self._now()
-        packed = pack(LogEntry(digest, self._time(), answer))
+        packed = pack(LogEntry(digest, self._time(), answer, tuple(keys)))
         self._waiting[digest] = packed
         self._bytes += len(packed.content)
 
@@ -247,11 +247,11 @@ class ConversationStore:
         self.hits += answer is not None
         return answer
 
-    def put(self, digest: bytes, answer: ModelAnswer) -> None:
+    def put(self, digest: bytes, answer: ModelAnswer, keys: Sequence[str] = ()) -> None:
         """Keep an answer, and add it to the book."""
         self._own[digest] = answer
         if self._book is not None:
-            self._book.put(digest, answer)
+            self._book.put(digest, answer, keys)
 
 
 def _join_position(number: int, start: int) -> int:

@@ -41,11 +41,13 @@ class LogEntry(NamedTuple):
         digest: digest of the request.
         time: when the answer was logged, in seconds since the epoch.
         answer: answer of the model.
+        keys: keys of the rows that needed the answer when it was logged.
     """
 
     digest: bytes
     time: float
     answer: ModelAnswer
+    keys: tuple[str, ...] = ()
 
 
 class PackedEntry(NamedTuple):
@@ -99,14 +101,22 @@ class ReadWindow:
 def pack(entry: LogEntry) -> PackedEntry:
     """Return an entry with its answer encoded."""
     fields = (each.tolist() if isinstance(each, array) else each for each in entry.answer)
-    row = json.dumps([entry.time, *fields], separators=(",", ":"))
-    return PackedEntry(entry.digest, zlib.compress(row.encode(), _LEVEL))
+    content = _compress([entry.time, *fields])
+    # Earlier versions read the first stream only, so they ignore the keys.
+    return PackedEntry(entry.digest, content + (_compress(entry.keys) if entry.keys else b""))
 
 
 def unpack(packed: PackedEntry) -> LogEntry:
     """Decode a packed entry."""
-    time, *answer = _read_json(zlib.decompress(packed.content))
-    return LogEntry(packed.digest, time, _build_answer(answer))
+    stream = zlib.decompressobj()
+    time, *answer = _read_json(stream.decompress(packed.content))
+    rest = stream.unused_data
+    keys = tuple(_read_json(zlib.decompress(rest))) if rest else ()
+    return LogEntry(packed.digest, time, _build_answer(answer), keys)
+
+
+def _compress(value: object) -> bytes:
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), _LEVEL)
 
 
 def build_block(entries: Sequence[PackedEntry]) -> bytes:

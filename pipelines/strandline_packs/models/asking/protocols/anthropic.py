@@ -54,6 +54,9 @@ class AnthropicProtocol:
         small = {**body, "messages": [{"role": "user", "content": PROBE_TEXT}]}
         return {**small, "max_tokens": 1} if is_short else small
 
+    def count_items(self, body: Mapping[str, Any]) -> int:  # noqa: ARG002
+        return 1
+
     def find_items(self, body: Mapping[str, Any], endpoint: Endpoint) -> object:  # noqa: ARG002
         return [body] if body.get("type") == "message" else None
 

@@ -11,7 +11,7 @@ from strandline_packs.models.asking.protocols.pictures import encode_picture
 from strandline_packs.models.asking.protocols.port import AnswerParts, RowQuestion
 from strandline_packs.models.asking.protocols.usage import read_count
 from strandline_packs.models.asking.verdicts.messages import describe_foreign, judge_message
-from strandline_packs.models.asking.verdicts.vectors import judge_vector
+from strandline_packs.models.asking.verdicts.vectors import judge_vectors
 
 PROBE_TEXT = "."
 # Newer models of OpenAI accept only the first name, many other servers only the second.
@@ -61,16 +61,20 @@ class OpenAiProtocol:
             small[given[0] if given else _LENGTHS[-1]] = 1
         return small
 
+    def count_items(self, body: Mapping[str, Any]) -> int:
+        texts = body.get("input")  # several texts, each with an embedding
+        return len(texts) if isinstance(texts, list) else 1
+
     def find_items(self, body: Mapping[str, Any], endpoint: Endpoint) -> object:
         return body.get("data" if endpoint is Endpoint.EMBEDDINGS else "choices")
 
     def judge(self, parts: AnswerParts, endpoint: Endpoint) -> Verdict:
         item, usage, model = parts.item, self.read_usage(parts.body), parts.model
         if endpoint is Endpoint.EMBEDDINGS:
-            vector = item.get("embedding")
-            if not isinstance(vector, list):
-                return describe_foreign(self.name)
-            return judge_vector(vector, usage, model)
+            # A single text never had more than its first embedding read.
+            items = parts.items if parts.expected > 1 else [item]
+            found = judge_vectors(items, parts.expected, usage, model)
+            return describe_foreign(self.name) if found is None else found
         is_chat = endpoint is Endpoint.CHAT
         message = item.get("message") if is_chat else {"content": item.get("text")}
         if not isinstance(message, Mapping):

@@ -27,13 +27,17 @@ class AnswerParts(NamedTuple):
 
     Attributes:
         body: the complete answer.
-        item: the part with the text or the vector.
+        item: the first part with a text or a vector.
         model: the server's name for the model.
+        items: all parts with a text or a vector.
+        expected: how many parts the request asked for.
     """
 
     body: Mapping[str, Any]
     item: Mapping[str, Any]
     model: str
+    items: Sequence[Any] = ()
+    expected: int = 1
 
 
 class ModelProtocol(Protocol):
@@ -72,6 +76,9 @@ class ModelProtocol(Protocol):
         Args:
             is_short: whether the answer may be limited to one token.
         """
+
+    def count_items(self, body: Mapping[str, Any]) -> int:
+        """Return the number of answers that a request asks for."""
 
     def find_items(self, body: Mapping[str, Any], endpoint: Endpoint) -> object:
         """Return the list of answers in a body; any other value means no answers."""

@@ -30,8 +30,8 @@ class AnswerStore(Protocol):
     def find(self, digest: bytes) -> ModelAnswer | None:
         """Return the answer to a request, or None if the request has no answer yet."""
 
-    def put(self, digest: bytes, answer: ModelAnswer) -> None:
-        """Store an answer."""
+    def put(self, digest: bytes, answer: ModelAnswer, keys: Sequence[str]) -> None:
+        """Store an answer, with the keys of the rows that need the answer."""
 
 
 class RowFailedError(Exception):
@@ -55,6 +55,7 @@ class Conversation:
         digest: returns the digest of a request.
         store: earlier answers.
         locks: locks by digest. If two conversations need the same request, only one sends it.
+        keys: key of the row, if the row has one.
     """
 
     def __init__(
@@ -64,9 +65,10 @@ class Conversation:
         digest: Callable[[Mapping[str, Any]], bytes],
         store: AnswerStore,
         locks: dict[bytes, asyncio.Lock],
+        keys: Sequence[str] = (),
     ) -> None:
         self._ask, self._build, self._digest = ask, build, digest
-        self._store, self._locks = store, locks
+        self._store, self._locks, self._keys = store, locks, keys
         self.answers: list[ModelAnswer] = []
         self.stopped: StrandlineError | None = None
 
@@ -98,7 +100,7 @@ class Conversation:
     async def _ask_server(self, digest: bytes, body: Mapping[str, Any]) -> ModelAnswer | RowFault:
         outcome = await self._ask(body)
         if isinstance(outcome, ModelAnswer):
-            self._store.put(digest, outcome)
+            self._store.put(digest, outcome, self._keys)
         return outcome
 
     def stopped_or(self, outcome: Outcome) -> Outcome:

@@ -22,12 +22,21 @@ from strandline_packs.models.asking.questions.prompts import Template, digest_re
 from strandline_packs.models.asking.questions.schemas import AnswerSchema
 from strandline_packs.models.asking.traffic.asker import ModelQuestion
 
+# Columns that identify a row, in order of preference; the same as in `strandline dropped`.
+_KEYS = ("key", "clip", "url", "id")
+
 
 class RowsRequest(NamedTuple):
-    """A request, and the rows that need the answer: usually one row."""
+    """A request, and the rows that need the answer: usually one row.
+
+    Attributes:
+        rows: indices of the rows.
+        keys: keys of the rows, if the table has a column of keys.
+    """
 
     question: ModelQuestion
     rows: list[int]
+    keys: list[str]
 
 
 @dataclass(slots=True)
@@ -74,7 +83,7 @@ class RequestBuilder:
         Raises:
             MissingColumnError: a column of the prompt is missing.
         """
-        result = TableRequests()
+        result, keys = TableRequests(), list_keys(table)
         for row, question in self._render(table, result.faults):
             try:
                 prompt = self._fit(question.prompt, result)
@@ -83,17 +92,19 @@ class RequestBuilder:
                 elif isinstance(prompt, RowFault):
                     result.faults[row] = prompt
                 else:
-                    self._add(row, question._replace(prompt=prompt), result)
+                    request = self._add(question._replace(prompt=prompt), result)
+                    request.rows.append(row)
+                    request.keys.extend(keys[row : row + 1])
             except PromptError as error:
                 result.faults[row] = RowFault("unfit", str(error))
         return result
 
-    def _add(self, row: int, question: RowQuestion, result: TableRequests) -> None:
+    def _add(self, question: RowQuestion, result: TableRequests) -> RowsRequest:
         endpoint, model = self._params.endpoint, self._params.model
         body = self._protocol.build_body(endpoint, model, self._parameters, question)
         digest = digest_request(endpoint, body, self._rules)
-        request = RowsRequest(ModelQuestion(body, self._check), [])
-        result.requests.setdefault(digest, request).rows.append(row)
+        request = RowsRequest(ModelQuestion(body, self._check), [], [])
+        return result.requests.setdefault(digest, request)
 
     def _render(
         self, table: pa.Table, faults: dict[int, RowFault]
@@ -123,6 +134,12 @@ class RequestBuilder:
             return None
         msg = f"the prompt has {tokens} tokens; the limit is {self._limit.most}"
         return RowFault("too long", msg)
+
+
+def list_keys(table: pa.Table) -> list[str]:
+    """Return the keys of a table's rows as text, or an empty list if no column has keys."""
+    name = next((each for each in _KEYS if each in table.column_names), None)
+    return [] if name is None else [str(each) for each in table[name].to_pylist()]
 
 
 def find_rules(params: AskParams, schema: object) -> object:

@@ -14,8 +14,6 @@ from strandline_packs.models.asking.answers import Endpoint, ModelAnswer, RowFau
 from strandline_packs.models.asking.parameters import AskParams
 from strandline_packs.models.asking.questions.schemas import OWN_COLUMNS, AnswerSchema
 
-_VECTOR = pa.list_(pa.float32())
-
 
 @dataclass(slots=True)
 class RowOutcomes:
@@ -65,6 +63,16 @@ class ResultBuilder:
     ) -> None:
         self._params, self._schema, self._hide = params, schema, hide
 
+    def check(self, outcome: ModelAnswer | RowFault) -> ModelAnswer | RowFault:
+        """Return an answer, or its fault if the column can't hold the embedding."""
+        size = self._params.vector_size
+        if size is None or isinstance(outcome, RowFault) or outcome.vector is None:
+            return outcome
+        if len(outcome.vector) == size:
+            return outcome
+        what = f"the embedding has {len(outcome.vector)} values, and `vectorSize` is {size}"
+        return RowFault("malformed", what)
+
     def build(self, task: Task, outcomes: RowOutcomes) -> Task | list[Slot] | None:
         """Return the task with its answers, and the failed rows."""
         rows = sorted(outcomes.answers)
@@ -94,7 +102,9 @@ class ResultBuilder:
         into = self._params.into
         finish, prompt, completion = (f"{into}_{name}" for name in OWN_COLUMNS)
         if self._params.endpoint is Endpoint.EMBEDDINGS:
-            answer: tuple[list[object], pa.DataType] = [each.vector for each in answers], _VECTOR
+            size = self._params.vector_size or -1  # -1 is a list of any size
+            vectors = pa.list_(pa.float32(), size)
+            answer: tuple[list[object], pa.DataType] = [each.vector for each in answers], vectors
         else:
             answer = [each.text for each in answers], pa.string()
         return {

@@ -6,15 +6,19 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from strandline.plan.errors import BudgetSpentError
 from strandline_packs.models.asking.answers import ModelAnswer, RowFault
 from strandline_packs.models.asking.log.answer_book import AnswerBook
 from strandline_packs.models.asking.rows.requests import RowsRequest
-from strandline_packs.models.asking.spending.tally import RequestTally
-from strandline_packs.models.asking.traffic.asker import Asker, Outcome
+from strandline_packs.models.asking.traffic.asker import Asker, Spending
+from strandline_packs.models.asking.traffic.batches.batcher import Batcher
+from strandline_packs.models.asking.traffic.bundles import Bundler
 from strandline_packs.models.asking.traffic.wire import LoopThread
+
+Outcome = ModelAnswer | RowFault
+WorkOutcome = TypeVar("WorkOutcome")
 
 
 @dataclass(slots=True)
@@ -24,18 +28,22 @@ class AskSession:
     Attributes:
         asker: sends and retries requests.
         book: stores answers; None if there is no log.
-        tally: counts requests.
+        spending: counts and permits requests.
         working: context that marks this worker as busy in the account.
         most: maximum number of concurrent requests.
         total: timeout of a request in seconds.
+        bundler: divides requests among bundles, if the server takes several texts.
+        batcher: asks in batches, if the stage does so.
     """
 
     asker: Asker
     book: AnswerBook | None
-    tally: RequestTally
+    spending: Spending
     working: Callable[[], AbstractContextManager[None]]
     most: int
     total: float
+    bundler: Bundler
+    batcher: Batcher | None = None
 
     def find_kept(self, requests: Mapping[bytes, RowsRequest]) -> dict[bytes, ModelAnswer]:
         """Return the stored answers by request digest."""
@@ -46,28 +54,53 @@ class AskSession:
         loop: LoopThread,
         requests: Mapping[bytes, RowsRequest],
         is_stopping: Callable[[], bool],
-    ) -> dict[bytes, ModelAnswer | RowFault]:
+    ) -> dict[bytes, Outcome]:
         """Send requests, and store the answers.
 
         Raises:
             StageStoppedError, BudgetSpentError, StageInterruptedError: see `Asker.work_all`.
         """
-        digests, outcomes = list(requests), dict[bytes, ModelAnswer | RowFault]()
+        if self.batcher is not None:
+            return self._ask_in_batches(loop, requests, self.batcher)
+        bundles, outcomes = self.bundler.divide(list(requests)), dict[bytes, Outcome]()
 
-        def keep(position: int, outcome: ModelAnswer | RowFault) -> None:
-            outcomes[digests[position]] = outcome
-            if self.book is not None and isinstance(outcome, ModelAnswer):
-                self.book.put(digests[position], outcome)
+        def keep(position: int, found: Sequence[Outcome]) -> None:
+            for digest, outcome in zip(bundles[position], found, strict=True):
+                outcomes[digest] = outcome
+                if self.book is not None and isinstance(outcome, ModelAnswer):
+                    self.book.put(digest, outcome, requests[digest].keys)
 
-        questions = [requests[digest].question for digest in digests]
-        self.work(loop, [partial(self.asker.ask, each) for each in questions], keep, is_stopping)
+        works = [
+            partial(self.bundler.ask, self.asker.ask, [requests[each].question for each in bundle])
+            for bundle in bundles
+        ]
+        self.work(loop, works, keep, is_stopping)
+        return outcomes
+
+    def _ask_in_batches(
+        self, loop: LoopThread, requests: Mapping[bytes, RowsRequest], batcher: Batcher
+    ) -> dict[bytes, Outcome]:
+        book, outcomes = self.book, dict[bytes, Outcome]()
+        assert book is not None  # see `AskModel.open_batcher`
+
+        def keep(digest: bytes, outcome: Outcome) -> None:
+            outcomes[digest] = outcome
+            if isinstance(outcome, ModelAnswer):
+                book.put(digest, outcome, requests[digest].keys)
+
+        questions = {digest: request.question for digest, request in requests.items()}
+        with self.working():
+            try:
+                loop.run(batcher.ask_all(questions, keep, book.sync))
+            finally:
+                book.sync()
         return outcomes
 
     def work(
         self,
         loop: LoopThread,
-        works: Sequence[Callable[[], Coroutine[Any, Any, Outcome]]],
-        keep: Callable[[int, Outcome], None],
+        works: Sequence[Callable[[], Coroutine[Any, Any, WorkOutcome]]],
+        keep: Callable[[int, WorkOutcome], None],
         is_stopping: Callable[[], bool],
     ) -> None:
         """Run coroutines that send requests. The answers become durable even after an error.

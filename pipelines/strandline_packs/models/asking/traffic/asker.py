@@ -196,7 +196,8 @@ class Asker:
     ) -> ModelAnswer | RowFault | None:
         """Send a request once, and wait after a failure. Return None if the caller must retry."""
         content = json.dumps(body).encode()
-        verdict, sent = await self._try(content, is_alone=tries.is_alone)
+        expected = self._protocol.count_items(body)
+        verdict, sent = await self._try(content, expected, is_alone=tries.is_alone)
         if isinstance(verdict, ModelAnswer | RowFault):
             return verdict
         if isinstance(verdict, Unfit) and await self._takes_others(body):
@@ -218,12 +219,13 @@ class Asker:
         return None
 
     async def _try(
-        self, content: bytes, *, is_alone: bool = False, is_probe: bool = False
+        self, content: bytes, expected: int = 1, *, is_alone: bool = False, is_probe: bool = False
     ) -> tuple[Verdict, float]:
         """Send a request once, within the pace. Return the verdict, and the time of sending.
 
         Args:
             content: body of the request.
+            expected: how many answers the request asks for.
             is_probe: whether the request is a probe. Probes skip the limit of concurrent requests,
                 because other requests wait for them.
             is_alone: whether the server answers other rows and pushes back only this row. Then a
@@ -240,7 +242,7 @@ class Asker:
             begun = self._clock.now()
             self._tally.begin()
             reply = await self._post(content)
-            verdict = judge(reply, self._endpoint)
+            verdict = judge(reply, self._endpoint, expected)
             now = self._clock.now()
             # Settle first: `note_setback` may raise, and the tokens are spent in any case.
             self._settle(grant, find_usage(reply, verdict, content, grant.tokens, self._endpoint))

@@ -49,12 +49,16 @@ _FIRST_OF_SERVERS = 500
 _PICTURE = re.compile(rb'"data:[^"]*"')  # a picture has fewer tokens than `BYTES_OF_TOKEN` suggests
 
 
-def judge(reply: Reply | UnansweredRequest, endpoint: Endpoint) -> Verdict:
-    """Return the verdict on an HTTP response, which concerns the row or all requests."""
+def judge(reply: Reply | UnansweredRequest, endpoint: Endpoint, expected: int = 1) -> Verdict:
+    """Return the verdict on an HTTP response, which concerns the row or all requests.
+
+    Args:
+        expected: how many answers the request asked for.
+    """
     if isinstance(reply, UnansweredRequest):
         return Setback(reply.what, is_late=reply.is_late)
     if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
-        return _judge_success(reply, endpoint)
+        return _judge_success(reply, endpoint, expected)
     return _judge_error(reply, reply.status, read_error(reply.body))
 
 
@@ -128,7 +132,7 @@ def _find_bar(reply: Reply, status: int, error: ServerError, what: str) -> Serve
     return None
 
 
-def _judge_success(reply: Reply, endpoint: Endpoint) -> Verdict:
+def _judge_success(reply: Reply, endpoint: Endpoint, expected: int) -> Verdict:
     """Return the verdict on a body with a success status. The body may still contain an error."""
     protocol = find_protocol(endpoint)
     try:
@@ -149,7 +153,8 @@ def _judge_success(reply: Reply, endpoint: Endpoint) -> Verdict:
     if not isinstance(item, Mapping):
         return describe_foreign(protocol.name)
     model = clean(str(found.get("model") or ""))
-    return protocol.judge(AnswerParts(found, item, model), endpoint)
+    parts = items if isinstance(items, list) else ()
+    return protocol.judge(AnswerParts(found, item, model, parts, expected), endpoint)
 
 
 def _find_error(found: object, items: object) -> ServerError | None:

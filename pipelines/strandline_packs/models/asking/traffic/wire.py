@@ -18,6 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from strandline_packs.models.asking.answers import Reply, UnansweredRequest
 
+_JSON = "application/json"
 _END_SECONDS = 15.0  # seconds to close connections
 _Result = TypeVar("_Result")
 
@@ -52,8 +53,14 @@ class Wire:
         """Send a GET request, and wait up to `limit` seconds for the response."""
         return await self._request("GET", path, None, limit)
 
+    async def send(
+        self, method: str, path: str, body: bytes | None, kind: str
+    ) -> Reply | UnansweredRequest:
+        """Send a request whose body has the media type `kind`."""
+        return await self._request(method, path, body, self._limits.total, kind)
+
     async def _request(
-        self, method: str, path: str, body: bytes | None, limit: float
+        self, method: str, path: str, body: bytes | None, limit: float, kind: str = _JSON
     ) -> Reply | UnansweredRequest:
         limits, aiohttp = self._limits, self._aiohttp
         if self._session is None:  # a session must be created on the loop that uses it
@@ -65,7 +72,12 @@ class Wire:
             # Do not follow redirects: a redirect could turn POST into GET, and send the key to
             # another address.
             async with self._session.request(
-                method, f"{self._url}/{path}", data=body, timeout=timeout, allow_redirects=False
+                method,
+                f"{self._url}/{path}",
+                data=body,
+                headers={"content-type": kind},
+                timeout=timeout,
+                allow_redirects=False,
             ) as found:
                 content = await found.read()
                 headers = {name.lower(): value for name, value in found.headers.items()}
@@ -93,7 +105,7 @@ class Wire:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=self._limits.connections, ssl=_trust()),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"content-type": "application/json", **self._headers},
+            headers=self._headers,
             proxy=_find_proxy(self._url),
         )
 

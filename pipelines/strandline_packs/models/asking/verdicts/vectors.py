@@ -7,13 +7,49 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from strandline_packs.models.asking.answers import ModelAnswer, RowFault, Usage
 from strandline_packs.models.asking.verdicts.refusal_words import cut
 
 # Largest 32-bit float.
 _LARGEST = 3.4028235e38  # number that the column of an embedding can hold
+
+
+def judge_vectors(
+    items: Sequence[Mapping[str, Any]], expected: int, usage: Usage, model: str
+) -> ModelAnswer | RowFault | None:
+    """Return the verdict on the embeddings of one or more texts, or None if there are none.
+
+    Returns:
+        For several texts, an answer whose vector has all embeddings, one after another.
+    """
+    if len(items) != expected:
+        return RowFault("malformed", f"the answer has {len(items)} embeddings for {expected} texts")
+    vectors = [
+        each.get("embedding") if isinstance(each, Mapping) else None for each in _order(items)
+    ]
+    lists = [each for each in vectors if isinstance(each, list)]
+    if len(lists) < expected:
+        return None
+    if len({*map(len, lists)}) > 1:
+        return RowFault("malformed", "the embeddings of the answer have different lengths")
+    found = [judge_vector(each, usage, model) for each in lists]
+    fault = next((each for each in found if isinstance(each, RowFault)), None)
+    if fault is not None or expected == 1:
+        return fault or found[0]
+    joined = array("d", [number for each in lists for number in each])
+    return ModelAnswer("", joined, "stop", usage.prompt, usage.completion, model)
+
+
+def _order(items: Sequence[object]) -> Sequence[object]:
+    """Return parts in the order of their indices, if each has one: servers may reorder them."""
+    places = [each.get("index") if isinstance(each, Mapping) else None for each in items]
+    numbers = [place for place in places if type(place) is int]
+    if sorted(numbers) != list(range(len(items))):
+        return items
+    return [items[places.index(at)] for at in range(len(items))]
 
 
 def judge_vector(vector: Sequence[object], usage: Usage, model: str) -> ModelAnswer | RowFault:
