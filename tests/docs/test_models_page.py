@@ -10,10 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import yaml
 
+from batch_vendors import OpenAi, serve_vendor
 from document_blocks import ROOT, read_blocks, run_in, write_files
-from fake_model import FakeModel, serve
+from fake_model import KEY, FakeModel, serve
 
 PAGE = "docs/models.md"
 SHOWN = "http://127.0.0.1:8000/v1"
@@ -33,7 +35,6 @@ def play(folder: Path, manifest: dict[str, Any], model: FakeModel) -> list[dict[
     (folder / "in/rows.jsonl").write_text("".join(lines))
     with serve(model) as url:
         text = yaml.safe_dump(manifest).replace(SHOWN, url)
-        assert url in text
         (folder / "shown.yaml").write_text(text)
         for words in (["run", "--engine", "inline"], ["verify"], ["requests", "list"]):
             done = run_in(folder, sys.executable, "-m", "strandline", *words, "shown.yaml")
@@ -51,6 +52,44 @@ def test_the_rating_runs_as_it_is_shown(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in run_in(tmp_path, *words).stdout.splitlines()]
     assert len({line["request"] for line in lines}) == len(TEXTS) == len(lines)
     assert {(line["stage"], line["text"]) for line in lines} == {("ask-model", '{"score": 4}')}
+    assert sorted(key for line in lines for key in line["keys"]) == [
+        f"in/rows.jsonl#L{line}" for line in (1, 2, 3)
+    ]
+
+
+def test_the_servers_and_headers_are_written_as_they_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FALLBACK_KEY", KEY)
+    monkeypatch.setenv("BUDGET_TOKEN", "t-1")
+    manifest = read_yaml("You rate texts")
+    manifest["spec"]["stages"][1] = read_yaml("fallback: true")
+    model = FakeModel(model="my-model")
+    assert len(play(tmp_path, manifest, model)) == 3  # the second server does not exist
+    assert {(each["x-team"], each["x-budget"]) for each in model.headers} == {("corpus", "t-1")}
+
+
+def test_the_embeddings_are_written_as_they_are_shown(tmp_path: Path) -> None:
+    manifest = read_yaml("You rate texts")
+    manifest["spec"]["stages"][1] = read_yaml("vectorSize: 2")
+    model = FakeModel(model="my-embedder")
+    rows = play(tmp_path, manifest, model)
+    assert {row["text"]: row["vector"][0] for row in rows} == {text: len(text) for text in TEXTS}
+    assert [len(body["input"]) for body in model.bodies] == [3]
+
+
+def test_the_batch_is_written_as_it_is_shown(tmp_path: Path) -> None:
+    manifest = read_yaml("You rate texts")
+    manifest["spec"]["stages"][1] = read_yaml("batch: {pollSeconds: 60}")
+    manifest["spec"]["stages"][1]["with"]["batch"] = {"pollSeconds": 0.05}
+    vendor = OpenAi(FakeModel(model="my-model"))
+    with serve_vendor(vendor) as url:
+        manifest["spec"]["stages"][1]["with"]["url"] = url
+        rows = play(tmp_path, manifest, FakeModel())
+    assert {row["answer"] for row in rows} == {
+        f"echo: Rate this text from 0 to 5: {text}" for text in TEXTS
+    }
+    assert len(vendor.batches) == 1
 
 
 def test_the_conversation_runs_as_it_is_shown(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ class FakeModel:
         usage: token usage that the answers report.
         asked: number of requests per prompt, including probes.
         answered: prompts that got a good answer, in order.
+        bodies, headers: the requests, and their headers over HTTP with names in lower case.
     """
 
     choose: Callable[[str, int], Fault] = lambda prompt, time: None
@@ -61,16 +62,18 @@ class FakeModel:
     answered: list[str] = field(default_factory=list)
     usage: object = field(default_factory=lambda: USAGE)
     bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def reply(self, path: str, body: bytes, key: str | None = None) -> Reply | UnansweredRequest:
         """Return the response to a request."""
         request = json.loads(body)
-        prompt = read_prompt(request)
+        prompts = read_prompts(request)
         with self.lock:
-            self.asked[prompt] += 1
+            self.asked.update(prompts)
             self.bodies.append(request)
-            fault = self.choose(prompt, self.asked[prompt])
+            faults = [self.choose(prompt, self.asked[prompt]) for prompt in prompts]
+            fault = next((each for each in faults if each is not None), None)
         if self.key is not None and key != f"Bearer {self.key}":
             return refuse(401, f"Incorrect API key provided: {(key or '')[7:]}", "invalid_api_key")
         if request["model"] != self.model:
@@ -78,14 +81,18 @@ class FakeModel:
         if fault is not None:
             return make_fault(fault) if isinstance(fault, str) else fault
         with self.lock:
-            self.answered.append(prompt)
-        return give(self._build(path, request, prompt))
+            self.answered.extend(prompts)
+        return give(self._build(path, prompts))
 
-    def _build(self, path: str, request: Mapping[str, Any], prompt: str) -> dict[str, Any]:
+    def _build(self, path: str, prompts: list[str]) -> dict[str, Any]:
         if path.endswith("embeddings"):
-            vector = [float(len(prompt)), 0.5]
-            return {"data": [{"embedding": vector}], "model": self.model, "usage": self.usage}
-        text = self.answer(prompt)
+            parts = [
+                {"embedding": [float(len(prompt)), 0.5], "index": at}
+                for at, prompt in enumerate(prompts)
+            ]
+            # The order of parts is arbitrary in the protocol.
+            return {"data": parts[::-1], "model": self.model, "usage": self.usage}
+        text = self.answer(prompts[0])
         if path.endswith("chat/completions"):
             choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         else:
@@ -104,11 +111,17 @@ class Direct:
 
 
 def read_prompt(request: Mapping[str, Any]) -> str:
-    """Return the content of a request's last message."""
+    """Return the content of a request's last message, or its first text."""
+    return read_prompts(request)[0]
+
+
+def read_prompts(request: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a request: several only for embeddings."""
     if "messages" not in request:
-        return str(request.get("prompt", request.get("input")))
+        texts = request.get("prompt", request.get("input"))
+        return [str(each) for each in texts] if isinstance(texts, list) else [str(texts)]
     content = request["messages"][-1]["content"]
-    return content if isinstance(content, str) else str(content[-1]["text"])
+    return [content if isinstance(content, str) else str(content[-1]["text"])]
 
 
 def make_fault(fault: str) -> Reply | UnansweredRequest:
@@ -211,6 +224,7 @@ def serve(model: FakeModel, delay: Callable[[], None] = lambda: None) -> Iterato
 
     class Handler(AnsweringHandler):
         def do_POST(self) -> None:
+            model.headers.append({name.lower(): value for name, value in self.headers.items()})
             found = model.reply(self.path, self.read_body(), self.headers["authorization"])
             delay()
             if isinstance(found, UnansweredRequest):

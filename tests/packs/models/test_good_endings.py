@@ -98,7 +98,7 @@ def test_the_text_of_an_answer_is_found(name: str) -> None:
 
 @pytest.mark.parametrize("name", NO_VECTORS)
 def test_an_invalid_embedding_is_not_logged(name: str, tmp_path: Path) -> None:
-    _, (message,) = ask_beside(NO_VECTORS[name], tmp_path, endpoint="embeddings")
+    _, (message,) = ask_beside(NO_VECTORS[name], tmp_path, endpoint="embeddings", textsPerRequest=1)
     assert "the embedding " in message
 
 

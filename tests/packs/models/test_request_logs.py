@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import zlib
 from array import array
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ from strandline_packs.models.asking.log.log_blocks import (
     build_block,
     pack,
     read_all,
+    unpack,
 )
 from strandline_packs.models.asking.log.request_log import (
     AppendResult,
@@ -248,3 +251,10 @@ def test_an_index_finds_every_place(added: list[tuple[int, int]]) -> None:
         index.add(digests[number], place)
     for number, digest in enumerate(digests):
         assert sorted(index.find(digest)) == sorted(each for n, each in added if n == number)
+
+
+def test_earlier_versions_read_entries_with_keys() -> None:
+    entry = LogEntry(b"d" * 16, 7.0, ModelAnswer("a", None, "stop", 1, 2, "m"), ("row 1", "row 2"))
+    packed = pack(entry)
+    assert unpack(packed) == entry
+    assert json.loads(zlib.decompress(packed.content)) == [7.0, "a", None, "stop", 1, 2, "m"]
