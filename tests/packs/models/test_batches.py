@@ -22,8 +22,8 @@ from strandline.plan.task import FailedRow, Lineage, Task
 from strandline.stages import AskModel
 from strandline_api.outcome.causes import Cause
 from strandline_packs.models.asking.answers import Reply, UnansweredRequest
-from strandline_packs.models.asking.log.batch_records import BatchRecord, BatchRecords
 from strandline_packs.models.asking.traffic.batches.openai import OpenAiBatches
+from strandline_packs.models.asking.traffic.batches.records import BatchRecord, BatchRecords
 
 VENDORS = [OpenAi, Anthropic]
 TEXTS = [f"prompt {at}" for at in range(20)]

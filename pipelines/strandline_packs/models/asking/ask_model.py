@@ -28,7 +28,6 @@ from strandline_packs.models.asking.log.answer_book import (
     ConversationStore,
     KeepingTerms,
 )
-from strandline_packs.models.asking.log.batch_records import BatchRecords
 from strandline_packs.models.asking.log.log_folders import locate_log, open_account
 from strandline_packs.models.asking.log.request_log import FolderLog
 from strandline_packs.models.asking.log.store_log import StoreLog
@@ -53,6 +52,7 @@ from strandline_packs.models.asking.traffic.asker import Asker, ModelQuestion, P
 from strandline_packs.models.asking.traffic.batches.batcher import Batcher, BatchTerms
 from strandline_packs.models.asking.traffic.batches.index import open_interface
 from strandline_packs.models.asking.traffic.batches.port import BatchWire, VendorCalls
+from strandline_packs.models.asking.traffic.batches.records import BatchRecords
 from strandline_packs.models.asking.traffic.bundles import Bundler
 from strandline_packs.models.asking.traffic.connection import BatchParams, read_headers
 from strandline_packs.models.asking.traffic.health import Clock, Terms

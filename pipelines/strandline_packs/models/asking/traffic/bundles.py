@@ -41,9 +41,9 @@ class Bundler:
         """
         if len(questions) == 1:
             return [await ask(questions[0])]
-        found = await ask(ModelQuestion(join_bodies([each.body for each in questions])))
-        if isinstance(found, ModelAnswer):
-            return divide_answer(found, [str(each.body[_INPUT]) for each in questions])
+        answer = await ask(ModelQuestion(join_bodies([each.body for each in questions])))
+        if isinstance(answer, ModelAnswer):
+            return divide_answer(answer, [str(each.body[_INPUT]) for each in questions])
         # Either one text is at fault or the server takes fewer texts: the halves will show.
         middle = len(questions) // 2
         first = await self.ask(ask, questions[:middle])
@@ -67,11 +67,11 @@ def divide_answer(answer: ModelAnswer, texts: Sequence[str]) -> Outcomes:
     width = len(answer.vector) // len(texts)
     whole = sum(map(len, texts)) + len(texts)  # an empty text counts, too
     outcomes: Outcomes = []
-    length = given = 0
+    length = start = 0
     for at, text in enumerate(texts):
         length += len(text) + 1
         until = answer.prompt_tokens * length // whole
         vector = answer.vector[at * width : (at + 1) * width]
-        outcomes.append(answer._replace(vector=vector, prompt_tokens=until - given))
-        given = until
+        outcomes.append(answer._replace(vector=vector, prompt_tokens=until - start))
+        start = until
     return outcomes

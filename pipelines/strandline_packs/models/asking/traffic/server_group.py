@@ -1,7 +1,7 @@
 """Shares requests among several servers by weight, and passes over servers that do not answer.
 
-Fallback servers get requests only while all others are passed over. The module must not depend on
-the meaning of answers beyond their status.
+Fallback servers get requests only while all other servers are passed over. The module must not
+depend on the meaning of answers beyond the status.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _REFUSALS = frozenset(
 )
 
 
-class Connection(Protocol):
-    """A connection to one server."""
+class ServerConnection(Protocol):
+    """A connection to a server."""
 
     async def post(self, path: str, body: bytes) -> Reply | UnansweredRequest:
         """Send a POST request, and return the response or the reason for its absence."""
@@ -48,11 +48,11 @@ class GroupMember:
         is_fallback: whether the server gets requests only while no other server answers.
         failures: consecutive failures.
         closed_until: time before which the server is passed over.
-        credit: requests that the server is behind its share; see `ServerGroup`.
+        credit: how many requests the server is behind; see `ServerGroup`.
     """
 
     url: str
-    connection: Connection
+    connection: ServerConnection
     weight: int = 1
     is_fallback: bool = False
     failures: int = 0
@@ -85,18 +85,18 @@ class ServerGroup:
 
     async def post(self, path: str, body: bytes) -> Reply | UnansweredRequest:
         """Send a request to servers until one answers. Return the last response."""
-        left = list(self._members)
+        untried = list(self._members)
         while True:
-            member = self._choose(left)
+            member = self._choose(untried)
             reply = await member.connection.post(path, body)
-            left.remove(member)
+            untried.remove(member)
             if not _is_failure(reply):
                 self._open(member)
                 return reply
             self._close(member, reply)
             # A request that timed out may be too long for any server, and the caller decides.
             is_late = isinstance(reply, UnansweredRequest) and reply.is_late
-            if is_late or not self._list_open(left):
+            if is_late or not self._list_open(untried):
                 return reply
 
     async def close(self) -> None:
@@ -110,14 +110,14 @@ class ServerGroup:
 
     def _choose(self, members: Sequence[GroupMember]) -> GroupMember:
         able = self._list_open(members)
-        wanted = [each for each in able if not each.is_fallback] or able
-        if not wanted:  # all are passed over: try the one whose time is over first
+        candidates = [each for each in able if not each.is_fallback] or able
+        if not candidates:  # all are passed over: try the server that opens first
             return min(members, key=lambda each: each.closed_until)
-        for each in wanted:
+        for each in candidates:
             each.credit += each.weight
-        chosen = max(wanted, key=lambda each: each.credit)
-        chosen.credit -= sum(each.weight for each in wanted)
-        return chosen
+        member = max(candidates, key=lambda each: each.credit)
+        member.credit -= sum(each.weight for each in candidates)
+        return member
 
     def _open(self, member: GroupMember) -> None:
         if member.failures:
@@ -125,13 +125,13 @@ class ServerGroup:
         member.failures, member.closed_until = 0, float("-inf")
 
     def _close(self, member: GroupMember, reply: Reply | UnansweredRequest) -> None:
-        is_late_news = member.closed_until > self._now()  # a request sent before the last failure
+        is_outdated = member.closed_until > self._now()  # a request sent before the last failure
         hold = read_hold(reply.headers) if isinstance(reply, Reply) else None
-        if not is_late_news:
+        if not is_outdated:
             member.failures += 1
         wait = max(find_backoff(member.failures), hold or 0.0)
         member.closed_until = max(member.closed_until, self._now() + wait)
-        if member.failures == 1 and not is_late_news:
+        if member.failures == 1 and not is_outdated:
             what = str(reply.status) if isinstance(reply, Reply) else reply.what
             self._report(
                 f"{self._name}: the server {member.url} does not answer ({what}); its requests go "

@@ -35,21 +35,21 @@ def judge_vectors(
         return None
     if len({*map(len, lists)}) > 1:
         return RowFault("malformed", "the embeddings of the answer have different lengths")
-    found = [judge_vector(each, usage, model) for each in lists]
-    fault = next((each for each in found if isinstance(each, RowFault)), None)
+    verdicts = [judge_vector(each, usage, model) for each in lists]
+    fault = next((each for each in verdicts if isinstance(each, RowFault)), None)
     if fault is not None or expected == 1:
-        return fault or found[0]
+        return fault or verdicts[0]
     joined = array("d", [number for each in lists for number in each])
     return ModelAnswer("", joined, "stop", usage.prompt, usage.completion, model)
 
 
 def _order(items: Sequence[object]) -> Sequence[object]:
     """Return parts in the order of their indices, if each has one: servers may reorder them."""
-    places = [each.get("index") if isinstance(each, Mapping) else None for each in items]
-    numbers = [place for place in places if type(place) is int]
+    indices = [each.get("index") if isinstance(each, Mapping) else None for each in items]
+    numbers = [index for index in indices if type(index) is int]
     if sorted(numbers) != list(range(len(items))):
         return items
-    return [items[places.index(at)] for at in range(len(items))]
+    return [items[indices.index(at)] for at in range(len(items))]
 
 
 def judge_vector(vector: Sequence[object], usage: Usage, model: str) -> ModelAnswer | RowFault:

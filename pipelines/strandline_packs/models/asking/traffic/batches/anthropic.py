@@ -49,7 +49,7 @@ class AnthropicBatches:
             return BatchProgress(BatchEnd.OPEN)
         is_cancelled = bool((found.get("request_counts") or {}).get("canceled"))
         end = BatchEnd.CANCELLED if is_cancelled else BatchEnd.ENDED
-        return BatchProgress(end, places=[f"{_PATH}/{batch}/results"])
+        return BatchProgress(end, paths=[f"{_PATH}/{batch}/results"])
 
     def read(self, line: Mapping[str, Any]) -> tuple[str, Reply | None]:
         name, result = line["custom_id"], line["result"]

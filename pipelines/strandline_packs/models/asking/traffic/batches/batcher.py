@@ -1,4 +1,4 @@
-"""Asks questions in batches: sends them, waits, and resumes batches of an earlier attempt.
+"""Asks questions in batches, and resumes the batches of an earlier attempt.
 
 A record of each batch is durable before the vendor gets the batch, and is removed after the answers
 are durable. The module must not depend on rows, or where answers are logged.
@@ -21,7 +21,6 @@ from strandline_packs.models.asking.answers import (
     Unfit,
     Verdict,
 )
-from strandline_packs.models.asking.log.batch_records import BatchRecord, BatchRecords
 from strandline_packs.models.asking.spending.account import Grant
 from strandline_packs.models.asking.traffic.asker import ModelQuestion, Spending
 from strandline_packs.models.asking.traffic.batches.port import (
@@ -32,6 +31,7 @@ from strandline_packs.models.asking.traffic.batches.port import (
     VendorCalls,
     fetch_results,
 )
+from strandline_packs.models.asking.traffic.batches.records import BatchRecord, BatchRecords
 from strandline_packs.models.asking.traffic.judging import find_usage, judge
 
 Questions = Mapping[bytes, ModelQuestion]
@@ -57,7 +57,7 @@ class BatchTerms(NamedTuple):
 
 
 class Batcher:
-    """Asks questions in batches of one vendor.
+    """Asks questions in batches of a vendor.
 
     Args:
         calls: calls of the vendor.
@@ -97,48 +97,50 @@ class Batcher:
             BudgetSpentError: the budget is spent. Answers to sent requests were passed to `keep`.
             StageInterruptedError: the run stops. A later attempt waits for the open batches.
         """
-        left, failures = dict(questions), Counter[bytes]()
-        waiting = [each async for each in self._resume(left)]
+        open_questions, failures = dict(questions), Counter[bytes]()
+        waiting = [each async for each in self._resume(open_questions)]
         spent: BudgetSpentError | None = None
-        while left:
+        while open_questions:
             if spent is None:
-                spent = await self._send_rest(left, waiting)
+                spent = await self._send_rest(open_questions, waiting)
             if not waiting:
                 break
             record = waiting.pop(0)
             progress = await self._await(record)
-            for digest, verdict in (await self._collect(record, progress, left)).items():
+            for digest, verdict in (await self._collect(record, progress, open_questions)).items():
                 failures[digest] += 1
-                outcome = self._conclude(left[digest], verdict, failures[digest])
+                question = open_questions[digest]
+                outcome = self._conclude(question, verdict, failures[digest])
                 if outcome is not None:
                     keep(digest, outcome)
-                    del left[digest]
+                    del open_questions[digest]
             sync()
             self._records.remove(record)
-            if progress.end is BatchEnd.CANCELLED and left:
+            if progress.end is BatchEnd.CANCELLED and open_questions:
                 msg = f"{self._terms.name}: the batch {record.batch} was cancelled; run again"
                 raise StageStoppedError(f"{msg} to send the rest", is_lasting=True)
-        if spent is not None and left:
+        if spent is not None and open_questions:
             raise spent
 
-    async def _resume(self, left: Questions) -> AsyncIterator[BatchRecord]:
+    async def _resume(self, open_questions: Questions) -> AsyncIterator[BatchRecord]:
         """Yield the batches of earlier attempts and other workers that answer some questions."""
-        for found in list(self._records.list()):
-            if found.server != self._terms.server or not left.keys() & set(found.digests):
+        for record in list(self._records.list()):
+            is_needed = not open_questions.keys().isdisjoint(record.digests)
+            if record.server != self._terms.server or not is_needed:
                 continue
-            batch = found.batch or await self._interface.find(self._calls, found.mark)
+            batch = record.batch or await self._interface.find(self._calls, record.mark)
             if batch is None:
-                self._records.remove(found)  # the earlier attempt ended before it sent the batch
+                self._records.remove(record)  # the batch was never sent
                 continue
             self._report(f"{self._terms.name}: waiting for the batch {batch} of an earlier attempt")
-            yield found._replace(batch=batch)
+            yield record._replace(batch=batch)
 
     async def _send_rest(
-        self, left: Questions, waiting: list[BatchRecord]
+        self, open_questions: Questions, waiting: list[BatchRecord]
     ) -> BudgetSpentError | None:
         """Send the questions that no batch has, and append the batches to `waiting`."""
-        sent = {digest for record in waiting for digest in record.digests}
-        rest = {digest: each for digest, each in left.items() if digest not in sent}
+        batched = {digest for record in waiting for digest in record.digests}
+        rest = {digest: each for digest, each in open_questions.items() if digest not in batched}
         for portion in self._divide(rest):
             granted, spent = await self._take(portion)
             if granted:
@@ -199,22 +201,22 @@ class Batcher:
             await self._calls.pause(self._terms.poll)
 
     async def _collect(
-        self, record: BatchRecord, progress: BatchProgress, left: Questions
+        self, record: BatchRecord, progress: BatchProgress, open_questions: Questions
     ) -> dict[bytes, Verdict | None]:
-        """Return a verdict for each open question of a batch; None if it was not begun.
+        """Return the verdicts on the open questions of a batch; None if a question expired.
 
         Raises:
-            StageStoppedError: the batch failed, or all its requests were refused.
+            StageStoppedError: the batch failed, or the vendor refused all requests.
         """
         if progress.end is BatchEnd.FAILED:
             self._records.remove(record)
             msg = f"{self._terms.name}: the batch {record.batch} failed ({progress.what})"
             raise StageStoppedError(msg, is_lasting=True)
-        replies = await fetch_results(self._interface, self._calls, progress.places)
+        replies = await fetch_results(self._interface, self._calls, progress.paths)
         verdicts = {
-            digest: self._judge(digest, left[digest], replies.get(digest.hex()))
+            digest: self._judge(digest, open_questions[digest], replies.get(digest.hex()))
             for digest in record.digests
-            if digest in left
+            if digest in open_questions
         }
         refused = [each for each in verdicts.values() if isinstance(each, ServerRefusal)]
         if refused and len(refused) == len(verdicts):
@@ -236,7 +238,7 @@ class Batcher:
     def _conclude(
         self, question: ModelQuestion, verdict: Verdict | None, failures: int
     ) -> Outcome | None:
-        """Return the outcome of a question, or None to send it in a further batch."""
+        """Return the outcome of a question, or None to send the question again."""
         if isinstance(verdict, ModelAnswer):
             complaint = question.check(verdict.text) if question.check is not None else None
             if complaint is None:

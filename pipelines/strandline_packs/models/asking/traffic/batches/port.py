@@ -41,12 +41,12 @@ class BatchProgress(NamedTuple):
     Attributes:
         end: state of the batch.
         what: the vendor's words about a failed batch.
-        places: paths of the files with results.
+        paths: paths of the files with results.
     """
 
     end: BatchEnd
     what: str = ""
-    places: Sequence[str] = ()
+    paths: Sequence[str] = ()
 
 
 class BatchItem(NamedTuple):
@@ -163,12 +163,12 @@ class BatchInterface(Protocol):
 
 
 async def fetch_results(
-    interface: BatchInterface, calls: VendorCalls, places: Sequence[str]
+    interface: BatchInterface, calls: VendorCalls, paths: Sequence[str]
 ) -> dict[str, Reply | None]:
     """Return the answers of a batch by the names of requests."""
     found = {}
-    for place in places:
-        reply = await calls.get(place)
+    for path in paths:
+        reply = await calls.get(path)
         for line in reply.body.splitlines():
             if line.strip():
                 name, answer = interface.read(json.loads(line))
