@@ -106,22 +106,20 @@ class Signer:
         values: int = PERMUTATIONS,
         hash_runs: HashRuns = hash_joined_runs,
     ) -> None:
-        self._words, self._values, self._hash_runs = words, values, hash_runs
-        self._create = load_datasketch().MinHash
-        self._permutations = self._create(values, **_SCHEME).permutations
+        self._words, self._hash_runs = words, hash_runs
+        # One object for all texts: the library checks the permutations of each new one.
+        self._minhash = load_datasketch().MinHash(values, hashfunc=_take, **_SCHEME)
 
     def sign(self, text: str) -> bytes | None:
         """Return the signature of a text, ignoring case, or None for a text without words."""
         words = list_words(fold(text))
         if not words:
             return None
-        minhash = self._create(
-            self._values, permutations=self._permutations, hashfunc=_take, **_SCHEME
-        )
+        self._minhash.clear()
         # Pass all hashes at once: otherwise the library converts them to a list and back to an
         # array.
-        minhash.update_batch([self._hash_runs(words, self._words)])
-        return bytes(minhash.hashvalues.astype("<u4").tobytes())
+        self._minhash.update_batch([self._hash_runs(words, self._words)])
+        return bytes(self._minhash.hashvalues.astype("<u4").tobytes())
 
 
 def _take(hashes: Hashes) -> Hashes:
