@@ -107,7 +107,7 @@ class Signer:
         hash_runs: HashRuns = hash_joined_runs,
     ) -> None:
         self._words, self._hash_runs = words, hash_runs
-        # One object for all texts: the library checks the permutations of each new one.
+        # Texts share an object: the library checks the permutations of each new object.
         self._minhash = load_datasketch().MinHash(values, hashfunc=_take, **_SCHEME)
 
     def sign(self, text: str) -> bytes | None:
