@@ -1,0 +1,146 @@
+"""Centers of clusters: k-means over a sample, and the file that later passes read."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strandline.data.files.opening import explain_error, open_binary
+from strandline.data.tables.columns import find_column
+from strandline.plan.packages import load_module
+from strandline_packs.dedup.key_lists import list_key_files
+from strandline_packs.vectors.vector_columns import VectorError, Vectors, read_vectors, scale
+
+CENTROID = "centroid"
+_ITERATIONS = 25
+
+
+def draw_sample(rows: Iterable[tuple[str, Vectors]], most: int) -> Vectors:
+    """Return the vectors whose keys have the smallest digests, in the order of the digests.
+
+    The sample depends only on the keys, so neither on workers nor on the order of files.
+
+    Raises:
+        VectorError: vectors have different sizes, or there are none.
+    """
+    heap: list[tuple[int, str, Vectors]] = []
+    for key, vector in rows:
+        rank = -int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
+        if heap and len(vector) != len(heap[0][2]):
+            msg = f"{key}: its vector has {len(vector)} values and others have {len(heap[0][2])}"
+            raise VectorError(msg)
+        if len(heap) < most:
+            heapq.heappush(heap, (rank, key, vector))
+        elif rank > heap[0][0]:
+            heapq.heapreplace(heap, (rank, key, vector))
+    if not heap:
+        msg = "there are no vectors to cluster; check the files of the source"
+        raise VectorError(msg)
+    heap.sort(key=lambda each: (-each[0], each[1]))
+    return np.stack([vector for _, _, vector in heap])
+
+
+def fit_centroids(sample: Vectors, clusters: int, seed: int) -> Vectors:
+    """Return the centers of spherical k-means, of shape (clusters, values).
+
+    A sample smaller than the number of clusters gives as many clusters as vectors.
+
+    Raises:
+        ImportError: faiss is missing.
+    """
+    faiss = load_module("faiss")
+    units = scale(sample).astype(np.float32)
+    count = min(clusters, len(units))
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)  # sums of several threads would differ between machines
+    try:
+        means = faiss.Kmeans(
+            units.shape[1],
+            count,
+            niter=_ITERATIONS,
+            seed=seed,
+            spherical=True,
+            min_points_per_centroid=1,
+            max_points_per_centroid=len(units),
+        )
+        means.train(units)
+    finally:
+        faiss.omp_set_num_threads(before)
+    return np.asarray(means.centroids)
+
+
+def assign_rows(
+    vectors: Vectors, centroids: Vectors
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return the nearest center of each vector, and the cosine with it.
+
+    Raises:
+        VectorError: vectors and centers have different sizes.
+    """
+    if vectors.shape[1] != centroids.shape[1]:
+        msg = f"vectors have {vectors.shape[1]} values, and the centers {centroids.shape[1]}"
+        raise VectorError(msg)
+    units, centers = scale(vectors), scale(centroids)
+    # One row at a time in 64 bits: the result of a product of matrices depends on their shape.
+    nearest = np.argmax(units.astype(np.float32) @ centers.astype(np.float32).T, axis=1)
+    return nearest, np.einsum("ij,ij->i", units, centers[nearest])
+
+
+def read_centroids(path: str) -> Vectors:
+    """Return the centers in the files of a path, a pattern, or a folder; none without files.
+
+    Raises:
+        UnreadableFileError: a file can't be read, or has no centers.
+    """
+    tables = [_read(file) for file in list_key_files(path)]
+    if not tables:
+        return np.empty((0, 0), np.float32)
+    return np.concatenate([read_vectors(table, CENTROID) for table in tables if table.num_rows])
+
+
+def _read(path: str) -> pa.Table:
+    try:
+        with open_binary(path) as file:
+            return pq.read_table(file, columns=[CENTROID])
+    except (OSError, pa.ArrowException, ValueError, ImportError) as error:
+        raise explain_error(path, error) from error
+
+
+def build_table(centroids: Vectors) -> pa.Table:
+    """Return a row for each center, as 32-bit floats."""
+    flat: Any = pa.array(np.ascontiguousarray(centroids, np.float32).ravel())
+    column = pa.FixedSizeListArray.from_arrays(flat, centroids.shape[1])
+    return pa.table({"cluster": pa.array(range(len(centroids)), pa.int32()), CENTROID: column})
+
+
+def read_portions(
+    path: str, name: str, key: str, vector: str, most: int = 10_000
+) -> Iterator[tuple[list[str], Vectors]]:
+    """Yield keys and vectors of a Parquet file, in portions of rows.
+
+    Args:
+        name: name of the file in messages.
+
+    Raises:
+        UnreadableFileError: the file can't be read.
+        MissingColumnError: a column is missing.
+        VectorError: the column has no vectors of one size.
+    """
+    try:
+        with open_binary(path) as file:
+            parquet = pq.ParquetFile(file)
+            for column in (key, vector):
+                find_column(parquet.schema_arrow.empty_table(), column)
+            for batch in parquet.iter_batches(most, columns=[key, vector]):
+                table = pa.Table.from_batches([batch])
+                keys = [str(each) for each in table[key].to_pylist()]
+                yield keys, read_vectors(table, vector)
+    except (OSError, pa.ArrowException) as error:
+        raise explain_error(name, error) from error
