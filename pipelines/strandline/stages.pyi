@@ -84,6 +84,11 @@ from strandline_packs.text.scoring.identify_language import IdentifyLanguage as 
 from strandline_packs.text.scoring.score_perplexity import ScorePerplexity as ScorePerplexity
 from strandline_packs.text.scoring.score_text import ScoreText as ScoreText
 from strandline_packs.text.tokenise_text import TokeniseText as TokeniseText
+from strandline_packs.vectors.assign_cluster import AssignCluster as AssignCluster
+from strandline_packs.vectors.embed_images import EmbedImages as EmbedImages
+from strandline_packs.vectors.embed_text import EmbedText as EmbedText
+from strandline_packs.vectors.fit_clusters import FitClusters as FitClusters
+from strandline_packs.vectors.list_similar import ListSimilar as ListSimilar
 from strandline_packs.video.decode_frames import DecodeFrames as DecodeFrames
 from strandline_packs.video.filter_video import FilterVideo as FilterVideo
 from strandline_packs.video.hash_video import HashVideo as HashVideo
@@ -98,6 +103,7 @@ from strandline_packs.web.warc.read_warc import ReadWarc as ReadWarc
 __all__ = [
     "ArrowSink",
     "AskModel",
+    "AssignCluster",
     "C4Quality",
     "CaptionFrames",
     "ClassifyText",
@@ -119,6 +125,8 @@ __all__ = [
     "DropListedWords",
     "DropSeen",
     "EmbedFrames",
+    "EmbedImages",
+    "EmbedText",
     "ExtractFunctions",
     "ExtractText",
     "Files",
@@ -130,6 +138,7 @@ __all__ = [
     "FilterUrls",
     "FilterVideo",
     "FinewebQuality",
+    "FitClusters",
     "GopherQuality",
     "GopherRepetition",
     "HashVideo",
@@ -141,6 +150,7 @@ __all__ = [
     "KeepRows",
     "LinkDuplicates",
     "ListKept",
+    "ListSimilar",
     "MapRows",
     "MapTable",
     "MdsSink",
