@@ -1,0 +1,245 @@
+"""The stages for vectors: columns, samples, centers, and bad inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from make_networks import write_network, write_tokenizer
+from onnx import TensorProto, helper, numpy_helper
+from pydantic import ValidationError
+
+from stage_runs import StageRun
+from strandline.data.files.opening import ChangedListError, UnreadableFileError
+from strandline.data.tables.columns import MissingColumnError
+from strandline.stages import EmbedText
+from strandline_packs.vectors.centroids import (
+    assign_rows,
+    build_table,
+    draw_sample,
+    fit_centroids,
+    read_centroids,
+)
+from strandline_packs.vectors.vector_columns import VectorError, build_column, read_vectors
+from tiny_models import make_mean
+
+TEXTS = ["The ferry sails at noon.", "At noon the ferry sails.", "Rye bread on Tuesdays.", "", "  "]
+
+
+def test_texts_become_vectors_of_one_size_and_length() -> None:
+    run = StageRun("embed-text", batch=2)
+    table = run.table(pa.table({"text": TEXTS}))
+    assert table is not None
+    assert table["vector"].type == pa.list_(pa.float16(), 256)
+    vectors = read_vectors(table, "vector").astype(float)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), [1, 1, 1, 0, 0], atol=1e-3)
+    assert vectors[0] @ vectors[1] > 0.8
+    assert vectors[0] @ vectors[2] < 0.3
+    assert run.counters["texts without words"] == 2
+
+
+def test_a_text_has_the_same_vector_in_any_batch() -> None:
+    texts = [f"{text} {at}" for at in range(20) for text in TEXTS]
+    tables = [StageRun("embed-text", batch=batch).table(pa.table({"text": texts}))
+              for batch in (1, 7, 64)]  # fmt: skip
+    first, *others = [read_vectors(table, "vector") for table in tables if table is not None]
+    for other in others:
+        assert np.allclose(first, other, atol=1e-3)
+
+
+def test_a_model2vec_folder_is_used(tmp_path: Path) -> None:
+    from model2vec import StaticModel  # noqa: PLC0415 - loads numpy and tokenizers
+    from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: PLC0415 - as above
+
+    words = {"[UNK]": 0, "tide": 1, "water": 2}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))  # noqa: S106 - a word
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    StaticModel(np.eye(3, dtype=np.float32), tokenizer).save_pretrained(str(tmp_path / "m"))
+    run = StageRun("embed-text", engine="model2vec", model=str(tmp_path / "m"))
+    table = run.table(pa.table({"text": ["tide", "water water", "tide water", "unknown"]}))
+    assert table is not None
+    half = 0.5**0.5
+    expected = [[0, 1, 0], [0, 0, 1], [0, half, half], [0, 0, 0]]
+    assert np.allclose(read_vectors(table, "vector"), expected, atol=1e-3)
+    assert run.counters["texts without words"] == 1
+
+
+def write_token_vectors(folder: Path, words: list[str]) -> dict[str, Any]:
+    """Write a network with a vector for each token: its number on the first axis, and 1."""
+    numbers = np.array([[number, 1] for number in range(4 + len(words))], "float32")
+    shape = ["texts", "tokens"]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, shape)
+              for name in ("input_ids", "attention_mask")]  # fmt: skip
+    output = helper.make_tensor_value_info("states", TensorProto.FLOAT, [*shape, 2])
+    nodes = [helper.make_node("Gather", ["numbers", "input_ids"], ["states"])]
+    stored = [numpy_helper.from_array(numbers, "numbers")]
+    graph = helper.make_graph(nodes, "tokens", inputs, [output], stored)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "m.onnx")
+    tokenizer = write_tokenizer(folder / "tokenizer.json", words, around=False)
+    return {"engine": "onnx", "model": str(folder / "m.onnx"), "tokenizer": str(tokenizer)}
+
+
+def test_a_sentence_transformer_gives_the_mean_of_its_tokens(tmp_path: Path) -> None:
+    given = write_token_vectors(tmp_path, ["tide", "water"])
+    table = StageRun("embed-text", **given).table(
+        pa.table({"text": ["tide", "tide water water", ""]})
+    )
+    assert table is not None
+    means = np.array([[4, 1], [14 / 3, 1]])  # padding does not count
+    expected = means / np.linalg.norm(means, axis=1)[:, None]
+    found = read_vectors(table, "vector")
+    assert np.allclose(found[:2], expected, atol=1e-3)
+    assert found[2].tolist() == [0, 0]
+
+
+def test_a_transformer_with_a_vector_of_the_text_is_used(tmp_path: Path) -> None:
+    write_network(tmp_path, {"tide": [3.0, 4.0], "water": [0.0, 1.0]}, ("a", "b"))
+    given = {"model": f"{tmp_path}/model.onnx", "tokenizer": f"{tmp_path}/tokenizer.json"}
+    run = StageRun("embed-text", engine="onnx", **given)
+    table = run.table(pa.table({"text": ["tide", "water"]}))
+    assert table is not None
+    assert np.allclose(read_vectors(table, "vector"), np.array([[0.6, 0.8], [0, 1]]), atol=1e-3)
+
+
+def test_pictures_become_vectors(tmp_path: Path) -> None:
+    model = make_mean(tmp_path / "mean.onnx")
+    run = StageRun("embed-images", model=model, mean=[0, 0, 0], deviation=[1, 1, 1])
+    pictures = [{"width": 8, "height": 8, "rgb": bytes(color) * 64}
+                for color in ((255, 0, 0), (0, 30, 40))]  # fmt: skip
+    table = run.table(pa.table({"picture": pictures}))
+    assert table is not None
+    assert np.allclose(
+        read_vectors(table, "vector"), np.array([[1, 0, 0], [0, 0.6, 0.8]]), atol=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"engine": "onnx"}, "`model` is required"),
+        ({"model": "x"}, "only with these"),
+        ({"engine": "onnx", "model": "x"}, "`tokenizer` is required"),
+        ({"engine": "bert"}, "wordllama"),
+    ],
+)
+def test_impossible_models_are_named_during_planning(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        EmbedText.Params.model_validate(values)
+
+
+@given(st.integers(0, 9_999), st.integers(1, 30))
+def test_law_the_sample_does_not_depend_on_the_order_of_rows(seed: int, most: int) -> None:
+    chance = np.random.default_rng(seed)
+    rows = [(f"k{at}", chance.normal(size=4).astype(np.float32)) for at in range(40)]
+    shuffled = [rows[at] for at in chance.permutation(40)]
+    assert np.array_equal(draw_sample(rows, most), draw_sample(shuffled, most))
+    assert len(draw_sample(rows, most)) == min(most, 40)
+
+
+def test_centers_are_the_directions_of_the_groups() -> None:
+    chance = np.random.default_rng(1)
+    groups = np.eye(6)[:4]
+    sample = np.repeat(groups, 50, axis=0) + chance.normal(scale=0.05, size=(200, 6))
+    centers = fit_centroids(sample.astype(np.float32), 4, seed=0)
+    assert np.array_equal(centers, fit_centroids(sample.astype(np.float32), 4, seed=0))
+    nearest, closeness = assign_rows(sample.astype(np.float32), centers)
+    assert len({tuple(nearest[at : at + 50]) for at in range(0, 200, 50)}) == 4
+    assert closeness.min() > 0.9
+
+
+def test_a_small_sample_has_as_many_centers_as_vectors() -> None:
+    assert fit_centroids(np.eye(3, dtype=np.float32), 1000, seed=0).shape == (3, 3)
+
+
+def write_vectors(path: Path, keys: list[str], vectors: Any) -> dict[str, Any]:
+    pq.write_table(pa.table({"key": keys, "vector": build_column(np.asarray(vectors))}), path)
+    return {"key": path.name, "path": str(path)}
+
+
+def test_the_centers_of_all_files_are_one_table(tmp_path: Path) -> None:
+    files = [
+        write_vectors(tmp_path / "a.parquet", ["a", "b"], [[1, 0], [1, 0.1]]),
+        write_vectors(tmp_path / "b.parquet", ["c", "d"], [[0, 1], [0.1, 1]]),
+    ]
+    run = StageRun("fit-clusters", clusters=2)
+    (table,) = run.tables(files)
+    assert table.num_rows == 2
+    assert run.counters["vectors in the sample"] == 4
+    pq.write_table(table, tmp_path / "centers.parquet")
+    assigned = StageRun("assign-cluster", path=str(tmp_path / "centers.parquet"))
+    rows = assigned.rows(pa.table({"vector": build_column(np.array([[1, 0], [0, 1], [2, 0]]))}))
+    assert rows[0]["cluster"] == rows[2]["cluster"] != rows[1]["cluster"]
+    assert rows[0]["bucket"] == rows[2]["bucket"] != rows[1]["bucket"]
+    assert rows[0]["closeness"] == pytest.approx(1, abs=0.01)
+
+
+def test_centers_that_are_missing_or_change_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "centers.parquet"
+    with pytest.raises(UnreadableFileError, match="run the pipeline with `fit-clusters`"):
+        StageRun("assign-cluster", path=str(tmp_path / "none" / "*.parquet"))
+    pq.write_table(build_table(np.eye(2, dtype=np.float32)), path)
+    run = StageRun("assign-cluster", path=str(path))
+    pq.write_table(build_table(2 * np.eye(2, dtype=np.float32)[::-1]), path)
+    with pytest.raises(ChangedListError, match="changed during the run"):
+        run.stage.setup()
+    assert read_centroids(str(path)).shape == (2, 2)
+
+
+def test_rows_of_several_clusters_are_compared_within_each() -> None:
+    vectors = build_column(np.array([[1, 0], [1, 0.01], [1, 0], [0, 1]]))
+    clusters = pa.array([0, 0, 1, 1], pa.int32())
+    table = pa.table({"key": ["a", "b", "c", "d"], "vector": vectors, "cluster": clusters,
+                      "closeness": [0.9, 0.8, 0.9, 0.7]})  # fmt: skip
+    run = StageRun("list-similar", threshold=0.9)
+    (row,) = run.rows(table)
+    assert (row["key"], row["stays"]) == ("a", "b")
+    assert row["cosine"] == pytest.approx(1, abs=0.001)
+    assert run.counters["similar rows"] == 1
+    empty = run.table(table.slice(0, 0))
+    assert empty is not None
+    assert empty.num_rows == 0
+
+
+BAD = [
+    (pa.array([[1.0], [1.0, 2.0]]), "same size"),
+    (pa.array([[1.0], None]), "same size"),
+    (pa.array([[], []], pa.list_(pa.float32())), "same size"),
+    (pa.array([[1.0], [None]]), "null, NaN, or infinite"),
+    (pa.array([[1.0], [float("nan")]]), "null, NaN, or infinite"),
+    (pa.array(["a", "b"]), "must have lists of floats, and it has string"),
+    (pa.array([["a"], ["b"]]), "must have lists of floats"),
+]
+
+
+@pytest.mark.parametrize(("column", "words"), BAD, ids=lambda each: str(each)[:20])
+def test_columns_without_vectors_are_named(column: pa.Array, words: str) -> None:
+    with pytest.raises(VectorError, match=words):
+        read_vectors(pa.table({"vector": column}), "vector")
+
+
+def test_vectors_of_models_behind_servers_are_accepted() -> None:
+    kinds = [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.float16(), 2)]
+    for kind in kinds:
+        numbers = np.array([1, 2], np.float16) if pa.types.is_float16(kind.value_type) else [1, 2]
+        table = pa.table({"v": pa.array([numbers], kind)})
+        assert read_vectors(table, "v").tolist() == [[1, 2]]
+    with pytest.raises(MissingColumnError):
+        read_vectors(pa.table({"v": [1]}), "vector")
+
+
+def test_different_sizes_of_vectors_and_centers_are_named() -> None:
+    with pytest.raises(VectorError, match="vectors have 3 values, and the centers 2"):
+        assign_rows(np.eye(3, dtype=np.float32), np.eye(2, dtype=np.float32))
+    rows = [("a", np.ones(2, np.float32)), ("b", np.ones(3, np.float32))]
+    with pytest.raises(VectorError, match="b: its vector has 3 values and others have 2"):
+        draw_sample(rows, 5)
+    with pytest.raises(VectorError, match="no vectors to cluster"):
+        draw_sample([], 5)
