@@ -1,0 +1,1 @@
+"""Benchmarks of vectors and semantic duplicates."""
