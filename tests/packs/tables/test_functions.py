@@ -50,11 +50,24 @@ def test_new_columns_can_have_declared_types(run: type[StageRun]) -> None:
     assert table.schema.field("tags").type == pa.list_(pa.string())
 
 
-@pytest.mark.parametrize("frame", ["arrow", "pandas", "polars"])
+@pytest.mark.parametrize("frame", ["arrow", "daft", "datasets", "pandas", "polars"])
 def test_frames_of_each_library_keep_types(run: type[StageRun], frame: str) -> None:
+    if frame == "daft":  # its versions of other packages exclude those of the tests
+        pytest.importorskip("daft")
     columns = {"text": ["x", None], "n": [1, None], "b": [b"x", None], "l": [[1], []]}
     table = pa.table(columns)
     assert run("map-table", function=lambda whole: whole, frame=frame).table(table) == table
+
+
+def test_a_function_of_datasets_maps_and_filters(run: type[StageRun]) -> None:
+    def shorten(rows: Any) -> Any:
+        named = rows.map(lambda row: {"first": row["text"][:3]}, remove_columns=["text"])
+        return named.filter(lambda row: row["n"] is not None)
+
+    stage = run("map-table", function=shorten, frame="datasets")
+    assert stage.rows(ROWS) == [{"key": "a", "n": 1, "first": "one"}]
+    with pytest.raises(TypeError, match=r"returned dict, not datasets\.Dataset or None"):
+        run("map-table", function=lambda rows: rows[:], frame="datasets").rows(ROWS)
 
 
 def test_a_pandas_function_changes_a_table(run: type[StageRun]) -> None:

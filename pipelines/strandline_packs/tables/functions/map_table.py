@@ -18,7 +18,7 @@ from strandline_packs.tables.functions.user_function import (
 
 
 class MapTable(Stage):
-    """Replaces each table with the result of a function of pandas, Polars, or Arrow."""
+    """Replaces each table with the result of a function of a data-frame library."""
 
     class Params(Stage.Params):
         """Names the function, and the library of its tables."""
@@ -30,7 +30,8 @@ class MapTable(Stage):
         )
         frame: Frame = Field(
             default=Frame.PANDAS,
-            description="Library of the tables: `pandas` (with Arrow's types), `polars`, `arrow`.",
+            description="Library of the tables: `pandas` (with Arrow's types), `polars`, `arrow`, "
+            "`datasets` for functions with `Dataset.map`, or `daft`.",
         )
 
     mixes_rows: ClassVar[bool] = True
