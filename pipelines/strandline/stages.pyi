@@ -28,6 +28,7 @@ from strandline_packs.images.resize_images import ResizeImages as ResizeImages
 from strandline_packs.models.asking.ask_model import AskModel as AskModel
 from strandline_packs.models.caption_frames import CaptionFrames as CaptionFrames
 from strandline_packs.models.embed_frames import EmbedFrames as EmbedFrames
+from strandline_packs.models.score_images import ScoreImages as ScoreImages
 from strandline_packs.models.tokenise_chat import TokeniseChat as TokeniseChat
 from strandline_packs.sinks.jsonl_sink import JsonlSink as JsonlSink
 from strandline_packs.sinks.mds_sink import MdsSink as MdsSink
@@ -85,6 +86,7 @@ from strandline_packs.text.scoring.score_perplexity import ScorePerplexity as Sc
 from strandline_packs.text.scoring.score_text import ScoreText as ScoreText
 from strandline_packs.text.tokenise_text import TokeniseText as TokeniseText
 from strandline_packs.vectors.assign_cluster import AssignCluster as AssignCluster
+from strandline_packs.vectors.compare_vectors import CompareVectors as CompareVectors
 from strandline_packs.vectors.embed_images import EmbedImages as EmbedImages
 from strandline_packs.vectors.embed_text import EmbedText as EmbedText
 from strandline_packs.vectors.fit_clusters import FitClusters as FitClusters
@@ -108,6 +110,7 @@ __all__ = [
     "CaptionFrames",
     "ClassifyText",
     "ClusterDuplicates",
+    "CompareVectors",
     "CountLanguages",
     "CountTokens",
     "CsvSink",
@@ -181,6 +184,7 @@ __all__ = [
     "ResizeImages",
     "SampleGroups",
     "SampleRows",
+    "ScoreImages",
     "ScorePerplexity",
     "ScoreText",
     "SelectColumns",

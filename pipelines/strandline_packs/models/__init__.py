@@ -9,6 +9,7 @@ PACK = Pack(
         "ask-model": "strandline_packs.models.asking.ask_model:AskModel",
         "caption-frames": "strandline_packs.models.caption_frames:CaptionFrames",
         "embed-frames": "strandline_packs.models.embed_frames:EmbedFrames",
+        "score-images": "strandline_packs.models.score_images:ScoreImages",
         "tokenise-chat": "strandline_packs.models.tokenise_chat:TokeniseChat",
     },
     commands={

@@ -7,6 +7,7 @@ from strandline.plan.stages.packs import Dependency, Pack
 PACK = Pack(
     stages={
         "assign-cluster": "strandline_packs.vectors.assign_cluster:AssignCluster",
+        "compare-vectors": "strandline_packs.vectors.compare_vectors:CompareVectors",
         "embed-images": "strandline_packs.vectors.embed_images:EmbedImages",
         "embed-text": "strandline_packs.vectors.embed_text:EmbedText",
         "fit-clusters": "strandline_packs.vectors.fit_clusters:FitClusters",

@@ -20,5 +20,6 @@ def write_centers(folder: Path) -> dict[str, Any]:
 
 REQUIRED = {
     "assign-cluster": write_centers,
+    "score-images": lambda folder: {"model": make_mean(folder / "mean.onnx")},
     "embed-images": lambda folder: {"model": make_mean(folder / "mean.onnx")},
 }

@@ -20,6 +20,7 @@ from stage_runs import StageRun
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.data.tables.columns import MissingColumnError
 from strandline.stages import EmbedText
+from strandline_packs.models.model_files import ModelError
 from strandline_packs.vectors.centroids import (
     assign_rows,
     build_table,
@@ -119,6 +120,40 @@ def test_pictures_become_vectors(tmp_path: Path) -> None:
     assert np.allclose(
         read_vectors(table, "vector"), np.array([[1, 0, 0], [0, 0.6, 0.8]]), atol=1e-3
     )
+
+
+PICTURES = [
+    {"width": 8, "height": 8, "rgb": bytes(color) * 64} for color in ((255, 0, 0), (0, 51, 102))
+]
+PLAIN = {"mean": [0, 0, 0], "deviation": [1, 1, 1]}
+
+
+def test_scores_of_pictures_become_columns(tmp_path: Path) -> None:
+    given = {"model": make_mean(tmp_path / "m.onnx"), "outputs": ["r", "g", "b"], **PLAIN}
+    table = pa.table({"key": ["x", "y"], "picture": PICTURES})
+    rows = StageRun("score-images", **given).rows(table)
+    assert [[row[name] for name in "rgb"] for row in rows] == [
+        pytest.approx([1, 0, 0]),
+        pytest.approx([0, 0.2, 0.4]),
+    ]
+    likely = StageRun("score-images", activation="softmax", **given).rows(table)
+    assert likely[0]["r"] == pytest.approx(np.e / (np.e + 2))
+    assert sum(likely[1][name] for name in "rgb") == pytest.approx(1)
+    squeezed = StageRun("score-images", activation="sigmoid", **given).rows(table)
+    assert squeezed[0]["g"] == pytest.approx(0.5)
+    with pytest.raises(ModelError, match="has 3 outputs for a picture, and `outputs` names 1"):
+        StageRun("score-images", **given | {"outputs": ["a"]}).rows(table)
+    with pytest.raises(ValidationError, match="different names"):
+        StageRun("score-images", **given | {"outputs": ["a", "a"]})
+
+
+def test_vectors_of_two_columns_are_compared() -> None:
+    table = pa.table({"vector": [[3.0, 4.0], [0.0, 0.0]], "text_vector": [[6.0, 8.0], [1.0, 0.0]]})
+    rows = StageRun("compare-vectors").rows(table)
+    assert [row["cosine"] for row in rows] == pytest.approx([1, 0])
+    odd = table.set_column(1, "text_vector", pa.array([[1.0], [1.0]]))
+    with pytest.raises(VectorError, match="vector and text_vector have 2 and 1 values"):
+        StageRun("compare-vectors").rows(odd)
 
 
 @pytest.mark.parametrize(
