@@ -21,6 +21,7 @@ from strandline.data.files.opening import BadInput, UnreadableFileError
 from strandline.data.tables.columns import find_field, list_strings
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
+from strandline_packs.images.color_profiles import ProfileError, convert_to_srgb
 from strandline_packs.images.pictures import (
     PICTURE,
     Picture,
@@ -67,6 +68,11 @@ class DecodeImages(Stage):
             "are shrunk. A JPEG is decoded at half, a quarter, or an eighth of its size if that is "
             "at least twice this length. `width` and `height` stay those of the file.",
         )
+        to_srgb: bool = Field(
+            default=False,
+            description="Convert images with an ICC profile to sRGB, also from CMYK. By default, "
+            "stored values are taken as sRGB.",
+        )
         bad_images: BadInput = Field(
             default=BadInput.DROP,
             description="Treatment of files that are not images or are damaged: `drop` and count "
@@ -75,7 +81,7 @@ class DecodeImages(Stage):
 
     version = "4"
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"column", "longest"})
+    added_params: ClassVar[frozenset[str]] = frozenset({"column", "longest", "to_srgb"})
     packages: ClassVar[tuple[str, ...]] = ("PIL",)
     keeps_columns = False
     adds_columns = tuple(IMAGE_SCHEMA.names)
@@ -169,13 +175,26 @@ class DecodeImages(Stage):
         longest, size = self.params.longest, None
         if longest is not None:
             size = decode_smaller(image, longest)
-        picture: Picture = to_picture(image)
+        picture: Picture = to_picture(self._find_colors(image))
         width, height = size or (picture["width"], picture["height"])
         if longest is not None:
             picture = shrink(picture, longest)
         self._count_frames(image)
         kind = image.format.lower()
         return {"format": kind, "width": width, "height": height, "picture": picture}
+
+    def _find_colors(self, image: Any) -> Any:  # noqa: ANN401 - Pillow's image
+        """Return the image in sRGB, if the parameters ask for sRGB and the profile is readable."""
+        if not self.params.to_srgb:
+            return image
+        try:
+            converted = convert_to_srgb(image)
+        except ProfileError:  # the colors are nearly right, and a dropped image would be worse
+            self.count("profiles that can't be read")
+            return image
+        if converted is not image:
+            self.count("converted to sRGB")
+        return converted
 
     def _count_frames(self, image: Any) -> None:  # noqa: ANN401 - Pillow's image
         """Count the frames after the first one as left out."""

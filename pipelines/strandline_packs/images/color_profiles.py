@@ -1,0 +1,41 @@
+"""Converts images with an ICC profile to sRGB, which most models and viewers assume."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from strandline_packs.images.pictures import load_pillow, turn
+
+
+class ProfileError(ValueError):
+    """Raised if an image's profile is damaged, or is one for other images."""
+
+
+def convert_to_srgb(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
+    """Return the image upright and in sRGB, or the image itself if it has no profile.
+
+    Transparency stays.
+
+    Raises:
+        ProfileError: the profile is damaged, or is one for images of another mode.
+        ImportError: Pillow is not installed, or has no color management.
+    """
+    content = image.info.get("icc_profile")
+    if not content:
+        return image
+    image = turn(image)  # the new image has no EXIF data
+    alpha = image.getchannel("A") if image.mode in {"RGBA", "LA", "PA"} else None
+    # A palette has no profile of its own mode; the profile is that of its colors.
+    plain = image.convert("RGB") if image.mode in {"P", "PA", "RGBA"} else image
+    plain = plain.getchannel("L") if plain.mode == "LA" else plain
+    cms = load_pillow("ImageCms")
+    try:
+        profile = cms.ImageCmsProfile(io.BytesIO(content))
+        target = cms.createProfile("sRGB")
+        converted = cms.profileToProfile(plain, profile, target, outputMode="RGB")
+    except (OSError, ValueError, cms.PyCMSError) as error:
+        raise ProfileError(str(error)) from error
+    if alpha is not None:
+        converted.putalpha(alpha)
+    return converted
