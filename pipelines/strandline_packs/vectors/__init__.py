@@ -8,6 +8,7 @@ PACK = Pack(
     stages={
         "assign-cluster": "strandline_packs.vectors.assign_cluster:AssignCluster",
         "compare-vectors": "strandline_packs.vectors.compare_vectors:CompareVectors",
+        "embed-hashes": "strandline_packs.vectors.embed_hashes:EmbedHashes",
         "embed-images": "strandline_packs.vectors.embed_images:EmbedImages",
         "embed-text": "strandline_packs.vectors.embed_text:EmbedText",
         "fit-clusters": "strandline_packs.vectors.fit_clusters:FitClusters",

@@ -28,7 +28,7 @@ from strandline_packs.vectors.centroids import (
     fit_centroids,
     read_centroids,
 )
-from strandline_packs.vectors.vector_columns import VectorError, build_column, read_vectors
+from strandline_packs.vectors.vector_columns import VectorError, build_column, read_vectors, scale
 from tiny_models import make_mean
 
 TEXTS = ["The ferry sails at noon.", "At noon the ferry sails.", "Rye bread on Tuesdays.", "", "  "]
@@ -145,6 +145,24 @@ def test_scores_of_pictures_become_columns(tmp_path: Path) -> None:
         StageRun("score-images", **given | {"outputs": ["a"]}).rows(table)
     with pytest.raises(ValidationError, match="different names"):
         StageRun("score-images", **given | {"outputs": ["a", "a"]})
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=6))
+def test_law_the_cosine_of_hashes_counts_equal_bits(values: list[int]) -> None:
+    table = pa.table({"hash": [f"{value:016x}" for value in values]})
+    found = StageRun("embed-hashes").table(table)
+    assert found is not None
+    units = scale(read_vectors(found, "vector"))
+    for at, one in enumerate(values):
+        for other_at, other in enumerate(values):
+            bits = (one ^ other).bit_count()
+            assert units[at] @ units[other_at] == pytest.approx(1 - 2 * bits / 64)
+
+
+@pytest.mark.parametrize("hashes", [["ab", "abcd"], ["xy"], ["abc"]])
+def test_values_that_are_no_hashes_are_named(hashes: list[str]) -> None:
+    with pytest.raises(VectorError, match="hash"):
+        StageRun("embed-hashes").rows(pa.table({"hash": hashes}))
 
 
 def test_vectors_of_two_columns_are_compared() -> None:
