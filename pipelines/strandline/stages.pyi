@@ -87,9 +87,9 @@ from strandline_packs.text.scoring.score_text import ScoreText as ScoreText
 from strandline_packs.text.tokenise_text import TokeniseText as TokeniseText
 from strandline_packs.vectors.assign_cluster import AssignCluster as AssignCluster
 from strandline_packs.vectors.compare_vectors import CompareVectors as CompareVectors
-from strandline_packs.vectors.embed_hashes import EmbedHashes as EmbedHashes
-from strandline_packs.vectors.embed_images import EmbedImages as EmbedImages
-from strandline_packs.vectors.embed_text import EmbedText as EmbedText
+from strandline_packs.vectors.embedding.embed_hashes import EmbedHashes as EmbedHashes
+from strandline_packs.vectors.embedding.embed_images import EmbedImages as EmbedImages
+from strandline_packs.vectors.embedding.embed_text import EmbedText as EmbedText
 from strandline_packs.vectors.fit_clusters import FitClusters as FitClusters
 from strandline_packs.vectors.list_similar import ListSimilar as ListSimilar
 from strandline_packs.video.decode_frames import DecodeFrames as DecodeFrames

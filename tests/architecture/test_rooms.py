@@ -1,4 +1,4 @@
-"""A package has at most eleven entries, counting modules and subpackages."""
+"""A package has at most eleven entries, counting modules and subpackages; a list may have more."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 from source_tree import PACKAGES, list_modules
 
 MAX_BOXES = 11
+# A pack for each kind of data: users look for a pack by its name, and new kinds add packs.
+LISTS = {"pipelines/strandline_packs"}
 
 
 def find_crowded(paths: Iterable[str]) -> dict[str, int]:
@@ -48,4 +50,4 @@ def test_no_package_has_too_many_entries() -> None:
     modules = list_modules(*PACKAGES, "bench", "e2e")
     assert len(modules) > 450
     found = find_crowded(module.path for module in modules)
-    assert found == {}, f"more than {MAX_BOXES} boxes: put some of them into a room by idea"
+    assert found.keys() <= LISTS, f"more than {MAX_BOXES} boxes: {found}"

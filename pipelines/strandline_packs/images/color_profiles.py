@@ -9,7 +9,7 @@ from strandline_packs.images.pictures import load_pillow, turn
 
 
 class ProfileError(ValueError):
-    """Raised if an image's profile is damaged, or is one for other images."""
+    """Raised if the profile of an image is damaged, or belongs to images of another mode."""
 
 
 def convert_to_srgb(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
@@ -18,7 +18,7 @@ def convert_to_srgb(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
     Transparency stays.
 
     Raises:
-        ProfileError: the profile is damaged, or is one for images of another mode.
+        ProfileError: the profile is damaged, or belongs to images of another mode.
         ImportError: Pillow is not installed, or has no color management.
     """
     content = image.info.get("icc_profile")
@@ -26,7 +26,7 @@ def convert_to_srgb(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
         return image
     image = turn(image)  # the new image has no EXIF data
     alpha = image.getchannel("A") if image.mode in {"RGBA", "LA", "PA"} else None
-    # A palette has no profile of its own mode; the profile is that of its colors.
+    # The profile of an image with a palette describes the colors of the palette.
     plain = image.convert("RGB") if image.mode in {"P", "PA", "RGBA"} else image
     plain = plain.getchannel("L") if plain.mode == "LA" else plain
     cms = load_pillow("ImageCms")

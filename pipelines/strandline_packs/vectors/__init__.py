@@ -1,4 +1,4 @@
-"""Stages for embeddings: compute vectors, cluster them, and drop rows with the same meaning."""
+"""Stages for embeddings: vectors, clusters of vectors, and rows with the same meaning."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ PACK = Pack(
     stages={
         "assign-cluster": "strandline_packs.vectors.assign_cluster:AssignCluster",
         "compare-vectors": "strandline_packs.vectors.compare_vectors:CompareVectors",
-        "embed-hashes": "strandline_packs.vectors.embed_hashes:EmbedHashes",
-        "embed-images": "strandline_packs.vectors.embed_images:EmbedImages",
-        "embed-text": "strandline_packs.vectors.embed_text:EmbedText",
+        "embed-hashes": "strandline_packs.vectors.embedding.embed_hashes:EmbedHashes",
+        "embed-images": "strandline_packs.vectors.embedding.embed_images:EmbedImages",
+        "embed-text": "strandline_packs.vectors.embedding.embed_text:EmbedText",
         "fit-clusters": "strandline_packs.vectors.fit_clusters:FitClusters",
         "list-similar": "strandline_packs.vectors.list_similar:ListSimilar",
     },

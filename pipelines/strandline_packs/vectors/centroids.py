@@ -88,7 +88,7 @@ def assign_rows(
         msg = f"vectors have {vectors.shape[1]} values, and the centers {centroids.shape[1]}"
         raise VectorError(msg)
     units, centers = scale(vectors), scale(centroids)
-    # One row at a time in 64 bits: the result of a product of matrices depends on their shape.
+    # Products of matrices depend on the number of rows, and products of single rows do not.
     nearest = np.argmax(units.astype(np.float32) @ centers.astype(np.float32).T, axis=1)
     return nearest, np.einsum("ij,ij->i", units, centers[nearest])
 

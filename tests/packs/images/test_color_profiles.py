@@ -41,8 +41,8 @@ def read_pixel(picture: dict[str, Any], at: int = 0) -> tuple[int, ...]:
     return tuple(picture["rgb"][3 * at : 3 * at + 3])
 
 
-def near(found: tuple[int, ...], expected: tuple[int, ...]) -> bool:
-    return all(abs(one - other) <= 8 for one, other in zip(found, expected, strict=True))
+def near(pixel: tuple[int, ...], color: tuple[int, ...]) -> bool:
+    return all(abs(one - other) <= 8 for one, other in zip(pixel, color, strict=True))
 
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF", "WEBP"])

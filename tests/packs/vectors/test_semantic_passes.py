@@ -86,9 +86,9 @@ def test_rows_go_if_and_only_if_a_similar_row_of_their_cluster_stays(
     units = scale(np.array([row["vector"] for row in rows]))
     similar = units @ units.T >= 0.75
     by_key = {row["key"]: at for at, row in enumerate(rows)}
-    listed = {row["key"]: row["stays"] for row in whole.read_table("similar").to_pylist()}
-    assert 5 < len(listed) < len(rows) - 5
-    assert sorted(listed.keys() | set(whole.read())) == sorted(by_key)
+    stays = {row["key"]: row["stays"] for row in whole.read_table("similar").to_pylist()}
+    assert 5 < len(stays) < len(rows) - 5
+    assert sorted(stays.keys() | set(whole.read())) == sorted(by_key)
     for at, row in enumerate(rows):
         before = [
             other
@@ -96,8 +96,8 @@ def test_rows_go_if_and_only_if_a_similar_row_of_their_cluster_stays(
             if each["cluster"] == row["cluster"]
             and (each["closeness"], each["key"]) < (row["closeness"], row["key"])
         ]
-        assert (row["key"] in listed) == any(similar[at, other] for other in before)
-    assert not listed.keys() & set(listed.values())
+        assert (row["key"] in stays) == any(similar[at, other] for other in before)
+    assert not stays.keys() & set(stays.values())
 
 
 @pytest.mark.parametrize("at", [2, 9, 23])
@@ -124,12 +124,12 @@ def test_the_nearest_rows_of_a_row_are_shown(whole: SemanticPasses) -> None:
     table = whole.read_table("vectors")
     keys, units = table["key"].to_pylist(), scale(np.array(table["vector"].to_pylist()))
     order = np.argsort(-(units @ units[0]), kind="stable")
-    expected = [keys[at] for at in order if at][:4]
+    nearest = [keys[at] for at in order if at][:4]
     words = ["similar", f"{file}#vectors", "--volume", str(whole.passes.volume), "--row"]
-    done = CliRunner().invoke(program, [*words, keys[0], "--count", "4", "--json"])
-    assert done.exit_code == 0, done.output
-    rows = [json.loads(line) for line in done.output.splitlines()]
-    assert sorted(row["key"] for row in rows) == sorted(expected)
+    process = CliRunner().invoke(program, [*words, keys[0], "--count", "4", "--json"])
+    assert process.exit_code == 0, process.output
+    rows = [json.loads(line) for line in process.output.splitlines()]
+    assert sorted(row["key"] for row in rows) == sorted(nearest)
     assert [row["cosine"] for row in rows] == sorted((row["cosine"] for row in rows), reverse=True)
     plain = CliRunner().invoke(program, [*words, keys[0], "--count", "1"]).output
     assert plain == f"{rows[0]['cosine']:.3f}  {rows[0]['key']}\n"
@@ -149,11 +149,11 @@ def test_a_row_or_vectors_that_are_missing_are_named(
     file = whole.passes.folder / "all.yaml"
     file.write_text(yaml.safe_dump_all(whole.list_pipelines()))
     volume = str(whole.passes.volume)
-    done = CliRunner().invoke(
+    process = CliRunner().invoke(
         program, ["similar", f"{file}#{name}", "--volume", volume, "--row", row]
     )
-    assert done.exit_code != 0
-    assert words in f"{done.output}{done.exception}"
+    assert process.exit_code != 0
+    assert words in f"{process.output}{process.exception}"
 
 
 @pytest.mark.more
@@ -163,11 +163,11 @@ def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> None:
     (block,) = [each for each in read_blocks("docs/semantic-duplicates.md") if "$ " in each.code]
     shown = 0
     for part in block.code.split("$ ")[1:]:
-        line, *expected = part.splitlines()
-        done = run_in(tmp_path, *shlex.split(line))
-        assert done.returncode == 0, done.stderr
-        lines = done.stdout.splitlines()
-        for each in expected:
+        line, *nearest = part.splitlines()
+        process = run_in(tmp_path, *shlex.split(line))
+        assert process.returncode == 0, process.stderr
+        lines = process.stdout.splitlines()
+        for each in nearest:
             assert each == "…" or each in lines, (each, lines)
             shown += each != "…"
     assert shown == 3

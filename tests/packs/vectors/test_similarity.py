@@ -45,11 +45,11 @@ def test_law_a_row_goes_exactly_if_an_earlier_row_is_similar(
 ) -> None:
     vectors = draw_vectors(seed, count)
     order = np.random.default_rng(seed).permutation(count)
-    found = find_similar(vectors, order, threshold)
-    assert set(found.rows.tolist()) == find_by_pairs(vectors, order, threshold)
+    result = find_similar(vectors, order, threshold)
+    assert set(result.rows.tolist()) == find_by_pairs(vectors, order, threshold)
     # What stays for a row is not itself a row that goes, and the cosine reaches the threshold.
-    assert not set(found.stays.tolist()) & set(found.rows.tolist())
-    assert np.all(found.cosines >= threshold)
+    assert not set(result.stays.tolist()) & set(result.rows.tolist())
+    assert np.all(result.cosines >= threshold)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 50))
@@ -72,9 +72,9 @@ def test_law_the_result_does_not_depend_on_the_order_of_arrival(seed: int, rule:
     results = []
     for rows in (np.arange(count), shuffled):
         order = order_rows(keys[rows], closeness[rows], rule)
-        found = find_similar(vectors[rows], order, 0.9)
-        named = zip(keys[rows][found.rows], keys[rows][found.stays], strict=True)
-        results.append(sorted(named))
+        result = find_similar(vectors[rows], order, 0.9)
+        pairs = zip(keys[rows][result.rows], keys[rows][result.stays], strict=True)
+        results.append(sorted(pairs))
     assert results[0] == results[1]
 
 
@@ -91,9 +91,9 @@ def test_the_rule_decides_which_row_stays() -> None:
 def test_a_chain_of_similar_rows_ends_at_a_row_that_stays() -> None:
     angles = np.arange(0, 1.5, 0.1)
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    found = find_similar(vectors, np.arange(len(angles)), np.cos(0.11))
-    assert found.stays.tolist() == [0] * (len(angles) - 1)
-    assert all(earlier < later for earlier, later in pairwise(found.rows))
+    result = find_similar(vectors, np.arange(len(angles)), np.cos(0.11))
+    assert result.stays.tolist() == [0] * (len(angles) - 1)
+    assert all(earlier < later for earlier, later in pairwise(result.rows))
 
 
 def test_vectors_of_zeros_are_similar_to_none() -> None:
@@ -113,5 +113,5 @@ def test_of_equally_similar_rows_the_earliest_stays(
 ) -> None:
     monkeypatch.setattr(similarity, "_BLOCK", block)
     vectors = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    found = find_similar(vectors, np.arange(3), 0.7)
-    assert (found.rows.tolist(), found.stays.tolist()) == ([2], [0])
+    result = find_similar(vectors, np.arange(3), 0.7)
+    assert (result.rows.tolist(), result.stays.tolist()) == ([2], [0])

@@ -67,8 +67,8 @@ def test_a_model2vec_folder_is_used(tmp_path: Path) -> None:
     table = run.table(pa.table({"text": ["tide", "water water", "tide water", "unknown"]}))
     assert table is not None
     half = 0.5**0.5
-    expected = [[0, 1, 0], [0, 0, 1], [0, half, half], [0, 0, 0]]
-    assert np.allclose(read_vectors(table, "vector"), expected, atol=1e-3)
+    means = [[0, 1, 0], [0, 0, 1], [0, half, half], [0, 0, 0]]
+    assert np.allclose(read_vectors(table, "vector"), means, atol=1e-3)
     assert run.counters["texts without words"] == 1
 
 
@@ -89,22 +89,22 @@ def write_token_vectors(folder: Path, words: list[str]) -> dict[str, Any]:
 
 
 def test_a_sentence_transformer_gives_the_mean_of_its_tokens(tmp_path: Path) -> None:
-    given = write_token_vectors(tmp_path, ["tide", "water"])
-    table = StageRun("embed-text", **given).table(
+    params = write_token_vectors(tmp_path, ["tide", "water"])
+    table = StageRun("embed-text", **params).table(
         pa.table({"text": ["tide", "tide water water", ""]})
     )
     assert table is not None
     means = np.array([[4, 1], [14 / 3, 1]])  # padding does not count
-    expected = means / np.linalg.norm(means, axis=1)[:, None]
-    found = read_vectors(table, "vector")
-    assert np.allclose(found[:2], expected, atol=1e-3)
-    assert found[2].tolist() == [0, 0]
+    means = means / np.linalg.norm(means, axis=1)[:, None]
+    result = read_vectors(table, "vector")
+    assert np.allclose(result[:2], means, atol=1e-3)
+    assert result[2].tolist() == [0, 0]
 
 
 def test_a_transformer_with_a_vector_of_the_text_is_used(tmp_path: Path) -> None:
     write_network(tmp_path, {"tide": [3.0, 4.0], "water": [0.0, 1.0]}, ("a", "b"))
-    given = {"model": f"{tmp_path}/model.onnx", "tokenizer": f"{tmp_path}/tokenizer.json"}
-    run = StageRun("embed-text", engine="onnx", **given)
+    params = {"model": f"{tmp_path}/model.onnx", "tokenizer": f"{tmp_path}/tokenizer.json"}
+    run = StageRun("embed-text", engine="onnx", **params)
     table = run.table(pa.table({"text": ["tide", "water"]}))
     assert table is not None
     assert np.allclose(read_vectors(table, "vector"), np.array([[0.6, 0.8], [0, 1]]), atol=1e-3)
@@ -129,30 +129,30 @@ PLAIN = {"mean": [0, 0, 0], "deviation": [1, 1, 1]}
 
 
 def test_scores_of_pictures_become_columns(tmp_path: Path) -> None:
-    given = {"model": make_mean(tmp_path / "m.onnx"), "outputs": ["r", "g", "b"], **PLAIN}
+    params = {"model": make_mean(tmp_path / "m.onnx"), "outputs": ["r", "g", "b"], **PLAIN}
     table = pa.table({"key": ["x", "y"], "picture": PICTURES})
-    rows = StageRun("score-images", **given).rows(table)
+    rows = StageRun("score-images", **params).rows(table)
     assert [[row[name] for name in "rgb"] for row in rows] == [
         pytest.approx([1, 0, 0]),
         pytest.approx([0, 0.2, 0.4]),
     ]
-    likely = StageRun("score-images", activation="softmax", **given).rows(table)
+    likely = StageRun("score-images", activation="softmax", **params).rows(table)
     assert likely[0]["r"] == pytest.approx(np.e / (np.e + 2))
     assert sum(likely[1][name] for name in "rgb") == pytest.approx(1)
-    squeezed = StageRun("score-images", activation="sigmoid", **given).rows(table)
+    squeezed = StageRun("score-images", activation="sigmoid", **params).rows(table)
     assert squeezed[0]["g"] == pytest.approx(0.5)
     with pytest.raises(ModelError, match="has 3 outputs for a picture, and `outputs` names 1"):
-        StageRun("score-images", **given | {"outputs": ["a"]}).rows(table)
+        StageRun("score-images", **params | {"outputs": ["a"]}).rows(table)
     with pytest.raises(ValidationError, match="different names"):
-        StageRun("score-images", **given | {"outputs": ["a", "a"]})
+        StageRun("score-images", **params | {"outputs": ["a", "a"]})
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=6))
 def test_law_the_cosine_of_hashes_counts_equal_bits(values: list[int]) -> None:
     table = pa.table({"hash": [f"{value:016x}" for value in values]})
-    found = StageRun("embed-hashes").table(table)
-    assert found is not None
-    units = scale(read_vectors(found, "vector"))
+    result = StageRun("embed-hashes").table(table)
+    assert result is not None
+    units = scale(read_vectors(result, "vector"))
     for at, one in enumerate(values):
         for other_at, other in enumerate(values):
             bits = (one ^ other).bit_count()

@@ -19,7 +19,7 @@ from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, format_number, reach
 from strandline_bench.text.documents import list_documents
 from strandline_packs.vectors.centroids import assign_rows, draw_sample, fit_centroids
-from strandline_packs.vectors.encoders import open_wordllama
+from strandline_packs.vectors.embedding.encoders import open_wordllama
 from strandline_packs.vectors.similarity import KeepRule, find_similar, order_rows
 from strandline_packs.vectors.vector_columns import Vectors
 
@@ -41,24 +41,27 @@ def measure_semantic(scale: Scale) -> list[Row]:
         ).astype(np.float16)
     )
     keys = np.array([f"{row:08}" for row in range(rows)], object)
-    listed, clustered = _time(lambda: list_by_clusters(vectors, keys, rows // 500))
+    listing, clustered = _time(lambda: list_by_clusters(vectors, keys, rows // 500))
     whole, compared = _time(
         lambda: find_similar(vectors, order_rows(keys, np.zeros(rows), KeepRule.FIRST), THRESHOLD)
     )
-    expected = set(whole.rows.tolist())
+    similar = set(whole.rows.tolist())
     what = f"{rows:,} vectors of {vectors.shape[1]} values"
     return [
         Row(f"{what}: embed texts", format_number(rows / embedding, "a core-second")),
         Row(f"{what}: similar rows by clusters", format_number(rows / clustered, "a core-second")),
         Row(f"{what}: by all pairs", format_number(rows / compared, "a core-second")),
-        Row(f"{what}: similar rows among all pairs", format_number(len(expected), "rows")),
+        Row(f"{what}: similar rows among all pairs", format_number(len(similar), "rows")),
         reach(
             f"{what}: found in clusters, of those among all pairs",
-            100 * len(listed & expected) / max(1, len(expected)),
+            100 * len(listing & similar) / max(1, len(similar)),
             90,
             "%",
         ),
-        Row(f"{what}: found only in clusters", format_number(len(listed - expected), "rows")),
+        Row(
+            f"{what}: found only in clusters",
+            format_number(len(listing - similar), "rows"),
+        ),
     ]
 
 
@@ -69,24 +72,24 @@ def list_by_clusters(
     short: Vectors = vectors.astype(np.float32)
     sample = draw_sample(zip(keys, short, strict=True), 20_000)
     nearest, closeness = assign_rows(short, fit_centroids(sample, clusters, seed=0))
-    listed: set[int] = set()
+    listing: set[int] = set()
     for cluster in np.unique(nearest):
         rows = np.flatnonzero(nearest == cluster)
         order = order_rows(keys[rows], closeness[rows], KeepRule.FIRST)
-        listed.update(rows[find_similar(vectors[rows], order, THRESHOLD).rows].tolist())
-    return listed
+        listing.update(rows[find_similar(vectors[rows], order, THRESHOLD).rows].tolist())
+    return listing
 
 
 def write_sentences(count: int) -> list[str]:
     """Return real sentences of this machine's documents, and changed copies of them."""
-    found = [each for text in list_documents(4_000) for each in _SENTENCE.findall(text)]
+    sentences = [each for text in list_documents(4_000) for each in _SENTENCE.findall(text)]
     chance = random.Random(5)  # noqa: S311 - samples, not secrets
     texts: list[str] = []
     while len(texts) < count:
         if texts and chance.random() < _SHARE:
             texts.append(_change(chance, chance.choice(texts)))
         else:
-            texts.append(" ".join(chance.sample(found, 2)))
+            texts.append(" ".join(chance.sample(sentences, 2)))
     return texts
 
 
@@ -102,6 +105,6 @@ def _change(chance: random.Random, text: str) -> str:
 
 
 def _time(work: Callable[[], Result]) -> tuple[Result, float]:
-    begun = time.process_time()
+    start = time.process_time()
     result = work()
-    return result, time.process_time() - begun
+    return result, time.process_time() - start

@@ -1,4 +1,4 @@
-"""The stage `embed-hashes`: turns perceptual hashes into vectors, whose cosine counts equal bits."""
+"""The stage `embed-hashes`: turns hashes into vectors, whose cosine counts equal bits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class EmbedHashes(Stage):
         return (self.params.into,)
 
     def process(self, task: Task) -> Task:
-        """Convert every hash.
+        """Convert the hashes.
 
         Raises:
             MissingColumnError: the column is missing.

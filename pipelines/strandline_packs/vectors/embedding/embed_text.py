@@ -14,7 +14,7 @@ from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.models.model_files import copy_model
 from strandline_packs.models.onnx_sessions import SessionParams
-from strandline_packs.vectors.encoders import (
+from strandline_packs.vectors.embedding.encoders import (
     Encode,
     OnnxEncoder,
     TextEncoder,
@@ -28,7 +28,7 @@ _PACKAGES = {
     TextEncoder.MODEL2VEC: ("model2vec",),
     TextEncoder.ONNX: ("onnxruntime", "tokenizers"),
 }
-_FILES = ("model.safetensors", "tokenizer.json", "config.json")  # of a model2vec folder
+_FILES = ("model.safetensors", "tokenizer.json", "config.json")  # files of a model2vec folder
 
 
 class EmbedText(Stage):

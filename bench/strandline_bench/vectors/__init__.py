@@ -1,1 +1,0 @@
-"""Benchmarks of vectors and semantic duplicates."""

@@ -1,0 +1,1 @@
+"""Vectors of texts, pictures, and hashes."""
