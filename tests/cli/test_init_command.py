@@ -136,6 +136,9 @@ def test_the_files_of_a_folder_determine_the_kind(
     document = yaml.safe_load((project.path / "pipeline.yaml").read_text())
     expected = yaml.safe_load(render_template(kind, ("x",), Path("pipeline.yaml")))
     assert document["spec"]["stages"] == expected["spec"]["stages"]
+    # Only the reader of rows counts other files, so only its source lists them.
+    paths = document["spec"]["source"]["with"]["paths"]
+    assert (paths == ["some [[]data]/**/*"]) is (kind == "rows")
     outcome = run("--json")
     assert outcome.exit_code == 0, outcome.stderr
     assert json.loads(outcome.stdout.splitlines()[-1])["stages"][-1]["tasksIn"] > 0
