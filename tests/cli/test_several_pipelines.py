@@ -375,10 +375,10 @@ def test_tune_shows_the_pipelines_with_the_stage(project: Project, call: Call) -
     last["spec"]["stages"].append(kept)
     write(project, "all.yaml", last, first)
     assert call("run", "all.yaml", "--engine", "inline").exit_code == 0
-    shown = call("tune", "all.yaml", "--stage", "length")
-    assert shown.exit_code == 0, shown.output
-    assert shown.stdout.startswith("notes:\nlength: drops ")
-    assert "clean" not in shown.stdout
+    result = call("tune", "all.yaml", "--stage", "length")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("notes:\nlength: drops ")
+    assert "clean" not in result.stdout
     missing = call("tune", "all.yaml", "--stage", "lenght")
     assert (missing.exit_code, "its filters are: " in missing.stderr) == (1, True)
     assert (
@@ -398,15 +398,15 @@ def test_retry_follows_the_order_of_run_and_skips_dependents(project: Project) -
     stages = [{"use": "read-files"}, {"use": use}, {"use": "parse-documents"}]
     write(project, "pipeline.yaml", read("clean"), spell("notes", stages=stages))
     (project.path / "bad").touch()
-    failed = project.execute("retry", "--engine", "inline")
-    assert failed.returncode == 3
-    assert failed.stderr.splitlines()[0] == "notes:"
-    assert "clean: skipped because notes has not completed" in failed.stderr
+    first = project.execute("retry", "--engine", "inline")
+    assert first.returncode == 3
+    assert first.stderr.splitlines()[0] == "notes:"
+    assert "clean: skipped because notes has not completed" in first.stderr
     (project.path / "bad").unlink()
-    done = project.execute("retry", "--engine", "inline")
-    assert done.returncode == 0, done.stderr
-    assert [line for line in done.stdout.splitlines() if line.startswith("complete: ")]
-    names = [line for line in done.stderr.splitlines() if line in {"notes:", "clean:"}]
+    last = project.execute("retry", "--engine", "inline")
+    assert last.returncode == 0, last.stderr
+    assert [line for line in last.stdout.splitlines() if line.startswith("complete: ")]
+    names = [line for line in last.stderr.splitlines() if line in {"notes:", "clean:"}]
     assert names == ["notes:", "clean:"]
 
 
@@ -415,25 +415,25 @@ def test_top_shows_the_pipelines_one_below_the_other(project: Project, call: Cal
     assert call("run", "pipeline.yaml#notes", "--engine", "inline").exit_code == 0
     text = call("top", "pipeline.yaml").stdout
     assert text.index("default/notes  attempt 1") < text.index("\n\ndefault/clean  not run yet")
-    asked = call("top", "pipeline.yaml", "--ask", "127.0.0.1:1")
-    assert "name one of its pipelines" in read_errors(asked)
+    result = call("top", "pipeline.yaml", "--ask", "127.0.0.1:1")
+    assert "name one of its pipelines" in read_errors(result)
 
 
 def test_copies_of_several_ledgers_are_in_a_folder(project: Project, call: Call) -> None:
     write(project, "pipeline.yaml", spell("notes"), spell("more"))
     assert call("run", "pipeline.yaml", "--engine", "inline").exit_code == 0
     for words in (("backup", "pipeline.yaml", "--to"), ("restore", "pipeline.yaml", "--from")):
-        refused = call("ledger", *words, "pipeline.yaml")
+        result = call("ledger", *words, "pipeline.yaml")
         assert "pipeline.yaml is not a folder; name one for the copies of 2 ledgers" in (
-            read_errors(refused)
+            read_errors(result)
         )
     copies = project.path / "copies"
     copies.mkdir()
     assert call("ledger", "backup", "pipeline.yaml", "--to", "copies").exit_code == 0
     assert sorted(path.name for path in copies.iterdir()) == ["more.mdb", "notes.mdb"]
-    restored = call("ledger", "restore", "pipeline.yaml", "--from", "copies")
-    assert restored.exit_code == 0, restored.stderr
-    lines = restored.stdout.splitlines()
+    result = call("ledger", "restore", "pipeline.yaml", "--from", "copies")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
     assert lines.count("restored as of attempt 1, with 3 finished sources") == 2
     (copies / "more.mdb").unlink()
     missing = call("ledger", "restore", "pipeline.yaml", "--from", "copies")

@@ -102,7 +102,7 @@ def test_other_files_and_bad_lines_are_dropped_and_counted_on_request(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("path", "ending", "found"),
+    ("path", "ending", "kind"),
     [
         ("s3://bucket/a.b/data.CSV.GZ", ".CSV.GZ", RowFormat.CSV),
         ("a.parquet.zst", ".parquet.zst", None),
@@ -112,6 +112,6 @@ def test_other_files_and_bad_lines_are_dropped_and_counted_on_request(tmp_path: 
         ("a.tar.gz", ".tar.gz", None),
     ],
 )
-def test_endings_include_the_compression(path: str, ending: str, found: RowFormat | None) -> None:
+def test_endings_include_the_compression(path: str, ending: str, kind: RowFormat | None) -> None:
     assert find_ending(path) == ending
-    assert find_format(path) is found
+    assert find_format(path) is kind

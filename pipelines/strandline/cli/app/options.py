@@ -191,8 +191,8 @@ def each_pipeline(
     largest of all.
 
     Args:
-        concerns: returns whether the options concern a pipeline. If they concern none, the command
-            runs for all and reports why.
+        concerns: returns whether the options concern a pipeline. If they concern no pipeline, the
+            command runs for the first and reports why.
     """
 
     @wraps(command)

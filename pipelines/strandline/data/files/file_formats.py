@@ -45,5 +45,5 @@ def find_format(path: str) -> RowFormat | None:
     """Return the format of a file with rows by the file name, or None for other files."""
     ending = find_ending(path).lower()
     packing = next((each for each in PACKED if ending.endswith(each)), "")
-    found = ROW_ENDINGS.get(ending.removesuffix(packing))
-    return None if packing and found in _SEEKABLE else found
+    kind = ROW_ENDINGS.get(ending.removesuffix(packing))
+    return None if packing and kind in _SEEKABLE else kind

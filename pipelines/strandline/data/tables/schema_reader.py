@@ -115,7 +115,7 @@ class SchemaReader(Stage):
         return count if isinstance(count, int) else 0
 
     def find_kind(self, task: Task) -> str:  # noqa: ARG002 - for subclasses
-        """Return the kind of a source. A sample has sources of each kind."""
+        """Return the kind of a source. A sample has sources of all kinds."""
         return ""
 
     def settle(self, schema: pa.Schema) -> Self:

@@ -33,7 +33,7 @@ _LONGEST_ENDING = 12  # longer endings are parts of names, and would be too many
 
 
 class ReadRows(SchemaReader):
-    """Reads CSV, JSON Lines, Parquet, Arrow, and text files side by side, by the file's name."""
+    """Reads CSV, JSON Lines, Parquet, Arrow, and text files side by side, by file name."""
 
     class Params(SchemaReader.Params):
         """Configures the size of tasks, and the treatment of bad lines and unknown files."""

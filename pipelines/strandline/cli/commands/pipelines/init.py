@@ -46,7 +46,7 @@ class FolderContents(NamedTuple):
 
     Attributes:
         kind: kind of input.
-        endings: endings of the files that the pipeline reads.
+        endings: endings of the files to read.
     """
 
     kind: str
@@ -125,8 +125,8 @@ def _render_folder(folder: str, path: Path) -> str:
     base = glob.escape(folder.rstrip("/"))
     everything = f"{base}/**/*"
     try:
-        found = list_files(FileListParams(paths=(everything,)), lambda _: None, lambda *_: None)
-        endings = Counter(find_ending(entry.path) for entry in islice(found, _LOOKED_AT))
+        entries = list_files(FileListParams(paths=(everything,)), lambda _: None, lambda *_: None)
+        endings = Counter(find_ending(entry.path) for entry in islice(entries, _LOOKED_AT))
     except (OSError, ValueError, ImportError) as error:
         msg = f"{folder}: can't be listed: {error}"
         raise click.UsageError(msg) from error
@@ -152,11 +152,11 @@ def find_contents(endings: Mapping[str, int]) -> FolderContents | None:
     Args:
         endings: number of files by the ending of their names, such as `.csv.gz`.
     """
-    rows = {each: found for each in endings if (found := find_format(f"x{each}")) is not None}
+    rows = {each: kind for each in endings if (kind := find_format(f"x{each}")) is not None}
     formats = {*rows.values()}
     if len(formats) == 1 and formats <= _SINGLE.keys():
         return FolderContents(_SINGLE[formats.pop()], tuple(sorted(rows)))
-    if any(found is not RowFormat.TEXT or each.lower() != ".txt" for each, found in rows.items()):
+    if any(kind is not RowFormat.TEXT or each.lower() != ".txt" for each, kind in rows.items()):
         return FolderContents("rows", tuple(sorted(rows)))
     of_kind = {
         kind: [each for each in sorted(endings) if each.lower() in known]

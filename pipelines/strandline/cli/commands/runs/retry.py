@@ -66,7 +66,7 @@ def retry(
     letters, the last stage first; rows that fail again remain dead letters. The exit code covers
     the whole data set, so earlier failures count as well.
 
-    If FILE has several pipelines, each gets an attempt, in the order of `run`; a pipeline that
+    If FILE has several pipelines, all get an attempt, in the order of `run`; a pipeline that
     needs a failed one is skipped.
     """
     announcer, stop = create_announcer(is_json=as_json), Stop()

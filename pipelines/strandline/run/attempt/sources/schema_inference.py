@@ -195,7 +195,7 @@ def _find_first(
 def _find_spread(
     listing: Listing, reader: SchemaReader, must_stop: Callable[[], bool]
 ) -> list[Source]:
-    """Return sources of each kind, sources spread evenly over all keys, and spares."""
+    """Return sources of all kinds, sources spread evenly over all keys, and spares."""
     listed, count = list[Source](), reader.sample_size
     while len(listed) < _LISTED and not (listing.is_ended or must_stop()):
         listed += listing.draw_sources(ADMIT_BATCH)
