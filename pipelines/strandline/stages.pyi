@@ -58,6 +58,7 @@ from strandline_packs.tables.rows.keep_rows import KeepRows as KeepRows
 from strandline_packs.tables.rows.pack_sequences import PackSequences as PackSequences
 from strandline_packs.tables.rows.read_arrow import ReadArrow as ReadArrow
 from strandline_packs.tables.rows.read_csv import ReadCsv as ReadCsv
+from strandline_packs.tables.rows.read_rows import ReadRows as ReadRows
 from strandline_packs.tables.rows.read_table import ReadTable as ReadTable
 from strandline_packs.tables.rows.sample_groups import SampleGroups as SampleGroups
 from strandline_packs.tables.rows.sample_rows import SampleRows as SampleRows
@@ -176,6 +177,7 @@ __all__ = [
     "ReadJsonl",
     "ReadMix",
     "ReadParquet",
+    "ReadRows",
     "ReadShuffle",
     "ReadTable",
     "ReadWarc",

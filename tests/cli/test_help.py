@@ -58,6 +58,9 @@ def test_an_example_works(example: str, project: Project, run: Call, call: Call)
         words += ["--engine", "inline"]
     if words[0] == "doctor":
         words += ["--quick"]  # without Ray, which test_doctor_command starts
+    if words[:2] == ["init", "data"]:
+        (project.path / "data").mkdir(exist_ok=True)
+        (project.path / "data/rows.csv").write_text("text\nx\n")
     if words[0] == "tune":
         project.spec["stages"].append({"use": "gopher-quality"})
         project.save()

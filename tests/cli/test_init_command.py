@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cli_project import Call, Project, read_errors
-from strandline.cli.commands.pipelines.init import DEFAULT_INPUTS, make_name, render_template
+from strandline.cli.commands.pipelines.init import (
+    DEFAULT_INPUTS,
+    find_contents,
+    make_name,
+    render_template,
+)
 from strandline_api.names import SUBDOMAIN
 
 SENTENCES = (
@@ -48,12 +53,21 @@ def write_parquet(folder: Path) -> None:
     pq.write_table(pa.table({"text": [SENTENCES, SENTENCES]}), folder / "tides.parquet")
 
 
+def write_rows(folder: Path) -> None:
+    (folder / "tides.csv").write_text(f'text\n"{SENTENCES}"\n')
+    write_jsonl(folder)
+    write_parquet(folder)
+    write_documents(folder)
+    (folder / "README.md").write_text("About the tides.")
+
+
 INPUTS: dict[str, Callable[[Path], None]] = {
     "documents": write_documents,
     "code": write_code,
     "images": write_images,
     "jsonl": write_jsonl,
     "parquet": write_parquet,
+    "rows": write_rows,
 }
 
 
@@ -102,6 +116,72 @@ def test_a_missing_folder_is_reported(project: Project, call: Call) -> None:
     assert result.exit_code == 64
     assert "missing/first.yaml can't be written: No such file" in read_errors(result)
     assert not (project.path / "missing").exists()
+
+
+@pytest.mark.parametrize("kind", DEFAULT_INPUTS)
+def test_the_files_of_a_folder_determine_the_kind(
+    kind: str, project: Project, call: Call, run: Call
+) -> None:
+    folder = project.path / "some [data]"
+    folder.mkdir()
+    INPUTS[kind](folder)
+    (folder / ".DS_Store").touch()
+    (project.path / "pipeline.yaml").unlink()
+    result = call("init", "some [data]")
+    assert result.exit_code == 0, result.output
+    first, last = result.stdout.splitlines()
+    assert first.startswith("some [data]: 1 .")
+    assert ("; left out: 1 .md" in first) is (kind == "rows")
+    assert last == "wrote pipeline.yaml; next: strandline plan pipeline.yaml --list"
+    document = yaml.safe_load((project.path / "pipeline.yaml").read_text())
+    expected = yaml.safe_load(render_template(kind, ("x",), Path("pipeline.yaml")))
+    assert document["spec"]["stages"] == expected["spec"]["stages"]
+    # Only the reader of rows counts other files, so only its source lists them.
+    paths = document["spec"]["source"]["with"]["paths"]
+    assert (paths == ["some [[]data]/**/*"]) is (kind == "rows")
+    outcome = run("--json")
+    assert outcome.exit_code == 0, outcome.stderr
+    assert json.loads(outcome.stdout.splitlines()[-1])["stages"][-1]["tasksIn"] > 0
+
+
+@pytest.mark.parametrize(
+    ("endings", "kind", "read"),
+    [
+        ({".jsonl": 1, ".jsonl.gz": 2, ".md": 9}, "jsonl", (".jsonl", ".jsonl.gz")),
+        ({".parquet": 1}, "parquet", (".parquet",)),
+        ({".parquet": 1, ".jsonl": 1}, "rows", (".jsonl", ".parquet")),
+        ({".txt": 3, ".md": 1}, "documents", (".md", ".txt")),
+        ({".txt.gz": 1}, "rows", (".txt.gz",)),
+        ({".PNG": 2, ".jpg": 1, ".py": 1}, "images", (".PNG", ".jpg")),
+        ({".CSV": 1, ".png": 9}, "rows", (".CSV",)),
+    ],
+)
+def test_endings_determine_the_kind(
+    endings: dict[str, int], kind: str, read: tuple[str, ...]
+) -> None:
+    assert find_contents(endings) == (kind, read)
+    assert find_contents({"": 3, ".zip": 1}) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("nowhere",), "'nowhere' is neither a folder nor one of documents, code, images, "),
+        (("empty",), "empty: no file has a known ending; the folder has no files; name a KIND"),
+        (("zips",), "zips: no file has a known ending; found 1 without an ending, 1 .zip; name a"),
+        (("in", "--input", "x"), "--input needs a KIND; in is a folder, which is the input"),
+    ],
+)
+def test_a_folder_without_a_kind_is_reported(
+    project: Project, call: Call, words: tuple[str, ...], sentence: str
+) -> None:
+    for name in ("empty/.DS_Store", "zips/a.zip", "zips/Makefile"):
+        (project.path / name).parent.mkdir(exist_ok=True)
+        (project.path / name).touch()
+    result = call("init", *words, "--out", "first.yaml")
+    assert result.exit_code == 64
+    assert sentence in read_errors(result)
+    assert not (project.path / "first.yaml").exists()
 
 
 @given(st.text(max_size=80))

@@ -122,7 +122,7 @@ def test_a_file_may_hold_several_pipelines_addressed_by_name(project: Project, c
     assert sorted(texts) == [f"Note number {number}." for number in range(3)]
     verified = call("verify", "all.yaml#clean")
     assert verified.exit_code == 0, verified.output
-    assert read_errors(call("tune", "all.yaml", "--stage", "parse-documents")) == (
+    assert read_errors(call("ledger", "export", "all.yaml")) == (
         "all.yaml: the file has 2 documents; name one of its pipelines, as in all.yaml#clean"
     )
     assert "its pipelines are: 'clean', 'notes'" in read_errors(call("verify", "all.yaml#other"))
@@ -352,8 +352,11 @@ def test_commands_about_results_work_for_each_pipeline_of_a_file(
 ) -> None:
     write(project, "pipeline.yaml", spell("notes"), read("copies"))
     assert project.execute("run", "--engine", "inline").returncode == 0
-    for command in ("verify", "failures", "attempts", "repair", "describe", "dropped"):
-        result = call(command, "pipeline.yaml")
+    for command in (
+        "verify", "failures", "attempts", "repair", "describe", "dropped", "ledger stats",
+        "ledger sources", "ledger move-outputs",
+    ):  # fmt: skip
+        result = call(*command.split(), "pipeline.yaml")
         assert result.exit_code == 0, result.stderr
         names = [line for line in result.stdout.splitlines() if line in {"notes:", "copies:"}]
         assert names == ["notes:", "copies:"], command
@@ -363,3 +366,75 @@ def test_commands_about_results_work_for_each_pipeline_of_a_file(
     assert call("verify", "pipeline.yaml").exit_code == 65
     assert "name one of these 2" in call("verify", "pipeline.yaml", "--set", "sink.use=csv").stderr
     assert call("verify", "none.yaml").exit_code == 64
+
+
+def test_tune_shows_the_pipelines_with_the_stage(project: Project, call: Call) -> None:
+    kept = {"use": "gopher-quality", "with": {"minDocWords": 2, "minStopWords": 0}}
+    first, last = spell("notes"), read("clean")
+    first["spec"]["stages"].append({**kept, "name": "length"})
+    last["spec"]["stages"].append(kept)
+    write(project, "all.yaml", last, first)
+    assert call("run", "all.yaml", "--engine", "inline").exit_code == 0
+    result = call("tune", "all.yaml", "--stage", "length")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("notes:\nlength: drops ")
+    assert "clean" not in result.stdout
+    missing = call("tune", "all.yaml", "--stage", "lenght")
+    assert (missing.exit_code, "its filters are: " in missing.stderr) == (1, True)
+    assert (
+        "name one of these 2"
+        in call("tune", "all.yaml", "--stage", "length", "--set", "runId=x").stderr
+    )
+
+
+def test_retry_follows_the_order_of_run_and_skips_dependents(project: Project) -> None:
+    use = project.add_stage(
+        "def process(self, task):\n"
+        "    import pathlib\n"
+        "    if pathlib.Path('bad').exists():\n"
+        "        raise ValueError('bad')\n"
+        "    return task"
+    )
+    stages = [{"use": "read-files"}, {"use": use}, {"use": "parse-documents"}]
+    write(project, "pipeline.yaml", read("clean"), spell("notes", stages=stages))
+    (project.path / "bad").touch()
+    first = project.execute("retry", "--engine", "inline")
+    assert first.returncode == 3
+    assert first.stderr.splitlines()[0] == "notes:"
+    assert "clean: skipped because notes has not completed" in first.stderr
+    (project.path / "bad").unlink()
+    last = project.execute("retry", "--engine", "inline")
+    assert last.returncode == 0, last.stderr
+    assert [line for line in last.stdout.splitlines() if line.startswith("complete: ")]
+    names = [line for line in last.stderr.splitlines() if line in {"notes:", "clean:"}]
+    assert names == ["notes:", "clean:"]
+
+
+def test_top_shows_the_pipelines_one_below_the_other(project: Project, call: Call) -> None:
+    write(project, "pipeline.yaml", spell("notes"), read("clean"))
+    assert call("run", "pipeline.yaml#notes", "--engine", "inline").exit_code == 0
+    text = call("top", "pipeline.yaml").stdout
+    assert text.index("default/notes  attempt 1") < text.index("\n\ndefault/clean  not run yet")
+    result = call("top", "pipeline.yaml", "--ask", "127.0.0.1:1")
+    assert "name one of its pipelines" in read_errors(result)
+
+
+def test_copies_of_several_ledgers_are_in_a_folder(project: Project, call: Call) -> None:
+    write(project, "pipeline.yaml", spell("notes"), spell("more"))
+    assert call("run", "pipeline.yaml", "--engine", "inline").exit_code == 0
+    for words in (("backup", "pipeline.yaml", "--to"), ("restore", "pipeline.yaml", "--from")):
+        result = call("ledger", *words, "pipeline.yaml")
+        assert "pipeline.yaml is not a folder; name one for the copies of 2 ledgers" in (
+            read_errors(result)
+        )
+    copies = project.path / "copies"
+    copies.mkdir()
+    assert call("ledger", "backup", "pipeline.yaml", "--to", "copies").exit_code == 0
+    assert sorted(path.name for path in copies.iterdir()) == ["more.mdb", "notes.mdb"]
+    result = call("ledger", "restore", "pipeline.yaml", "--from", "copies")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines.count("restored as of attempt 1, with 3 finished sources") == 2
+    (copies / "more.mdb").unlink()
+    missing = call("ledger", "restore", "pipeline.yaml", "--from", "copies")
+    assert "copies/more.mdb: there is no copy of this pipeline's ledger" in read_errors(missing)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from document_blocks import ROOT, read_blocks
-from source_tree import list_files
+from repository_copy import RepositoryCopy
 
 PAGE = "docs/contributing/adding-a-filter.md"
-PATH = re.compile(r"# ([\w./-]+/[\w.-]+)\n")
 # The guide's commands, and the programs to run instead: `make` would first install an environment.
 COMMANDS = {
     "make crds": [["pipelines/stage_index.py"], ["crds/generate.py"]],
@@ -24,7 +19,6 @@ COMMANDS = {
     "make room R=packs": [["-m", "ruff", "check"], ["-m", "ruff", "format", "--check"]],
     "make quick": [],
 }
-ROOMS = ("crds", "operator", "pipelines")
 PYTEST = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider")
 GOLDEN = "tests/face/test_public_names.py"
 # Tests that fail if one of a filter's files is missing or outdated.
@@ -43,37 +37,6 @@ TESTS = (
 )
 
 
-class Copy:
-    """A copy of the tracked files, in which programs run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for path in list_files():
-            (folder / path.parent).mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / path, folder / path)
-        self.execute("git", "init", "--quiet")
-        self.execute("git", "add", "--all")
-
-    def python(self, *words: str) -> str:
-        return self.execute(sys.executable, *words)
-
-    def execute(self, *command: str, text: str | None = None) -> str:
-        """Run a program that must succeed, and return its output."""
-        rooms = os.pathsep.join(
-            str(self.folder / room) for room in ("crds", "pipelines", "operator")
-        )
-        done = subprocess.run(
-            command, cwd=self.folder, env=os.environ | {"PYTHONPATH": rooms}, input=text,
-            capture_output=True, text=True, check=False, timeout=500,
-        )  # fmt: skip
-        assert done.returncode == 0, (command, done.stdout[-5000:], done.stderr[-3000:])
-        return done.stdout
-
-    def list_changed(self) -> set[str]:
-        lines = self.execute("git", "status", "--porcelain", "--untracked-files=all").splitlines()
-        return {line[3:] for line in lines if not line.startswith("A ")}
-
-
 def read_table() -> dict[str, str]:
     """Return the files that the guide lists, and the command that writes each."""
     text = (ROOT / PAGE).read_text(encoding="utf-8")
@@ -82,13 +45,8 @@ def read_table() -> dict[str, str]:
 
 @pytest.mark.more
 def test_a_filter_made_by_the_guide_passes_its_tests(tmp_path: Path) -> None:
-    copy = Copy(tmp_path)
-    for block in read_blocks(PAGE):
-        if block.language == "diff":
-            copy.execute("git", "apply", "-", text=block.code)
-        elif named := PATH.match(block.code):
-            code = block.code[named.end() :]
-            (copy.folder / named[1]).write_text(code, encoding="utf-8")
+    copy = RepositoryCopy(tmp_path)
+    copy.write_files(PAGE)
     by_hand = {name for name, writer in read_table().items() if writer.startswith("you:")}
     assert copy.list_changed() == by_hand
     (console,) = [block.code for block in read_blocks(PAGE) if block.language == "console"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
 import sys
@@ -12,11 +14,18 @@ from typing import NamedTuple
 import pytest
 
 from document_blocks import ROOT, read_blocks, run_in
+from fake_model import FakeModel, serve
+from helm_program import NoHelmError, find_helm
 
+ELSEWHERE = "docs/journeys/contributor.md"  # test_contributor.py follows it in a copy
 PAGES = [
     "docs/tutorial.md",
-    *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/journeys/*.md")),
+    *sorted(
+        {path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/journeys/*.md")}
+        - {ELSEWHERE}
+    ),
 ]
+SERVER = "http://127.0.0.1:8000/v1"  # the address of a model on the pages
 EXIT_CODE = re.compile(r"\[exit code (\d+)\]")
 
 
@@ -74,13 +83,44 @@ def test_journey_pages_are_found() -> None:
     assert len(PAGES) >= 2
 
 
+def answer(prompt: str) -> str:
+    """Answer as a model that writes a question and its answer about a text with words."""
+    text = prompt.strip().rpartition("\n")[2]
+    if not (prompt.startswith("Write a question") and text.strip("?")):
+        return "I can't do that."
+    return json.dumps({"question": f"What does this mean: {text[:40]}", "answer": text[:80]})
+
+
+@pytest.fixture
+def model() -> Iterator[str]:
+    """Yield the address of a server that answers as the model of the pages."""
+    with serve(FakeModel(answer=answer, model="my-model")) as url:
+        yield url
+
+
+def prepare(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Provide the parts of a checkout, and the programs, that a page uses."""
+    text = (ROOT / page).read_text("utf-8")
+    if "charts/strandline" in text:
+        (folder / "charts").symlink_to(ROOT / "charts")
+    if "$ helm" in text:
+        try:
+            program = find_helm()
+        except NoHelmError as error:
+            pytest.skip(str(error))
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+
 @pytest.mark.more
 @pytest.mark.parametrize("page", PAGES)
-def test_a_journey_matches_its_page(page: str, tmp_path: Path) -> None:
+def test_a_journey_matches_its_page(
+    page: str, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(page, tmp_path, monkeypatch)
     commands = 0
     for block in read_blocks(page):
         if block.file:
-            (tmp_path / block.file).write_text(block.code)
+            (tmp_path / block.file).write_text(block.code.replace(SERVER, model))
             continue
         for command in read_commands(block.code):
             words = [sys.executable if word == "python" else word for word in command.words]

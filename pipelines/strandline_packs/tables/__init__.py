@@ -19,6 +19,7 @@ PACK = Pack(
         "read-jsonl": "strandline_packs.tables.read_jsonl:ReadJsonl",
         "read-mix": "strandline_packs.tables.shuffle.read_mix:ReadMix",
         "read-parquet": "strandline_packs.tables.read_parquet:ReadParquet",
+        "read-rows": "strandline_packs.tables.rows.read_rows:ReadRows",
         "read-shuffle": "strandline_packs.tables.shuffle.read_shuffle:ReadShuffle",
         "read-table": "strandline_packs.tables.rows.read_table:ReadTable",
         "read-webdataset": "strandline_packs.tables.read_webdataset:ReadWebdataset",

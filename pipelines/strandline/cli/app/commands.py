@@ -47,7 +47,9 @@ _ROOMS = {
     "failures": CommandEntry(
         "runs.failures:failures", "Show why sources and rows failed, by stage and error."
     ),
-    "init": CommandEntry("pipelines.init:init", "Write a first pipeline file for a KIND of input."),
+    "init": CommandEntry(
+        "pipelines.init:init", "Write a first pipeline file for a KIND or FOLDER of input."
+    ),
     "validate": CommandEntry(
         "pipelines.manifest:validate", "Check FILES: YAML, fields, stages, parameters, packages."
     ),

@@ -182,11 +182,17 @@ def repeat_volume(volume: Path) -> list[str]:
     return ["--volume", str(volume)] if volume != Path(VOLUME) else []
 
 
-def each_pipeline(command: Command) -> Command:
+def each_pipeline(
+    command: Command, *, concerns: Callable[[Path, dict[str, Any]], bool] = lambda *_: True
+) -> Command:
     """Run a command of `take_manifest` for each pipeline of a file with several.
 
     A line names the pipeline before its output, unless the output is JSON. The exit code is the
     largest of all.
+
+    Args:
+        concerns: returns whether the options concern a pipeline. If they concern no pipeline, the
+            command runs for the first and reports why.
     """
 
     @wraps(command)
@@ -198,6 +204,11 @@ def each_pipeline(command: Command) -> Command:
             named = ", ".join(map(str, paths))
             msg = f"--set and --out need a single pipeline; name one of these {len(paths)}: {named}"
             raise click.UsageError(msg)
+        # In a single file, the copy of one ledger would replace that of another.
+        if "copy" in options and not options["copy"].is_dir():
+            what = f"name one for the copies of {len(paths)} ledgers"
+            raise click.UsageError(f"{options['copy']} is not a folder; {what}")
+        paths = [path for path in paths if concerns(path, options)] or paths
         codes = []
         for path in paths:
             if not options.get("as_json"):

@@ -246,6 +246,8 @@ class ReadCsv(SchemaReader):
             misfits = set(_find_misfits(columns[name], kind))
             for at in sorted(misfits - bad):  # a row with several invalid values counts once
                 what = f"{columns[name][at]!r} in the column {name!r} is not a valid {kind.value}"
+                if name not in self.params.types:
+                    what += self.explain_refusal()
                 self._refuse(file, fit[at].line, what, f"no {kind.value}")
             bad |= misfits
         chosen = [at for at in range(len(fit)) if at not in bad]

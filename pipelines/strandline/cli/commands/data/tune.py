@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,19 @@ import click
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.views.format import align, format_amount, format_count, format_measure
 from strandline.ledger.store.rows import list_output_names
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.attempt import run_here
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.run.revise.marks.measured_rows import (
     MeasuredSample,
     explain_sampling,
@@ -27,6 +35,12 @@ from strandline.run.revise.marks.measured_rows import (
 from strandline.run.revise.marks.thresholds import FilterCounts, RuleCounts, Threshold, count_rows
 
 _SOURCES, _ROWS = 20, 200_000
+
+
+def _has_stage(file: Path, options: dict[str, Any]) -> bool:
+    """Return whether a pipeline has the stage that `--stage` names."""
+    stages = read_pipeline(file, ()).pipeline.spec.stages
+    return options["name"] in {stage.name for stage in stages}
 
 
 @click.command(
@@ -63,6 +77,7 @@ _SOURCES, _ROWS = 20, 200_000
     help="Number of rows after which no further output file is read.",
 )
 @take_json
+@partial(each_pipeline, concerns=_has_stage)
 def tune(
     file: Path,
     settings: tuple[str, ...],
@@ -77,7 +92,8 @@ def tune(
 
     Each limit is counted alone, and together with the others. The measures come from outputs that
     were written with `mark: true`. Without them, the command runs some sources up to the stage.
-    Limits come from FILE; use `--set` to try others.
+    Limits come from FILE; use `--set` to try others. If FILE has several pipelines, the command
+    shows those that have the stage.
     """
     plan = read_manifest(file, settings, volume=volume).plan
     position, stage = find_filter(plan, name)

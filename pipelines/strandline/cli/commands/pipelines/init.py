@@ -1,17 +1,25 @@
-"""`strandline init`: writes a first pipeline file with comments, for a kind of input."""
+"""`strandline init`: writes a first pipeline file, for a kind of input or a folder."""
 
 from __future__ import annotations
 
+import glob
 import re
 import sys
+from collections import Counter
+from collections.abc import Mapping
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 import yaml
 
 from strandline.cli.app.options import show_examples
 from strandline.cli.app.program import add_debug
+from strandline.data.files.file_formats import RowFormat, find_ending, find_format
+from strandline.data.files.globs import is_url
+from strandline.data.files.listing import FileListParams, list_files
 
 # Default inputs of each kind. Python's own sources exist on every machine.
 DEFAULT_INPUTS = {
@@ -20,24 +28,62 @@ DEFAULT_INPUTS = {
     "images": "data/**/*.png",
     "jsonl": "data/**/*.jsonl",
     "parquet": "data/**/*.parquet",
+    "rows": "data/**/*",
 }
+# Endings of the kinds without rows. Compressed text counts as rows: `read-files` reads raw bytes.
+_ENDINGS = {
+    "documents": (".txt", ".md", ".html", ".htm"),
+    "code": (".py",),
+    "images": (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
+}
+_SINGLE = {RowFormat.JSONL: "jsonl", RowFormat.PARQUET: "parquet"}
+_LOOKED_AT = 10_000  # files of a folder, enough to find its kinds
 _LONGEST_NAME = 40  # leaves characters for suffixes in names of pods
+
+
+class FolderContents(NamedTuple):
+    """What a pipeline reads of a folder.
+
+    Attributes:
+        kind: kind of input.
+        endings: endings of the files to read.
+    """
+
+    kind: str
+    endings: tuple[str, ...]
+
+
+class _Input(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on
+    """A kind of input, or a folder or URL whose files determine the kind."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - signature of click
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401 - signature of click
+        # A kind takes precedence over a folder of the same name, which `./code` names.
+        if value not in self.choices and not (is_url(value) or Path(value).is_dir()):
+            kinds = ", ".join(self.choices)
+            self.fail(f"{value!r} is neither a folder nor one of {kinds}", param, ctx)
+        return value
 
 
 @click.command(
     "init",
     epilog=show_examples(
+        "strandline init data --out rows.yaml",
         "strandline init code --out functions.yaml",
         "strandline init documents --input 'docs/**/*.md' --out docs.yaml",
     ),
 )
-@click.argument("kind", type=click.Choice(tuple(DEFAULT_INPUTS)))
+@click.argument("kind", metavar="KIND|FOLDER", type=_Input(tuple(DEFAULT_INPUTS)))
 @click.option(
     "--input",
     "inputs",
     multiple=True,
     metavar="PATTERN",
-    help="What to read, as a glob or URL; repeatable.  [default: data/**/*, by kind]",
+    help="With a KIND: what to read, as a glob or URL; repeatable.  [default: data/**/*, by kind]",
 )
 @click.option(
     "--out",
@@ -49,12 +95,18 @@ _LONGEST_NAME = 40  # leaves characters for suffixes in names of pods
 )
 @add_debug
 def init(kind: str, inputs: tuple[str, ...], path: Path) -> None:
-    """Write a first pipeline file for a KIND of input.
+    """Write a first pipeline file for a KIND or FOLDER of input.
 
-    KIND is `documents`, `code`, `images`, `jsonl` or `parquet`. The file is commented and runs as
-    it is. Adapt it, then check it with `strandline validate`.
+    KIND is `documents`, `code`, `images`, `jsonl`, `parquet`, or `rows` (CSV, JSON Lines, Parquet,
+    Arrow, and text side by side). For a folder or URL, the names of its files determine the kind.
+    The file is commented and runs as it is. Adapt it, then check it with `strandline validate`.
     """
-    text = render_template(kind, inputs or (DEFAULT_INPUTS[kind],), path)
+    if kind in DEFAULT_INPUTS:
+        text = render_template(kind, inputs or (DEFAULT_INPUTS[kind],), path)
+    elif inputs:
+        raise click.UsageError(f"--input needs a KIND; {kind} is a folder, which is the input")
+    else:
+        text = _render_folder(kind, path)
     try:
         # Mode `x` rejects an existing file, without a race between a check and the creation.
         with path.open("x", encoding="utf-8") as file:
@@ -66,6 +118,58 @@ def init(kind: str, inputs: tuple[str, ...], path: Path) -> None:
         msg = f"{path} can't be written: {error.strerror}"
         raise click.UsageError(msg) from error
     click.echo(f"wrote {path}; next: strandline plan {path} --list")
+
+
+def _render_folder(folder: str, path: Path) -> str:
+    """Render the template for a folder's files, and report what the pipeline reads."""
+    base = glob.escape(folder.rstrip("/"))
+    everything = f"{base}/**/*"
+    try:
+        entries = list_files(FileListParams(paths=(everything,)), lambda _: None, lambda *_: None)
+        endings = Counter(find_ending(entry.path) for entry in islice(entries, _LOOKED_AT))
+    except (OSError, ValueError, ImportError) as error:
+        msg = f"{folder}: can't be listed: {error}"
+        raise click.UsageError(msg) from error
+    contents = find_contents(endings)
+    if contents is None:
+        what = f"found {_count_endings(endings)}" if endings else "the folder has no files"
+        msg = f"{folder}: no file has a known ending; {what}; name a KIND and use --input"
+        raise click.UsageError(msg)
+    read = {each: endings[each] for each in contents.endings}
+    left = {each: number for each, number in endings.items() if each not in read}
+    rest = f"; left out: {_count_endings(left)}" if left else ""
+    click.echo(f"{folder}: {_count_endings(read)}{rest}")
+    # The reader of rows counts the other files, so it may list them.
+    patterns = tuple(f"{base}/**/*{each}" for each in contents.endings)
+    return render_template(
+        contents.kind, (everything,) if contents.kind == "rows" else patterns, path
+    )
+
+
+def find_contents(endings: Mapping[str, int]) -> FolderContents | None:
+    """Return what a pipeline reads of a folder, or None if it has no file of a known kind.
+
+    Args:
+        endings: number of files by the ending of their names, such as `.csv.gz`.
+    """
+    rows = {each: kind for each in endings if (kind := find_format(f"x{each}")) is not None}
+    formats = {*rows.values()}
+    if len(formats) == 1 and formats <= _SINGLE.keys():
+        return FolderContents(_SINGLE[formats.pop()], tuple(sorted(rows)))
+    if any(kind is not RowFormat.TEXT or each.lower() != ".txt" for each, kind in rows.items()):
+        return FolderContents("rows", tuple(sorted(rows)))
+    of_kind = {
+        kind: [each for each in sorted(endings) if each.lower() in known]
+        for kind, known in _ENDINGS.items()
+    }
+    kind = max(of_kind, key=lambda each: sum(endings[ending] for ending in of_kind[each]))
+    return FolderContents(kind, tuple(of_kind[kind])) if of_kind[kind] else None
+
+
+def _count_endings(endings: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{number} {ending or 'without an ending'}" for ending, number in sorted(endings.items())
+    )
 
 
 def render_template(kind: str, inputs: tuple[str, ...], path: Path) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from strandline.cli.app.advice import remember_file
 from strandline.cli.app.driver.driver_request import DriverRequest
-from strandline.cli.app.driver.launch import launching
+from strandline.cli.app.driver.launch import launching, listening
 from strandline.cli.app.options import (
     show_examples,
     take_engine,
@@ -16,12 +17,15 @@ from strandline.cli.app.options import (
     take_manifest,
     take_volume,
 )
+from strandline.cli.app.targets import list_targets, order_targets
+from strandline.cli.commands.runs.run import run_in_order
 from strandline.cli.views.announcer import Announcer, create_announcer
 from strandline.cli.views.format import format_amount
 from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.checks.counts import count_dead_letters
 from strandline.run.insight.records import find_last
 from strandline.run.supervise.driver.driver_process import DriverProcess
+from strandline.run.supervise.stop import Stop
 from strandline_api.outcome.driver_outcome import SourceCounts
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.enums import Trigger
@@ -61,18 +65,34 @@ def retry(
     the pipeline runs. With `--dead-letters`, the command makes one attempt for each stage with dead
     letters, the last stage first; rows that fail again remain dead letters. The exit code covers
     the whole data set, so earlier failures count as well.
+
+    If FILE has several pipelines, all get an attempt, in the order of `run`; a pipeline that
+    needs a failed one is skipped.
     """
-    request = DriverRequest(file, settings, volume, engine, address, workers, after, as_json)
-    announcer = create_announcer(is_json=as_json)
-    with announcer.failing(), launching(request) as (pipeline, folder, driver):
-        if dead_letters:
-            stages = [stage.name for stage in reversed(pipeline.spec.stages)]
-            return _retry_dead_letters(stages, driver, announcer)
-        if find_last(folder) is None:
-            announcer.announce("there is no attempt yet; this is the first")
-        ended = driver.attempt(Trigger.MANUAL)
-        announcer.attempt_ended(ended)
-        return ended.outcome.exit_code
+    announcer, stop = create_announcer(is_json=as_json), Stop()
+
+    def retry_one(path: Path) -> int:
+        remember_file(click.get_current_context(), path)
+        request = DriverRequest(path, settings, volume, engine, address, workers, after, as_json)
+        with announcer.failing(), launching(request, stop=stop) as (pipeline, folder, driver):
+            if dead_letters:
+                stages = [stage.name for stage in reversed(pipeline.spec.stages)]
+                return _retry_dead_letters(stages, driver, announcer)
+            if find_last(folder) is None:
+                announcer.announce("there is no attempt yet; this is the first")
+            ended = driver.attempt(Trigger.MANUAL)
+            announcer.attempt_ended(ended)
+            return ended.outcome.exit_code
+
+    with announcer.failing():
+        targets = list_targets([file], settings)
+        if len(targets) > 1:
+            targets = order_targets(targets, volume)
+    if len(targets) == 1:
+        return retry_one(file)
+    # Handle requests to stop that come between two pipelines, too.
+    with listening(stop, shares_terminal=False):
+        return run_in_order(targets, retry_one, announcer, stop.is_asked)
 
 
 def _retry_dead_letters(stages: Sequence[str], driver: DriverProcess, announcer: Announcer) -> int:

@@ -10,7 +10,7 @@ import time
 import tty
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
@@ -18,8 +18,9 @@ from itertools import chain, islice
 from pathlib import Path
 
 import click
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.text import Text
 
 from strandline.cli.app.ledger_access import looking
 from strandline.cli.app.options import show_examples, take_manifest, take_volume
@@ -31,7 +32,7 @@ from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.store.rows import list_failed
 from strandline.plan.errors import StrandlineError
 from strandline.run.insight.records import find_last
-from strandline.run.manifest.yaml_file import read_pipeline
+from strandline.run.manifest.yaml_file import list_pipelines, read_pipeline
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.reader_token import HEADER, derive_token
 
@@ -84,21 +85,33 @@ def top(
     """Show the current state of a run, until q or Ctrl-C.
 
     The view shows rate, utilisation and queue of each stage, the bottleneck, the sources by state,
-    and recent failures.
+    and recent failures. If FILE has several pipelines, they follow one another, the running one
+    first.
     """
-    metadata = read_pipeline(file, settings).pipeline.metadata
-    name = f"{metadata.namespace}/{metadata.name}"
-    if ask is None:
-        folder = PipelineFolder.on_volume(volume, metadata.namespace, metadata.name)
-        look = partial(look_at_volume, name, folder, RecentFailures())
-    else:
-        look = partial(ask_driver, name, ask, attempt_uid)
+    # A driver works on one pipeline, and settings change one.
+    paths = [file] if ask or settings else list_pipelines(file)
+    looks = []
+    for path in paths:
+        metadata = read_pipeline(path, settings).pipeline.metadata
+        name = f"{metadata.namespace}/{metadata.name}"
+        if ask is None:
+            folder = PipelineFolder.on_volume(volume, metadata.namespace, metadata.name)
+            looks.append(partial(look_at_volume, name, folder, RecentFailures()))
+        else:
+            looks.append(partial(ask_driver, name, ask, attempt_uid))
     console = Console(width=find_width() or WIDTH)
     if once or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        console.print(draw_top(look(time.time())), highlight=False)
+        console.print(_draw(looks, time.time()), highlight=False)
         return
     with suppress(KeyboardInterrupt):
-        _watch(console, look)
+        _watch(console, partial(_draw, looks))
+
+
+def _draw(looks: Sequence[Callable[[float], TopFacts]], now: float) -> Group:
+    """Return the views of the pipelines, those with a running driver first."""
+    facts = sorted((look(now) for look in looks), key=lambda each: each.live is None)
+    parts = [part for each in facts for part in (Text(), draw_top(each))]
+    return Group(*parts[1:])
 
 
 def look_at_volume(
@@ -152,13 +165,13 @@ def ask_driver(name: str, host: str, attempt_uid: str, _now: float) -> TopFacts:
     return TopFacts(f"{name} at {host}", live=parse_json(shown))
 
 
-def _watch(console: Console, look: Callable[[float], TopFacts]) -> None:
+def _watch(console: Console, draw: Callable[[float], Group]) -> None:
     with (
         _reading_keys() as read_key,
         Live(console=console, screen=True, auto_refresh=False) as live,
     ):
         while True:
-            live.update(draw_top(look(time.time())), refresh=True)
+            live.update(draw(time.time()), refresh=True)
             # In cbreak mode, Ctrl-D arrives as `\x04`.
             if read_key(INTERVAL) in {"q", "Q", "\x04"}:
                 return

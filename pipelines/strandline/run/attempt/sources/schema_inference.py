@@ -152,7 +152,7 @@ def _infer(
     schemas: list[pa.Schema] = []
     failures: list[str] = []
     find = _find_spread if reader.is_sampled else _find_first
-    for source in find(listing, reader.sample_size, must_stop):
+    for source in find(listing, reader, must_stop):
         if must_stop():
             return None
         if len(schemas) == reader.sample_size:
@@ -180,9 +180,11 @@ def _infer(
     return whole
 
 
-def _find_first(listing: Listing, count: int, must_stop: Callable[[], bool]) -> list[Source]:
+def _find_first(
+    listing: Listing, reader: SchemaReader, must_stop: Callable[[], bool]
+) -> list[Source]:
     """Return the first sources by key, because the order of a folder differs between machines."""
-    first: list[Source] = []
+    first, count = list[Source](), reader.sample_size
     while not (listing.is_ended or must_stop()):
         first += listing.draw_sources(ADMIT_BATCH)
         # `nsmallest` keeps few sources in memory, even if the listing has millions.
@@ -190,15 +192,29 @@ def _find_first(listing: Listing, count: int, must_stop: Callable[[], bool]) -> 
     return first
 
 
-def _find_spread(listing: Listing, count: int, must_stop: Callable[[], bool]) -> list[Source]:
-    """Return sources spread evenly over all keys, followed by spares for unreadable sources."""
-    listed: list[Source] = []
+def _find_spread(
+    listing: Listing, reader: SchemaReader, must_stop: Callable[[], bool]
+) -> list[Source]:
+    """Return sources of all kinds, sources spread evenly over all keys, and spares."""
+    listed, count = list[Source](), reader.sample_size
     while len(listed) < _LISTED and not (listing.is_ended or must_stop()):
         listed += listing.draw_sources(ADMIT_BATCH)
     listed.sort(key=lambda source: source.key)
     chosen = {at * (len(listed) - 1) // max(1, count - 1) for at in range(count)} if listed else ()
-    others = [source for at, source in enumerate(listed) if at not in chosen]
-    return [listed[at] for at in sorted(chosen)] + others[: count * (_TRIED - 1)]
+    # Rare kinds would be missed otherwise. The last assignment of a kind wins: its first source.
+    kinds = [_find_kind(reader, source) for source in listed]
+    of_kind = {kind: at for at, kind in reversed([*enumerate(kinds)])}
+    sampled = dict.fromkeys([*sorted(of_kind.values()), *sorted(chosen)])
+    others = [source for at, source in enumerate(listed) if at not in sampled]
+    # Spares replace unreadable sources.
+    return [listed[at] for at in sampled] + others[: count * (_TRIED - 1)]
+
+
+def _find_kind(reader: SchemaReader, source: Source) -> str:
+    try:
+        return reader.find_kind(Task(source.data, source.meta))
+    except Exception:  # noqa: BLE001 - the source fails in the run, with a message
+        return ""
 
 
 def _explain_clash(

@@ -17,7 +17,13 @@ import click
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, looking
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.app.terminal import find_width
 from strandline.cli.commands.data.ledgers.ledger_copies import back_up, restore
 from strandline.cli.commands.data.ledgers.outputs import move_outputs, own_outputs
@@ -61,6 +67,7 @@ ledger.add_command(restore)
 @take_manifest
 @take_volume
 @take_json
+@each_pipeline
 def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """Count the sources; show the last attempt and the size."""
     folder = locate(read_manifest(file, settings, volume=volume).plan, volume)
@@ -125,6 +132,7 @@ def _describe_output(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     help="Maximum number of sources to show.  [default: all]",
 )
 @take_json
+@each_pipeline
 def sources(
     file: Path,
     settings: tuple[str, ...],

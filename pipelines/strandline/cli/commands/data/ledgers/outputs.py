@@ -13,7 +13,13 @@ import click
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output
-from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.app.options import (
+    each_pipeline,
+    show_examples,
+    take_json,
+    take_manifest,
+    take_volume,
+)
 from strandline.cli.commands.data.ledgers.verify import describe_verdict
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.release.moving import MoveResult, seize_outputs
@@ -32,6 +38,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 @take_volume
 @click.option("--no-bytes", is_flag=True, help="Compare sizes only; read no file.")
 @take_json
+@each_pipeline
 def move_outputs(
     file: Path, settings: tuple[str, ...], volume: Path, no_bytes: bool, as_json: bool
 ) -> int:
