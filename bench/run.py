@@ -53,7 +53,7 @@ BENCHES = {
     "recipe": ("text.recipe", "measure_recipe"),
     "duplicates": ("text.duplicates", "measure_duplicates"),
     "shuffle": ("text.shuffle", "measure_shuffle"),
-    "semantic": ("text.semantic", "measure_semantic"),
+    "semantic": ("asking.semantic", "measure_semantic"),
     "fanout": ("engines.fanout.yielding", "measure_fanout"),
     "spread": ("engines.fanout.spread", "measure_spread"),
     "nodes": ("runtime.nodes", "measure_nodes"),

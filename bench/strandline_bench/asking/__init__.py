@@ -1,1 +1,1 @@
-"""The cost of model requests compared with a bare client, and the cost of the request log."""
+"""Measures requests to models, and vectors of models."""
