@@ -29,6 +29,9 @@ from strandline_packs.models.asking.ask_model import AskModel as AskModel
 from strandline_packs.models.caption_frames import CaptionFrames as CaptionFrames
 from strandline_packs.models.embed_frames import EmbedFrames as EmbedFrames
 from strandline_packs.models.tokenise_chat import TokeniseChat as TokeniseChat
+from strandline_packs.pdf.join_pages import JoinPages as JoinPages
+from strandline_packs.pdf.ocr_pages import OcrPages as OcrPages
+from strandline_packs.pdf.read_pdf import ReadPdf as ReadPdf
 from strandline_packs.sinks.jsonl_sink import JsonlSink as JsonlSink
 from strandline_packs.sinks.mds_sink import MdsSink as MdsSink
 from strandline_packs.sinks.parquet_partitions import ParquetPartitions as ParquetPartitions
@@ -134,6 +137,7 @@ __all__ = [
     "GopherRepetition",
     "HashVideo",
     "IdentifyLanguage",
+    "JoinPages",
     "JoinParagraphs",
     "JsonlFiles",
     "JsonlSink",
@@ -150,6 +154,7 @@ __all__ = [
     "MeasureVideo",
     "Mix",
     "NormaliseText",
+    "OcrPages",
     "PackSequences",
     "ParquetPartitions",
     "ParquetRowGroups",
@@ -161,6 +166,7 @@ __all__ = [
     "ReadJsonl",
     "ReadMix",
     "ReadParquet",
+    "ReadPdf",
     "ReadShuffle",
     "ReadTable",
     "ReadWarc",
