@@ -30,6 +30,9 @@ from strandline_packs.models.caption_frames import CaptionFrames as CaptionFrame
 from strandline_packs.models.embed_frames import EmbedFrames as EmbedFrames
 from strandline_packs.models.score_images import ScoreImages as ScoreImages
 from strandline_packs.models.tokenise_chat import TokeniseChat as TokeniseChat
+from strandline_packs.pdf.join_pages import JoinPages as JoinPages
+from strandline_packs.pdf.ocr_pages import OcrPages as OcrPages
+from strandline_packs.pdf.read_pdf import ReadPdf as ReadPdf
 from strandline_packs.sinks.jsonl_sink import JsonlSink as JsonlSink
 from strandline_packs.sinks.mds_sink import MdsSink as MdsSink
 from strandline_packs.sinks.parquet_partitions import ParquetPartitions as ParquetPartitions
@@ -149,6 +152,7 @@ __all__ = [
     "GopherRepetition",
     "HashVideo",
     "IdentifyLanguage",
+    "JoinPages",
     "JoinParagraphs",
     "JsonlFiles",
     "JsonlSink",
@@ -166,6 +170,7 @@ __all__ = [
     "MeasureVideo",
     "Mix",
     "NormaliseText",
+    "OcrPages",
     "PackSequences",
     "ParquetPartitions",
     "ParquetRowGroups",
@@ -178,6 +183,7 @@ __all__ = [
     "ReadMix",
     "ReadParquet",
     "ReadRows",
+    "ReadPdf",
     "ReadShuffle",
     "ReadTable",
     "ReadWarc",

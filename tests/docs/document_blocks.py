@@ -26,6 +26,7 @@ DOCUMENTS = [
     "docs/statistics.md",
     "docs/duplicates.md",
     "docs/video.md",
+    "docs/pdf.md",
     "docs/text.md",
     "docs/text-filters.md",
     "docs/text-scores.md",
