@@ -68,26 +68,26 @@ def measure_audio(scale: Scale) -> list[Row]:
 
 
 def _measure_words(sentences: Sequence[str], clips: pa.Table) -> list[Row]:
-    begun = time.process_time()
+    start = time.process_time()
     (table,) = _run(Transcribe(), clips)
-    spent = time.process_time() - begun
-    found = " ".join(table["text"].to_pylist()).split()
+    spent = time.process_time() - start
+    words = " ".join(table["text"].to_pylist()).split()
     meant = " ".join(sentences).split()
     length = sum(clips["duration"].to_pylist())
     what = f"transcribe with PocketSphinx, {len(meant)} words of eSpeak NG"
-    rate = count_word_errors(meant, found) / len(meant)
+    rate = count_word_errors(meant, words) / len(meant)
     return [
         Row(f"{what}: word error rate", format_number(100 * rate, "%")),
         Row(f"{what}: seconds of sound per second of a core", format_number(length / spent, "/s")),
     ]
 
 
-def count_word_errors(meant: Sequence[str], found: Sequence[str]) -> int:
+def count_word_errors(meant: Sequence[str], words: Sequence[str]) -> int:
     """Return the least number of words to insert, delete, or replace."""
-    costs = list(range(len(found) + 1))
+    costs = list(range(len(words) + 1))
     for number, word in enumerate(meant, 1):
         diagonal, costs[0] = costs[0], number
-        for at, other in enumerate(found, 1):
+        for at, other in enumerate(words, 1):
             least = min(costs[at] + 1, costs[at - 1] + 1, diagonal + (word != other))
             diagonal, costs[at] = costs[at], least
     return costs[-1]
@@ -133,6 +133,6 @@ def _split_plainly(path: Path) -> list[Any]:
 
 def _time(work: Callable[[], object]) -> float:
     """Return the CPU seconds of a call, because other processes hardly influence CPU time."""
-    begun = time.process_time()
+    start = time.process_time()
     work()
-    return time.process_time() - begun
+    return time.process_time() - start
