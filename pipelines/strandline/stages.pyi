@@ -1,4 +1,13 @@
 # Made by `make crds` from the lists of the packs. Do not edit.
+from strandline_packs.audio.decode_audio import DecodeAudio as DecodeAudio
+from strandline_packs.audio.filter_audio import FilterAudio as FilterAudio
+from strandline_packs.audio.identify_spoken_language import (
+    IdentifySpokenLanguage as IdentifySpokenLanguage,
+)
+from strandline_packs.audio.measure_audio import MeasureAudio as MeasureAudio
+from strandline_packs.audio.split_speech import SplitSpeech as SplitSpeech
+from strandline_packs.audio.transcode_audio import TranscodeAudio as TranscodeAudio
+from strandline_packs.audio.transcribe import Transcribe as Transcribe
 from strandline_packs.code.count_languages import CountLanguages as CountLanguages
 from strandline_packs.code.decode_python import DecodePython as DecodePython
 from strandline_packs.code.drop_generated_code import DropGeneratedCode as DropGeneratedCode
@@ -120,6 +129,7 @@ __all__ = [
     "CountTokens",
     "CsvSink",
     "DatasetFolder",
+    "DecodeAudio",
     "DecodeFrames",
     "DecodeImages",
     "DecodePython",
@@ -141,6 +151,7 @@ __all__ = [
     "Files",
     "FillBloom",
     "FillMiddle",
+    "FilterAudio",
     "FilterCodeQuality",
     "FilterRows",
     "FilterTextQuality",
@@ -153,6 +164,7 @@ __all__ = [
     "HashVideo",
     "IdentifyLanguage",
     "JoinPages",
+    "IdentifySpokenLanguage",
     "JoinParagraphs",
     "JsonlFiles",
     "JsonlSink",
@@ -164,6 +176,7 @@ __all__ = [
     "MapRows",
     "MapTable",
     "MdsSink",
+    "MeasureAudio",
     "MeasureFields",
     "MeasureImages",
     "MeasureMotion",
@@ -203,13 +216,16 @@ __all__ = [
     "SignTexts",
     "SketchTexts",
     "SplitParagraphs",
+    "SplitSpeech",
     "SplitVideo",
     "TableFiles",
     "TfrecordSink",
     "TokenShards",
     "TokeniseChat",
     "TokeniseText",
+    "TranscodeAudio",
     "TranscodeClip",
+    "Transcribe",
     "WarcFiles",
     "WebdatasetSink",
     "ZarrSink",

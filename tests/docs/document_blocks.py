@@ -14,6 +14,7 @@ from command_server import execute_command
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     "README.md",
+    "docs/audio.md",
     "docs/stages.md",
     "docs/dead-letters.md",
     "docs/stateful.md",

@@ -228,6 +228,7 @@ def test_readers_declare_that_they_fan_out() -> None:
     inner = [name for name in STAGES if STAGES[name].process is not Stage.process]
     readers = [
         "cluster-duplicates",
+        "decode-audio",
         "decode-images",
         "list-kept",
         "read-arrow",
@@ -239,6 +240,7 @@ def test_readers_declare_that_they_fan_out() -> None:
         "read-table",
         "read-warc",
         "read-webdataset",
+        "split-speech",
         "split-video",
     ]
     assert readers == [name for name in inner if STAGES[name].fans_out()]
@@ -251,6 +253,7 @@ def test_readers_declare_that_they_fan_out() -> None:
         "text-documents",
         "fields",
         "near-duplicates-1",
+        "audio",
         "images",
         "pdf",
         "video",

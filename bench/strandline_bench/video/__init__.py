@@ -1,1 +1,1 @@
-"""Compares stages for videos with PyAV and Ray Data."""
+"""Compares stages for videos and audio with PyAV, silero-vad, and Ray Data."""

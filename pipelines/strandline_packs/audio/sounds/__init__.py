@@ -1,0 +1,1 @@
+"""Decoding, packing, and measuring of sounds, without knowledge of stages."""
