@@ -1,4 +1,4 @@
-"""Loads `stage_samples.py` from the packs' own folders of tests.
+"""Loads `stage_samples_PACK.py` from the packs' own folders of tests.
 
 Such a module may have `REQUIRED` (parameters of stages that have required ones), `FILTERS` (all
 stages that drop rows by measures, with parameters), and `COLUMNS` (four values for each further
@@ -17,7 +17,7 @@ Samples = dict[str, Callable[[Path], dict[str, Any]]]
 
 
 def _load() -> Iterator[ModuleType]:
-    for path in sorted(Path(__file__).parent.glob("*/stage_samples.py")):
+    for path in sorted(Path(__file__).parent.glob("*/stage_samples_*.py")):
         spec = importlib.util.spec_from_file_location(f"{path.parent.name}_samples", path)
         assert spec is not None
         assert spec.loader is not None
