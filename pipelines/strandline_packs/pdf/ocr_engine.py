@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from strandline.plan.packages import load_module
 from strandline_packs.pdf.page_layout import arrange_lines
-from strandline_packs.pdf.page_lines import Segment
+from strandline_packs.pdf.page_lines import LineSegment
 from strandline_packs.pdf.page_text import join_lines, repair_characters
 
 
@@ -56,7 +56,7 @@ class OcrEngine:
         if answer.boxes is None or not len(answer.boxes):
             return Recognition("", 0.0)
         height = float(image.height)
-        segments: list[Segment] = []
+        segments: list[LineSegment] = []
         scores: list[tuple[int, float]] = []
         for box, text, score in zip(answer.boxes, answer.txts, answer.scores, strict=True):
             if repaired := repair_characters(text):
@@ -68,7 +68,9 @@ class OcrEngine:
         return Recognition(text, round(mean, 4))
 
 
-def _build_segment(text: str, box: Any, height: float, order: int) -> Segment:
+def _build_segment(text: str, box: Any, height: float, order: int) -> LineSegment:
     """Return the segment of a box: four corners, with the origin at the upper left."""
     across, down = [float(point[0]) for point in box], [float(point[1]) for point in box]
-    return Segment(text, min(across), height - max(down), max(across), height - min(down), order)
+    return LineSegment(
+        text, min(across), height - max(down), max(across), height - min(down), order
+    )

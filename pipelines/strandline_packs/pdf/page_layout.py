@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
-from strandline_packs.pdf.page_lines import Break, PageLine, Segment, is_right_to_left
+from strandline_packs.pdf.page_lines import Break, LineSegment, PageLine, is_right_to_left
 
 _LEAST = 3  # segments on each side of a gutter
 _SPANNING = 0.3  # maximum share of segments across a gutter
@@ -27,10 +27,10 @@ _FULL = 0.15  # maximum free share of the width at the end of a full line
 _DEEPEST = 12  # recursion limit
 _BULLETS = ("•", "◦", "▪", "·", "–", "- ", "* ", "\uf0b7")
 
-Line = Sequence[Segment]
+Line = Sequence[LineSegment]
 
 
-def arrange_lines(segments: Sequence[Segment], height: float) -> list[PageLine]:
+def arrange_lines(segments: Sequence[LineSegment], height: float) -> list[PageLine]:
     """Return the lines of a page in reading order.
 
     Args:
@@ -45,8 +45,8 @@ def arrange_lines(segments: Sequence[Segment], height: float) -> list[PageLine]:
 
 
 def _divide(
-    segments: Sequence[Segment], depth: int, *, is_mirrored: bool
-) -> Iterator[Sequence[Segment]]:
+    segments: Sequence[LineSegment], depth: int, *, is_mirrored: bool
+) -> Iterator[Sequence[LineSegment]]:
     """Yield blocks without gutters in reading order."""
     gutter = _find_gutter(segments) if depth else None
     if gutter is None:
@@ -63,9 +63,9 @@ def _divide(
             yield from _divide(side, depth - 1, is_mirrored=is_mirrored)
 
 
-def _cut_bands(segments: Sequence[Segment], gutter: float) -> Iterator[list[Segment]]:
+def _cut_bands(segments: Sequence[LineSegment], gutter: float) -> Iterator[list[LineSegment]]:
     """Yield the segments from top to bottom, with and without segments across the gutter."""
-    band: list[Segment] = []
+    band: list[LineSegment] = []
     was_across: bool | None = None
     for each in sorted(segments, key=lambda segment: -segment.middle):
         is_across = each.left < gutter < each.right
@@ -77,7 +77,7 @@ def _cut_bands(segments: Sequence[Segment], gutter: float) -> Iterator[list[Segm
     yield band
 
 
-def _find_gutter(segments: Sequence[Segment]) -> float | None:
+def _find_gutter(segments: Sequence[LineSegment]) -> float | None:
     """Return the horizontal position of the best gutter, or None."""
     if len(segments) < 2 * _LEAST:
         return None
@@ -96,7 +96,7 @@ def _find_gutter(segments: Sequence[Segment]) -> float | None:
     return next((at for _, _, at in ranked[:_DEEPEST] if _is_gutter(segments, at)), None)
 
 
-def _is_gutter(segments: Sequence[Segment], at: float) -> bool:
+def _is_gutter(segments: Sequence[LineSegment], at: float) -> bool:
     """Return True if a gutter separates columns, rather than the cells of a table."""
     left = [each for each in segments if each.right <= at]
     right = [each for each in segments if each.left >= at]
@@ -130,9 +130,9 @@ def _is_prose(side: Line, usual: float) -> bool:
     return typical >= max(_PROSE * usual, _FILLED * width)
 
 
-def _group_lines(block: Sequence[Segment]) -> list[list[Segment]]:
+def _group_lines(block: Sequence[LineSegment]) -> list[list[LineSegment]]:
     """Return the lines of a block from top to bottom; segments of a line in reading order."""
-    lines: list[list[Segment]] = []
+    lines: list[list[LineSegment]] = []
     for each in sorted(block, key=lambda segment: (-segment.middle, segment.order)):
         first = lines[-1][0] if lines else None
         if first is not None:
@@ -147,7 +147,7 @@ def _group_lines(block: Sequence[Segment]) -> list[list[Segment]]:
     return lines
 
 
-def _break_lines(lines: list[list[Segment]], height: float) -> Iterator[PageLine]:
+def _break_lines(lines: list[list[LineSegment]], height: float) -> Iterator[PageLine]:
     """Yield the lines of a block with their breaks."""
     bounds = [_bound(line) for line in lines]
     left, right = min(each.left for each in bounds), max(each.right for each in bounds)
@@ -164,8 +164,8 @@ def _break_lines(lines: list[list[Segment]], height: float) -> Iterator[PageLine
         yield PageLine(line.text, start, 1 - line.middle / height if height else 0.0)
 
 
-def _bound(line: Line) -> Segment:
-    return Segment(
+def _bound(line: Line) -> LineSegment:
+    return LineSegment(
         " ".join(each.text for each in line),
         min(each.left for each in line),
         min(each.bottom for each in line),
@@ -175,7 +175,7 @@ def _bound(line: Line) -> Segment:
 
 
 def _find_break(
-    before: Segment, line: Segment, leading: float, sides: tuple[float, float]
+    before: LineSegment, line: LineSegment, leading: float, sides: tuple[float, float]
 ) -> Break:
     left, right = sides
     usual = max(before.height, line.height)

@@ -18,7 +18,7 @@ class Break(IntEnum):
     COLUMN = 3  # starts a column or another block, which may continue the paragraph
 
 
-class Segment(NamedTuple):
+class LineSegment(NamedTuple):
     """Words on one baseline without a wide gap.
 
     Attributes:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from strandline.plan.packages import load_module
-from strandline_packs.pdf.page_lines import Segment
+from strandline_packs.pdf.page_lines import LineSegment
 from strandline_packs.pdf.page_text import repair_characters
 
 _REOPEN = 256  # pages after which the document is opened again, to release caches
@@ -45,7 +45,7 @@ class PageContent(NamedTuple):
 
     width: float
     height: float
-    segments: list[Segment]
+    segments: list[LineSegment]
     unmapped: float
     image_share: float
     is_empty: bool
@@ -145,7 +145,7 @@ class PdfFile:
                 covered += _measure_area(_intersect(bounds, (left, bottom, right, top)))
         return min(1.0, round(covered / area, 4)), number <= 0
 
-    def _read_text(self, page: Any) -> tuple[list[Segment], float]:
+    def _read_text(self, page: Any) -> tuple[list[LineSegment], float]:
         text = page.get_textpage()
         try:
             number, raw = text.count_chars(), text.raw
@@ -217,7 +217,7 @@ def _decode(codes: Iterable[int]) -> str:
     return repair_characters(units.decode("utf-16-le", "replace"))
 
 
-def _join_segments(words: Iterable[Word]) -> Iterator[Segment]:
+def _join_segments(words: Iterable[Word]) -> Iterator[LineSegment]:
     """Yield segments: words of a line without a wide gap between them."""
     texts: list[str] = []
     bounds: Box | None = None
@@ -225,7 +225,7 @@ def _join_segments(words: Iterable[Word]) -> Iterator[Segment]:
     for word, box in (*words, ("", None)):
         is_next = bool(word) and bounds is not None and (box is None or _is_next(bounds, box))
         if texts and not is_next:
-            yield Segment(" ".join(texts), *(bounds or (0.0, 0.0, 0.0, 0.0)), order)
+            yield LineSegment(" ".join(texts), *(bounds or (0.0, 0.0, 0.0, 0.0)), order)
             texts, bounds, order = [], None, order + 1
         if word:
             texts.append(word)

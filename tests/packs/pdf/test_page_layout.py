@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline_packs.pdf.page_layout import arrange_lines
-from strandline_packs.pdf.page_lines import Break, PageLine, Segment
+from strandline_packs.pdf.page_lines import Break, LineSegment, PageLine
 from strandline_packs.pdf.page_text import (
     join_lines,
     join_texts,
@@ -22,15 +22,15 @@ from strandline_packs.pdf.repeated_lines import REACH, LinedPage, remove_repeate
 PROSE = "The keeper climbed the stairs of the lighthouse with a can of oil. " * 4
 
 
-def put(text: str, left: float, top: float, order: int, width: float = 200) -> Segment:
-    return Segment(text, left, top - 10, left + width, top, order)
+def put(text: str, left: float, top: float, order: int, width: float = 200) -> LineSegment:
+    return LineSegment(text, left, top - 10, left + width, top, order)
 
 
-def read(segments: list[Segment]) -> list[str]:
+def read(segments: list[LineSegment]) -> list[str]:
     return [line.text for line in arrange_lines(segments, 800)]
 
 
-def make_columns(by_rows: bool, *, lines: int = 5, width: float = 200) -> list[Segment]:
+def make_columns(by_rows: bool, *, lines: int = 5, width: float = 200) -> list[LineSegment]:
     cells = [(side, at) for side in (0, 1) for at in range(lines)]
     if by_rows:
         cells.sort(key=lambda cell: cell[1])
@@ -87,7 +87,7 @@ def test_words_of_a_line_are_ordered_by_position_and_direction() -> None:
 
 
 @given(st.permutations(make_columns(by_rows=False, lines=4)))
-def test_law_no_segment_is_lost_or_repeated(segments: list[Segment]) -> None:
+def test_law_no_segment_is_lost_or_repeated(segments: list[LineSegment]) -> None:
     found = [word for line in read(segments) for word in line.split()]
     assert sorted(each.text for each in segments) == sorted(found)
 

@@ -152,11 +152,12 @@ def find_contents(endings: Mapping[str, int]) -> FolderContents | None:
     Args:
         endings: number of files by the ending of their names, such as `.csv.gz`.
     """
-    rows = {each: kind for each in endings if (kind := find_format(f"x{each}")) is not None}
+    known_formats = {each: find_format(f"x{each}") for each in endings}
+    rows = {each: form for each, form in known_formats.items() if form is not None}
     formats = {*rows.values()}
     if len(formats) == 1 and formats <= _SINGLE.keys():
         return FolderContents(_SINGLE[formats.pop()], tuple(sorted(rows)))
-    if any(kind is not RowFormat.TEXT or each.lower() != ".txt" for each, kind in rows.items()):
+    if any(form is not RowFormat.TEXT or each.lower() != ".txt" for each, form in rows.items()):
         return FolderContents("rows", tuple(sorted(rows)))
     of_kind = {
         kind: [each for each in sorted(endings) if each.lower() in known]
