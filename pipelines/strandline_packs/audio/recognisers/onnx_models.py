@@ -17,7 +17,7 @@ from strandline.plan.packages import load_module
 from strandline_packs.audio.recognisers.transcripts import RATE, SpokenWord, Transcript
 from strandline_packs.models.model_files import ModelError
 
-_LONGEST_TOKEN = 0.5  # seconds after its last token at which a word ends at the latest
+_LONGEST_TOKEN = 0.5  # most seconds between the start of the last token and the end of a word
 
 
 class SpeechEngine(StrEnum):
@@ -42,9 +42,9 @@ class OnnxRecogniser:
 
     Args:
         engine: architecture of the model.
-        folder: folder with its files, as onnx-asr expects them.
-        quantisation: suffix of the files of a quantised model, such as `int8`; None for the others.
-        language: code of the language; None if the model has one or detects the language.
+        folder: folder with the files, as onnx-asr expects.
+        quantisation: suffix of the files of a quantised model, for example `int8`, or None.
+        language: code of the language; None for the model's own choice.
         provider: ONNX Runtime's provider.
         threads: threads on the CPU.
 
@@ -77,7 +77,7 @@ class OnnxRecogniser:
             )
         except ImportError:
             raise
-        except Exception as error:  # the library and ONNX Runtime have a class for each error
+        except Exception as error:  # the library and ONNX Runtime have many classes of errors
             msg = f"{folder}: the model can't be loaded as {engine.value} ({error})"
             raise ModelError(msg) from error
         self._model = model.with_timestamps()
@@ -96,14 +96,14 @@ class OnnxRecogniser:
 def join_tokens(
     tokens: Sequence[str], times: Sequence[float], logs: Sequence[float] | None, seconds: float
 ) -> Iterator[SpokenWord]:
-    """Yield words of tokens, of which the first of each word begins with a space.
+    """Yield words of tokens. A token that begins with a space starts a word.
 
-    A word ends where the next word begins, but at most half a second after its last token begins.
-    Its confidence is the geometric mean of its tokens' probabilities.
+    A word ends where the next word begins, but at most half a second after the last token begins.
+    The confidence is the geometric mean of the tokens' probabilities.
 
     Args:
-        times: start of each token in seconds.
-        logs: logarithm of each token's probability, or None.
+        times: starts of the tokens in seconds.
+        logs: logarithms of the tokens' probabilities, or None.
         seconds: length of the sound.
     """
     starts = [at for at, token in enumerate(tokens) if token.startswith(" ") or not at]

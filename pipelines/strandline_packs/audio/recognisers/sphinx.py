@@ -1,6 +1,6 @@
 """Runs PocketSphinx, which includes a small model for English.
 
-The module is for tests and for machines without another model: its errors are frequent.
+The module is for tests and for machines without another model: errors are frequent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VARIANT = re.compile(r"\(\d+\)$")  # number of a pronunciation
 
 
 class SphinxRecogniser:
-    """PocketSphinx with its English model."""
+    """PocketSphinx with the English model of the package."""
 
     def __init__(self) -> None:
         # `cmn=batch` normalises each clip alone. The default adapts to earlier clips, so results

@@ -9,7 +9,7 @@ RATE = 16_000  # sample rate of recognisers, in hertz
 
 
 class SpokenWord(NamedTuple):
-    """A word, its time in the clip in seconds, and its probability or None."""
+    """A word, the time in the clip in seconds, and the probability or None."""
 
     word: str
     start: float
@@ -18,7 +18,7 @@ class SpokenWord(NamedTuple):
 
 
 class Transcript(NamedTuple):
-    """The text of a clip, its words if the model gives times, and its confidence from 0 to 1."""
+    """The text of a clip, the words if the model gives times, and the confidence from 0 to 1."""
 
     text: str
     words: Sequence[SpokenWord] | None
