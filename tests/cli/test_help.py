@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cli_project import Call, Project, write_signatures
@@ -64,6 +66,11 @@ def test_an_example_works(example: str, project: Project, run: Call, call: Call)
     if words[0] == "tune":
         project.spec["stages"].append({"use": "gopher-quality"})
         project.save()
+    if words[0] == "similar":
+        (project.path / "pipeline.yaml").rename(project.path / "vectors.yaml")
+        (output,) = project.path.glob("strandline-data/default/*/output")
+        rows = pa.table({"key": ["page-17", "page-18"], "vector": [[1.0, 0.0], [1.0, 0.5]]})
+        pq.write_table(rows, output / "vectors.parquet")
     if words[:2] == ["ledger", "restore"]:
         assert call("ledger", "backup", "pipeline.yaml", "--to", "ledger.mdb").exit_code == 0
     result = call(*words)

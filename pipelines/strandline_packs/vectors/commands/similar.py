@@ -56,9 +56,10 @@ def similar(
     vector: str,
     as_json: bool,
 ) -> None:
-    """Show the rows of an output that are nearest to a row by the cosine of their vectors.
+    """Show the nearest neighbours of a row.
 
-    The command compares the row with all rows of the output, which must be Parquet files.
+    The command compares the row with all rows of the output by the cosine of the vectors. The
+    output must be Parquet files.
     """
     plan = read_manifest(file, settings, volume=volume).plan
     output = locate(plan, volume).output
