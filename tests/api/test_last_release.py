@@ -68,8 +68,8 @@ MENDED = {
 }
 # Examples with stages or fields that are new since the last release.
 NEW_EXAMPLES = {
-    *("fineweb", "pretraining", "question-pairs", "rated-documents", "semantic-duplicates"),
-    *("video", "web-pages"),
+    *("audio", "fineweb", "pdf", "pretraining", "question-pairs", "rated-documents"),
+    *("semantic-duplicates", "video", "web-pages"),
     *("python-functions", "text-documents"),
 }
 NEW_IN_EXAMPLES = r"no stage is called|unknown field .(onError|within)."

@@ -354,6 +354,7 @@ OF_COMMANDS = {
     "TargetRefusedError",
     "UnfitForPushError",
     "NoEstimateError",
+    "NoNeighboursError",
     "NoMeasuresError",
     "NoReasonsError",
     "MissingKeyError",

@@ -9,16 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from strandline.data.tables.columns import find_column
-from strandline.plan.errors import StrandlineError
-from strandline_api.outcome.exit_codes import ExitCode
 
 Vectors = npt.NDArray[np.float32]
 
 
-class VectorError(StrandlineError):
-    """Raised if a column has no vectors of one size, or a vector has no direction."""
-
-    exit_code = ExitCode.BAD_SPEC
+class VectorError(ValueError):
+    """Raised if a column has no vectors, or vectors of different sizes."""
 
 
 def build_column(vectors: npt.NDArray[Any]) -> pa.FixedSizeListArray:

@@ -20,7 +20,7 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_packs.dedup.key_lists import KEY
 from strandline_packs.vectors.centroids import read_portions
-from strandline_packs.vectors.vector_columns import Vectors, scale
+from strandline_packs.vectors.vector_columns import VectorError, Vectors, scale
 
 
 class NoNeighboursError(StrandlineError):
@@ -78,7 +78,7 @@ def similar(
             msg = f"{output}: no row has the key {row!r}"
             raise NoNeighboursError(msg)
         found = find_neighbours(read(), row, target, count)
-    except UnreadableFileError as error:
+    except (UnreadableFileError, VectorError) as error:
         raise NoNeighboursError(str(error)) from error
     for each in found:
         if as_json:
