@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from strandline.plan.packages import load_module
 from strandline_packs.pdf.page_layout import arrange_lines
 from strandline_packs.pdf.page_lines import LineSegment
 from strandline_packs.pdf.page_text import join_lines, repair_characters
+
+_LIBRARY_PATH = "LD_LIBRARY_PATH"
 
 
 class Recognition(NamedTuple):
@@ -40,7 +45,8 @@ class OcrEngine:
             "EngineConfig.onnxruntime.intra_op_num_threads": threads,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
         }
-        self._engine = load_module("rapidocr").RapidOCR(params=params)
+        with _keeping_library_path():
+            self._engine = load_module("rapidocr").RapidOCR(params=params)
         logging.getLogger("RapidOCR").setLevel(logging.CRITICAL)
 
     def recognise(self, content: bytes) -> Recognition:
@@ -66,6 +72,19 @@ class OcrEngine:
         number = sum(length for length, _ in scores)
         mean = sum(length * score for length, score in scores) / number if number else 0.0
         return Recognition(text, round(mean, 4))
+
+
+@contextmanager
+def _keeping_library_path() -> Iterator[None]:
+    """Undo what OpenCV changes when it is loaded: child processes would load its libraries."""
+    before = os.environ.get(_LIBRARY_PATH)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_LIBRARY_PATH, None)
+        else:
+            os.environ[_LIBRARY_PATH] = before
 
 
 def _build_segment(text: str, box: Any, height: float, order: int) -> LineSegment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -31,7 +32,9 @@ def test_scanned_pages_are_recognized() -> None:
     reader = StageRun("read-pdf", column="content", longest=800)
     (row,) = reader.rows([{"key": "a", "content": format_document(SCAN)}])
     reader.stage.close()
+    before = dict(os.environ)
     stage = StageRun("ocr-pages")
+    assert before == dict(os.environ)  # a changed library path would break child processes
     (found,) = stage.rows([row])
     assert ("ocr", True) == (found["method"], found["confidence"] > 0.9)
     assert measure_errors(found["text"], SCAN.pages[0]) < 0.02
