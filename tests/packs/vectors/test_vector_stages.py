@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from make_networks import write_network, write_tokenizer
 from onnx import TensorProto, helper, numpy_helper
 from pydantic import ValidationError
 
+from command_server import execute_interpreter
 from stage_runs import StageRun
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.data.tables.columns import MissingColumnError
@@ -44,6 +46,19 @@ def test_texts_become_vectors_of_one_size_and_length() -> None:
     assert vectors[0] @ vectors[1] > 0.8
     assert vectors[0] @ vectors[2] < 0.3
     assert run.counters["texts without words"] == 2
+
+
+def test_loading_a_model_changes_no_settings_of_the_process() -> None:
+    script = (
+        "import logging, os\n"
+        "from strandline_packs.vectors.embedding.encoders import open_wordllama\n"
+        "before = dict(os.environ), logging.getLogger().level, logging.getLogger().handlers[:]\n"
+        "open_wordllama()\n"
+        "after = dict(os.environ), logging.getLogger().level, logging.getLogger().handlers[:]\n"
+        "assert before == after\n"
+    )
+    done = execute_interpreter([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_text_has_the_same_vector_in_any_batch() -> None:

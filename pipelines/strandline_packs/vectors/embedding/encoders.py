@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from importlib import import_module
 from importlib.util import find_spec
@@ -35,11 +37,24 @@ def open_wordllama() -> Encode:
     Raises:
         ImportError: the package is missing.
     """
-    library = load_module("wordllama")
+    with _keeping_log_settings():
+        library = load_module("wordllama")
     # The package looks for its own tokenizer in a folder that it does not have, and then downloads
     # it; as a cache, the package's folder is complete.
     model = library.WordLlama.load(cache_dir=find_weights().parent, disable_download=True)
     return lambda texts: np.asarray(model.embed(list(texts)))
+
+
+@contextmanager
+def _keeping_log_settings() -> Iterator[None]:
+    """Undo what wordllama changes when it is loaded: all libraries would log to standard error."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 def find_weights() -> Path:
