@@ -1,7 +1,7 @@
 """Loads `stage_samples_PACK.py` from the packs' own folders of tests.
 
-Such a module may have `REQUIRED` (parameters of stages that have required ones), `FILTERS` (all
-stages that drop rows by measures, with parameters), and `COLUMNS` (four values for each further
+Such a module may have `REQUIRED` (parameters of stages with required parameters), `FILTERS`
+(parameters of stages that drop rows by measures), and `COLUMNS` (four values for each further
 column that the filters read).
 """
 

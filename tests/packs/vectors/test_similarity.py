@@ -1,4 +1,4 @@
-"""Which rows of a cluster go: compared with all pairs, and independent of order and blocks."""
+"""Similar rows of a cluster: compared with all pairs, and independent of order and blocks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_law_a_row_goes_exactly_if_an_earlier_row_is_similar(
     order = np.random.default_rng(seed).permutation(count)
     result = find_similar(vectors, order, threshold)
     assert set(result.rows.tolist()) == find_by_pairs(vectors, order, threshold)
-    # What stays for a row is not itself a row that goes, and the cosine reaches the threshold.
+    # Rows in `stays` are not in `rows`, and all cosines reach the threshold.
     assert not set(result.stays.tolist()) & set(result.rows.tolist())
     assert np.all(result.cosines >= threshold)
 

@@ -1,6 +1,6 @@
 """Runs silero-vad on a growing sound: a probability of speech for each window of 32 ms.
 
-The module handles arrays. It must not depend on the rules for segments.
+The module handles arrays. The module must not depend on the rules for segments.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from strandline_packs.vectors.vector_columns import VectorError, build_column
 class EmbedHashes(Stage):
     """Adds `vector` with a value for each bit of a hash, so near-duplicate pictures are similar.
 
-    Of n bits, two hashes that differ in k have the cosine 1 - 2k/n.
+    If two hashes of n bits differ in k bits, the cosine of the vectors is 1 - 2k/n.
     """
 
     class Params(Stage.Params):

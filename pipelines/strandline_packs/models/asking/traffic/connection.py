@@ -89,7 +89,7 @@ def check_url(url: str) -> str:
 
 
 class ServerParams(ConnectionPart):
-    """One of several servers that answer the same requests."""
+    """A server of a group that answers the same requests."""
 
     url: Annotated[str, AfterValidator(check_url)] = Field(
         description="Address of the server, such as `http://127.0.0.1:8000/v1`."

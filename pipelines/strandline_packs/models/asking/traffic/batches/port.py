@@ -159,7 +159,7 @@ class BatchInterface(Protocol):
         """Return the state of a batch, or None if the vendor does not know the batch."""
 
     def read(self, line: Mapping[str, Any]) -> tuple[str, Reply | None]:
-        """Return the name of a request and its answer; None if it expired or was cancelled."""
+        """Return the name of a request, and the answer; None if the request was not begun."""
 
 
 async def fetch_results(
