@@ -232,6 +232,21 @@ def test_a_batch_that_the_vendor_has_lost_is_sent_again_up_to_the_tries(tmp_path
     assert any("has no batch batch_1 any more" in line for line in stage.lines)
 
 
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_results_that_the_vendor_has_deleted_are_asked_for_again(
+    vendor: type[Vendor], tmp_path: Path
+) -> None:
+    served = vendor(FakeModel())
+
+    def delete(_method: str, path: str) -> Reply | None:
+        is_gone = len(served.batches) == 1 and path.endswith(("content", "results"))
+        return Reply(404, {}, b'{\n  "error": {"message": "gone"}\n}') if is_gone else None
+
+    served.disturb = delete
+    answers, _ = BatchedStage(served, tmp_path).run(TEXTS)
+    assert (len(answers), len(served.batches)) == (20, 2)
+
+
 @pytest.mark.parametrize(
     ("name", "limit"), [("most_requests", 7), ("most_bytes", 7 * 80)], ids=["requests", "bytes"]
 )

@@ -169,6 +169,8 @@ async def fetch_results(
     found = {}
     for path in paths:
         reply = await calls.get(path)
+        if reply.status == HTTPStatus.NOT_FOUND:  # the vendor has deleted the file
+            continue
         for line in reply.body.splitlines():
             if line.strip():
                 name, answer = interface.read(json.loads(line))
