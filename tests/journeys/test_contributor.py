@@ -40,8 +40,8 @@ def test_a_contributors_journey_matches_its_page(
     copy = RepositoryCopy(tmp_path)
     for name, value in AUTHOR.items():
         monkeypatch.setenv(name, value)
-    # Nested runs of pytest must not take part in this run.
-    for name in [name for name in os.environ if name.startswith("PYTEST_")]:
+    # Nested runs of pytest and make must not take part in this run.
+    for name in [name for name in os.environ if name.startswith(("PYTEST_", "MAKE", "MFLAGS"))]:
         monkeypatch.delenv(name)
     # `make run` curates a sample of the sources; the page's own ARGS take precedence.
     monkeypatch.setenv("ARGS", "--set source.with.limit=20")
