@@ -41,7 +41,7 @@ class Method(StrEnum):
 
 
 class Rendering(StrEnum):
-    """Which pages are rendered."""
+    """Pages to render."""
 
     NONE = "none"
     NEEDED = "needed"

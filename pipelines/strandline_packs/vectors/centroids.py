@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from strandline.data.files.opening import explain_error, open_binary
-from strandline.data.tables.columns import find_column
+from strandline.data.tables.file_references import FileReference
 from strandline.plan.packages import load_module
+from strandline_packs.dedup.corpus.pass_files import read_portions
 from strandline_packs.dedup.key_lists import list_key_files
 from strandline_packs.vectors.vector_columns import VectorError, Vectors, read_vectors, scale
 
 CENTROID = "centroid"
 _ITERATIONS = 25
+_ROWS = 10_000  # rows whose vectors are in memory together
 
 
 def draw_sample(rows: Iterable[tuple[str, Vectors]], most: int) -> Vectors:
@@ -99,18 +99,10 @@ def read_centroids(path: str) -> Vectors:
     Raises:
         UnreadableFileError: a file can't be read, or has no centers.
     """
-    tables = [_read(file) for file in list_key_files(path)]
-    if not tables:
-        return np.empty((0, 0), np.float32)
-    return np.concatenate([read_vectors(table, CENTROID) for table in tables if table.num_rows])
-
-
-def _read(path: str) -> pa.Table:
-    try:
-        with open_binary(path) as file:
-            return pq.read_table(file, columns=[CENTROID])
-    except (OSError, pa.ArrowException, ValueError, ImportError) as error:
-        raise explain_error(path, error) from error
+    files = [FileReference(each, each) for each in list_key_files(path)]
+    tables = [table for file in files for table in read_portions(file, [CENTROID])]
+    parts = [read_vectors(table, CENTROID) for table in tables]
+    return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
 
 
 def build_table(centroids: Vectors) -> pa.Table:
@@ -120,27 +112,19 @@ def build_table(centroids: Vectors) -> pa.Table:
     return pa.table({"cluster": pa.array(range(len(centroids)), pa.int32()), CENTROID: column})
 
 
-def read_portions(
-    path: str, name: str, key: str, vector: str, most: int = 10_000
-) -> Iterator[tuple[list[str], Vectors]]:
+def list_vectors(file: FileReference, key: str, vector: str) -> Iterator[tuple[list[str], Vectors]]:
     """Yield keys and vectors of a Parquet file, in portions of rows.
 
     Args:
-        name: name of the file in messages.
+        key, vector: columns of the keys and the vectors.
 
     Raises:
         UnreadableFileError: the file can't be read.
         MissingColumnError: a column is missing.
         VectorError: the column has no vectors of one size.
     """
-    try:
-        with open_binary(path) as file:
-            parquet = pq.ParquetFile(file)
-            for column in (key, vector):
-                find_column(parquet.schema_arrow.empty_table(), column)
-            for batch in parquet.iter_batches(most, columns=[key, vector]):
-                table = pa.Table.from_batches([batch])
-                keys = [str(each) for each in table[key].to_pylist()]
-                yield keys, read_vectors(table, vector)
-    except (OSError, pa.ArrowException) as error:
-        raise explain_error(name, error) from error
+    for portion in read_portions(file, [key, vector]):
+        # Fewer rows at a time, because vectors take eight times as much memory in 64 bits.
+        for start in range(0, portion.num_rows, _ROWS):
+            table = portion.slice(start, _ROWS)
+            yield [str(each) for each in table[key].to_pylist()], read_vectors(table, vector)

@@ -17,7 +17,7 @@ from strandline_packs.vectors.centroids import (
     build_table,
     draw_sample,
     fit_centroids,
-    read_portions,
+    list_vectors,
 )
 from strandline_packs.vectors.vector_columns import Vectors
 
@@ -70,6 +70,6 @@ class FitClusters(Stage):
     def _list_vectors(self, task: Task) -> Iterator[tuple[str, Vectors]]:
         params = self.params
         for file in list_references(task):
-            for keys, vectors in read_portions(file.path, file.key, params.key, params.vector):
+            for keys, vectors in list_vectors(file, params.key, params.vector):
                 # A copy, because a view would keep the whole portion in memory.
                 yield from ((key, row.copy()) for key, row in zip(keys, vectors, strict=True))

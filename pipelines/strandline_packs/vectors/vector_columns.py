@@ -44,8 +44,6 @@ def read_vectors(table: pa.Table, name: str) -> Vectors:
         VectorError: a value is null or not finite, or sizes differ.
     """
     column = find_column(table, name).combine_chunks()
-    if isinstance(column, pa.ChunkedArray):  # a table without rows
-        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
     kind = column.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not (is_list or pa.types.is_fixed_size_list(kind)) or not _is_number(kind.value_type):

@@ -232,7 +232,11 @@ def write_vectors(path: Path, keys: list[str], vectors: Any) -> dict[str, Any]:
     return {"key": path.name, "path": str(path)}
 
 
-def test_the_centers_of_all_files_are_one_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [1, 10_000])
+def test_the_centers_of_all_files_are_one_table(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strandline_packs.vectors.centroids._ROWS", rows)
     files = [
         write_vectors(tmp_path / "a.parquet", ["a", "b"], [[1, 0], [1, 0.1]]),
         write_vectors(tmp_path / "b.parquet", ["c", "d"], [[0, 1], [0.1, 1]]),
@@ -243,10 +247,10 @@ def test_the_centers_of_all_files_are_one_table(tmp_path: Path) -> None:
     assert run.counters["vectors in the sample"] == 4
     pq.write_table(table, tmp_path / "centers.parquet")
     assigned = StageRun("assign-cluster", path=str(tmp_path / "centers.parquet"))
-    rows = assigned.rows(pa.table({"vector": build_column(np.array([[1, 0], [0, 1], [2, 0]]))}))
-    assert rows[0]["cluster"] == rows[2]["cluster"] != rows[1]["cluster"]
-    assert rows[0]["bucket"] == rows[2]["bucket"] != rows[1]["bucket"]
-    assert rows[0]["closeness"] == pytest.approx(1, abs=0.01)
+    answers = assigned.rows(pa.table({"vector": build_column(np.array([[1, 0], [0, 1], [2, 0]]))}))
+    assert answers[0]["cluster"] == answers[2]["cluster"] != answers[1]["cluster"]
+    assert answers[0]["bucket"] == answers[2]["bucket"] != answers[1]["bucket"]
+    assert answers[0]["closeness"] == pytest.approx(1, abs=0.01)
 
 
 def test_centers_that_are_missing_or_change_are_named(tmp_path: Path) -> None:

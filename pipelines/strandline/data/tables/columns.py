@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 
 from strandline.plan.task import Task
 
+ROW_KEYS = ("key", "clip", "url", "id")  # columns that identify a row, in order of preference
+
 
 class MissingColumnError(ValueError):
     """Raised if the input lacks a column that a stage needs."""

@@ -15,11 +15,12 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.file_references import FileReference
 from strandline.plan.errors import StrandlineError
 from strandline.run.manifest.manifest import read_manifest
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_packs.dedup.key_lists import KEY
-from strandline_packs.vectors.centroids import read_portions
+from strandline_packs.vectors.centroids import list_vectors
 from strandline_packs.vectors.vector_columns import VectorError, Vectors, scale
 
 
@@ -70,7 +71,7 @@ def similar(
 
     def read() -> Iterator[tuple[list[str], Vectors]]:
         for path in files:
-            yield from read_portions(str(path), str(path), KEY, vector)
+            yield from list_vectors(FileReference(str(path), str(path)), KEY, vector)
 
     try:
         target = _find(read(), row)

@@ -42,7 +42,7 @@ _LONGEST_NAME = 40  # leaves characters for suffixes in names of pods
 
 
 class FolderContents(NamedTuple):
-    """What a pipeline reads of a folder.
+    """The part of a folder that a pipeline reads.
 
     Attributes:
         kind: kind of input.

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strandline.data.files.opening import open_binary
+from strandline.data.tables.columns import ROW_KEYS
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 
-_KEYS = ("key", "clip", "url", "id")
 _TEXTS = ("text", "content", "url", "path")
 _SNIPPET = 200  # maximum number of characters of an example
 _ROWS = 10_000  # number of rows in memory at a time
@@ -98,7 +98,7 @@ def gather_marked(
     found: dict[str, MarkedRows] = {}
     for name in names if columns else ():
         path, start = f"{location.rstrip('/')}/{name}", 0
-        for rows in read_rows(path, {*columns, *_KEYS, *_TEXTS}):
+        for rows in read_rows(path, {*columns, *ROW_KEYS, *_TEXTS}):
             for at, row in enumerate(rows, start):
                 reason = next((str(row[each]) for each in columns if row.get(each)), None)
                 if reason is not None:
@@ -135,6 +135,6 @@ def read_rows(path: str, wanted: Collection[str]) -> Iterator[list[dict[str, Any
 
 
 def _describe(row: Mapping[str, Any]) -> MarkedRow:
-    key = next((str(row[name]) for name in _KEYS if row.get(name) is not None), "")
+    key = next((str(row[name]) for name in ROW_KEYS if row.get(name) is not None), "")
     text = next((row[name] for name in _TEXTS if isinstance(row.get(name), str)), "")
     return MarkedRow(key, " ".join(text[:_SNIPPET].split()))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from strandline.data.tables.columns import find_column, find_field
+from strandline.data.tables.columns import ROW_KEYS, find_column, find_field
 from strandline_packs.models.asking.answers import PromptError, RowFault
 from strandline_packs.models.asking.parameters import AskParams
 from strandline_packs.models.asking.protocols.index import find_protocol
@@ -21,9 +21,6 @@ from strandline_packs.models.asking.questions.lengths import LengthLimit, TooLon
 from strandline_packs.models.asking.questions.prompts import Template, digest_request, list_rows
 from strandline_packs.models.asking.questions.schemas import AnswerSchema
 from strandline_packs.models.asking.traffic.asker import ModelQuestion
-
-# Columns that identify a row, in order of preference; the same as in `strandline dropped`.
-_KEYS = ("key", "clip", "url", "id")
 
 
 class RowsRequest(NamedTuple):
@@ -138,7 +135,7 @@ class RequestBuilder:
 
 def list_keys(table: pa.Table) -> list[str]:
     """Return the keys of a table's rows as text, or an empty list if no column has keys."""
-    name = next((each for each in _KEYS if each in table.column_names), None)
+    name = next((each for each in ROW_KEYS if each in table.column_names), None)
     return [] if name is None else [str(each) for each in table[name].to_pylist()]
 
 

@@ -9,15 +9,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from strandline.plan.errors import BudgetSpentError
-from strandline_packs.models.asking.answers import ModelAnswer, RowFault
+from strandline_packs.models.asking.answers import ModelAnswer
 from strandline_packs.models.asking.log.answer_book import AnswerBook
 from strandline_packs.models.asking.rows.requests import RowsRequest
 from strandline_packs.models.asking.traffic.asker import Asker, Spending
-from strandline_packs.models.asking.traffic.batches.batcher import Batcher
+from strandline_packs.models.asking.traffic.batches.batcher import Batcher, Outcome, Questions
 from strandline_packs.models.asking.traffic.bundles import Bundler
 from strandline_packs.models.asking.traffic.wire import LoopThread
 
-Outcome = ModelAnswer | RowFault
 WorkOutcome = TypeVar("WorkOutcome")
 
 
@@ -60,41 +59,52 @@ class AskSession:
         Raises:
             StageStoppedError, BudgetSpentError, StageInterruptedError: see `Asker.work_all`.
         """
-        if self.batcher is not None:
-            return self._ask_in_batches(loop, requests, self.batcher)
-        bundles, outcomes = self.bundler.divide(list(requests)), dict[bytes, Outcome]()
-
-        def keep(position: int, found: Sequence[Outcome]) -> None:
-            for digest, outcome in zip(bundles[position], found, strict=True):
-                outcomes[digest] = outcome
-                if self.book is not None and isinstance(outcome, ModelAnswer):
-                    self.book.put(digest, outcome, requests[digest].keys)
-
-        works = [
-            partial(self.bundler.ask, self.asker.ask, [requests[each].question for each in bundle])
-            for bundle in bundles
-        ]
-        self.work(loop, works, keep, is_stopping)
-        return outcomes
-
-    def _ask_in_batches(
-        self, loop: LoopThread, requests: Mapping[bytes, RowsRequest], batcher: Batcher
-    ) -> dict[bytes, Outcome]:
-        book, outcomes = self.book, dict[bytes, Outcome]()
-        assert book is not None  # see `AskModel.open_batcher`
+        outcomes: dict[bytes, Outcome] = {}
 
         def keep(digest: bytes, outcome: Outcome) -> None:
             outcomes[digest] = outcome
-            if isinstance(outcome, ModelAnswer):
-                book.put(digest, outcome, requests[digest].keys)
+            if self.book is not None and isinstance(outcome, ModelAnswer):
+                self.book.put(digest, outcome, requests[digest].keys)
 
         questions = {digest: request.question for digest, request in requests.items()}
+        if self.batcher is not None:
+            self._ask_in_batches(loop, questions, self.batcher, keep)
+        else:
+            self._ask_in_bundles(loop, questions, keep, is_stopping)
+        return outcomes
+
+    def _ask_in_bundles(
+        self,
+        loop: LoopThread,
+        questions: Questions,
+        keep: Callable[[bytes, Outcome], None],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        bundles = self.bundler.divide(list(questions))
+
+        def keep_all(position: int, outcomes: Sequence[Outcome]) -> None:
+            for digest, outcome in zip(bundles[position], outcomes, strict=True):
+                keep(digest, outcome)
+
+        works = [
+            partial(self.bundler.ask, self.asker.ask, [questions[each] for each in bundle])
+            for bundle in bundles
+        ]
+        self.work(loop, works, keep_all, is_stopping)
+
+    def _ask_in_batches(
+        self,
+        loop: LoopThread,
+        questions: Questions,
+        batcher: Batcher,
+        keep: Callable[[bytes, Outcome], None],
+    ) -> None:
+        assert self.book is not None  # see `AskModel.open_batcher`
         with self.working():
             try:
-                loop.run(batcher.ask_all(questions, keep, book.sync))
+                loop.run(batcher.ask_all(questions, keep, self.book.sync))
             finally:
-                book.sync()
-        return outcomes
+                self.book.sync()
 
     def work(
         self,

@@ -142,45 +142,43 @@ class Batcher:
         batched = {digest for record in waiting for digest in record.digests}
         rest = {digest: each for digest, each in open_questions.items() if digest not in batched}
         for portion in self._divide(rest):
-            granted, spent = await self._take(portion)
+            granted, spent = self._take(portion)
             if granted:
-                waiting.append(await self._send(granted))
+                waiting.append(await self._send({each: rest[each] for each in granted}))
             if spent is not None:
                 return spent
         return None
 
-    def _divide(self, questions: Questions) -> Iterator[dict[bytes, bytes]]:
-        """Yield portions within the vendor's limits: bodies of requests by digest."""
-        portion, size = dict[bytes, bytes](), 0
+    def _divide(self, questions: Questions) -> Iterator[dict[bytes, int]]:
+        """Yield portions within the vendor's limits: sizes of requests in bytes by digest."""
+        portion, total = dict[bytes, int](), 0
         for digest, question in questions.items():
-            body = json.dumps(question.body).encode()
+            size = len(json.dumps(question.body))  # JSON is ASCII
             is_full = len(portion) == self._interface.most_requests
-            if portion and (is_full or size + len(body) > self._interface.most_bytes):
+            if portion and (is_full or total + size > self._interface.most_bytes):
                 yield portion
-                portion, size = {}, 0
-            portion[digest] = body
-            size += len(body)
+                portion, total = {}, 0
+            portion[digest] = size
+            total += size
         if portion:
             yield portion
 
-    async def _take(
-        self, portion: dict[bytes, bytes]
-    ) -> tuple[dict[bytes, bytes], BudgetSpentError | None]:
-        """Return the part of a portion that the budget allows."""
-        granted = dict[bytes, bytes]()
-        for digest, body in portion.items():
+    def _take(self, portion: Mapping[bytes, int]) -> tuple[list[bytes], BudgetSpentError | None]:
+        """Return the digests of a portion that the budget allows."""
+        granted: list[bytes] = []
+        for digest, size in portion.items():
             if self._account is not None:
                 try:
-                    self._grants[digest] = self._account.take(len(body))
+                    self._grants[digest] = self._account.take(size)
                 except BudgetSpentError as error:
                     return granted, error
-            granted[digest] = body
+            granted.append(digest)
         return granted, None
 
-    async def _send(self, portion: Mapping[bytes, bytes]) -> BatchRecord:
+    async def _send(self, portion: Questions) -> BatchRecord:
         record = BatchRecord(self._draw_mark(), self._terms.server, tuple(portion))
         self._records.write(record)
-        items = [BatchItem(digest.hex(), json.loads(body)) for digest, body in portion.items()]
+        items = [BatchItem(digest.hex(), question.body) for digest, question in portion.items()]
         batch = await self._interface.create(self._calls, items, record.mark)
         record = record._replace(batch=batch)
         self._records.write(record)
@@ -203,7 +201,7 @@ class Batcher:
     async def _collect(
         self, record: BatchRecord, progress: BatchProgress, open_questions: Questions
     ) -> dict[bytes, Verdict | None]:
-        """Return the verdicts on the open questions of a batch; None if a question expired.
+        """Return the verdict on each open question of a batch, which is None after its expiry.
 
         Raises:
             StageStoppedError: the batch failed, or the vendor refused all requests.
