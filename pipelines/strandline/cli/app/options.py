@@ -183,7 +183,10 @@ def repeat_volume(volume: Path) -> list[str]:
 
 
 def each_pipeline(
-    command: Command, *, concerns: Callable[[Path, dict[str, Any]], bool] = lambda *_: True
+    command: Command,
+    *,
+    concerns: Callable[[Path, dict[str, Any]], bool] = lambda *_: True,
+    folder: str | None = None,
 ) -> Command:
     """Run a command of `take_manifest` for each pipeline of a file with several.
 
@@ -192,7 +195,9 @@ def each_pipeline(
 
     Args:
         concerns: returns whether the options concern a pipeline. If they concern no pipeline, the
-            command runs for the first and reports why.
+            command runs for all and reports why.
+        folder: option that must name a folder if there are several pipelines, because in a single
+            file, the data of one pipeline would replace that of another; None if there is none.
     """
 
     @wraps(command)
@@ -204,10 +209,9 @@ def each_pipeline(
             named = ", ".join(map(str, paths))
             msg = f"--set and --out need a single pipeline; name one of these {len(paths)}: {named}"
             raise click.UsageError(msg)
-        # In a single file, the copy of one ledger would replace that of another.
-        if "copy" in options and not options["copy"].is_dir():
+        if folder is not None and not options[folder].is_dir():
             what = f"name one for the copies of {len(paths)} ledgers"
-            raise click.UsageError(f"{options['copy']} is not a folder; {what}")
+            raise click.UsageError(f"{options[folder]} is not a folder; {what}")
         paths = [path for path in paths if concerns(path, options)] or paths
         codes = []
         for path in paths:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -50,7 +51,7 @@ def _find_copy(path: Path, plan: PipelinePlan) -> Path:
     help="File to write, or an existing folder for NAME.mdb; an existing file is replaced "
     "atomically. `-` is standard output. Several pipelines need a folder.",
 )
-@each_pipeline
+@partial(each_pipeline, folder="copy")
 def back_up(file: Path, settings: tuple[str, ...], volume: Path, copy: Path) -> None:
     """Copy the ledger to one file, also while the pipeline runs.
 
@@ -86,7 +87,7 @@ def back_up(file: Path, settings: tuple[str, ...], volume: Path, copy: Path) -> 
     help="File or folder written by `backup`; `-` is standard input.",
 )
 @take_json
-@each_pipeline
+@partial(each_pipeline, folder="copy")
 def restore(file: Path, settings: tuple[str, ...], volume: Path, copy: Path, as_json: bool) -> None:
     """Replace the ledger with a copy.
 
