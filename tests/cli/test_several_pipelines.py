@@ -379,7 +379,7 @@ def test_tune_shows_the_pipelines_with_the_stage(project: Project, call: Call) -
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("notes:\nlength: drops ")
     assert "clean" not in result.stdout
-    missing = call("tune", "all.yaml", "--stage", "lenght")
+    missing = call("tune", "all.yaml", "--stage", "lengths")
     assert (missing.exit_code, "its filters are: " in missing.stderr) == (1, True)
     assert (
         "name one of these 2"
