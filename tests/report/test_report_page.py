@@ -103,7 +103,8 @@ def test_nothing_is_fetched_and_nothing_runs() -> None:
         if tag == "a":
             assert (attributes["href"] or "").startswith("#")
     policies = [a["content"] for t, a in outline.elements if a.get("http-equiv")]
-    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
+    data = "img-src data:; media-src data:"
+    assert policies == [f"default-src 'none'; style-src 'unsafe-inline'; {data}"]
     style = re.search(r"<style>(.*?)</style>", render_page(troubled()), re.DOTALL)
     assert style is not None
     assert not re.search(r"url\(|@import|@font-face", style[1])

@@ -1,6 +1,6 @@
-"""The stage `filter-audio`: keeps clips within limits, and gathers waveforms of dropped clips.
+"""The stage `filter-audio`: keeps clips within limits, and gathers sounds of dropped clips.
 
-The waveforms help users to judge the limits.
+Waveforms and sounds help users to judge the limits.
 """
 
 from __future__ import annotations
@@ -14,39 +14,43 @@ from pydantic import Field
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.columns import list_strings
 from strandline_packs.audio.clip_stages import find_contents
-from strandline_packs.audio.sounds.clips import Sound, load_clip
+from strandline_packs.audio.sounds.clips import Sound, load_clip, resample
+from strandline_packs.audio.sounds.encoding import AudioCodec, encode_sound
 from strandline_packs.images.pictures import Picture
-from strandline_packs.images.samples import SampledClip, choose_clip, draw_jpeg, rank_clip
-from strandline_packs.video.filter_video import FilterVideo
+from strandline_packs.images.sampling.limits_filter import BOUNDS_HELP, Bounds, LimitsFilter
+from strandline_packs.images.sampling.samples import (
+    SHOWN,
+    SampledClip,
+    choose_clip,
+    draw_jpeg,
+    rank_clip,
+)
 
-_DEFAULT: dict[str, tuple[float | None, float | None]] = {
+_DEFAULT: Bounds = {
     "snr": (10, None),
     "clipped_share": (None, 0.001),
     "silence_share": (None, 0.5),
 }
 _WIDTH, _HEIGHT = 120, 48  # size of a waveform in pixels
+_RATE, _SECONDS, _KILOBITS = 16_000, 5, 24  # of played sounds
 
 
-class FilterAudio(FilterVideo):
+class FilterAudio(LimitsFilter):
     """Keeps rows whose measures are within limits.
 
     A dropped row counts under the first broken limit. The stage gathers the number of kept and
-    dropped clips by reason, with waveforms of some clips.
+    dropped clips by reason, with waveforms and sounds of some clips.
     """
 
-    class Params(FilterVideo.Params):
-        """Configures the limits, and whether to gather waveforms."""
+    class Params(LimitsFilter.Params):
+        """Configures the limits, and whether to gather waveforms and sounds."""
 
-        bounds: dict[str, tuple[float | None, float | None]] = Field(
-            default=_DEFAULT,
-            min_length=1,
-            description="Minimum and maximum of columns of numbers, in the order in which they are "
-            "checked; null means no bound. Rows without a value are dropped.",
-        )
+        bounds: Bounds = Field(default=_DEFAULT, min_length=1, description=BOUNDS_HELP)
         pictures: bool = Field(
             default=False,
-            description="Gather waveforms of up to 8 kept clips, and as many for each reason to "
-            "drop. They take some kilobytes per task, and the report shows them.",
+            description=f"Gather waveforms and the first {_SECONDS} seconds of up to {SHOWN} kept "
+            "clips, and as many for each reason to drop. They take some kilobytes per task, and "
+            "the report shows and plays them.",
         )
         column: str = Field(
             default="audio", min_length=1, description="Column with the clips of the waveforms."
@@ -58,15 +62,23 @@ class FilterAudio(FilterVideo):
         shown = ("clip", self.params.column) if self.params.pictures else ()
         return (*self.params.bounds, *shown)
 
-    def _show(self, table: pa.Table) -> SampledClip:  # type: ignore[override]  # it needs `column`
+    def show_clip(self, table: pa.Table) -> SampledClip:
         names = list_strings(table, "clip")
         at = choose_clip(names)
         content = find_contents(table, self.params.column)[at].as_py()
         try:
-            pictures = [draw_wave(load_clip(content, names[at]))]
-        except UnreadableFileError:
-            pictures = []  # a clip without a waveform is counted nevertheless
-        return SampledClip(rank_clip(names[at]), names[at], draw_jpeg(pictures))
+            sound = load_clip(content, names[at])
+        except UnreadableFileError:  # a clip that can't be decoded is counted nevertheless
+            return SampledClip(rank_clip(names[at]), names[at])
+        picture, mp3 = draw_jpeg([draw_wave(sound)]), encode_beginning(sound, names[at])
+        return SampledClip(rank_clip(names[at]), names[at], picture, mp3)
+
+
+def encode_beginning(sound: Sound, name: str) -> bytes:
+    """Return the first seconds as a small MP3 file with one channel, which browsers play."""
+    beginning = sound.average()[: _SECONDS * sound.rate, None]
+    mono = resample(Sound(beginning, sound.rate), _RATE)
+    return encode_sound(mono, AudioCodec.MP3, _KILOBITS, name)
 
 
 def draw_wave(sound: Sound) -> Picture:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyloudnorm
 import pytest
 from hypothesis import given, settings
@@ -12,9 +16,11 @@ from hypothesis import strategies as st
 from scipy.signal import butter, sosfilt
 
 from example_counts import scale_examples
+from gatherings import Gathering
 from signals import encode, make_noise, make_silence, make_tone
 from stage_runs import StageRun
 from strandline.data.files.opening import UnreadableFileError
+from strandline_packs.audio.sounds.clips import load_clip
 
 
 def measure(samples: Any, rate: int = 48_000, **values: Any) -> dict[str, Any]:
@@ -168,3 +174,16 @@ def test_clips_outside_the_bounds_are_dropped_with_their_waveforms() -> None:
     piece = stage.stage.flush()
     assert piece is not None
     assert 2 == piece.count(b"JFIF")  # of the readable clips
+
+
+def test_the_report_plays_the_first_seconds_of_a_clip(tmp_path: Path) -> None:
+    gathering = Gathering(tmp_path, "filter-audio", pictures=True, bounds={"snr": [10, None]})
+    clips = pa.table({"clip": ["a"], "audio": [encode(make_tone(-6, 8), 48_000)], "snr": [30.0]})
+    merged = gathering.merge(gathering.pieces([clips]))
+    panel = gathering.panel(gathering.artifacts(merged)) or ""
+    (content,) = re.findall('<audio [^>]*src="data:audio/mpeg;base64,([^"]+)"', panel)
+    sound = load_clip(base64.b64decode(content), "a")
+    assert (16_000, 1) == (sound.rate, sound.samples.shape[1])
+    assert 5 == pytest.approx(sound.seconds, abs=0.2)
+    assert 0.5 == pytest.approx(abs(sound.average()).max(), abs=0.1)  # -6 dB
+    assert len(content) < 30_000

@@ -17,13 +17,14 @@ from gatherings import Gathering
 from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
 from strandline_packs.images.pictures import PICTURE, load_pillow
-from strandline_packs.images.samples import (
+from strandline_packs.images.sampling.samples import (
     LONGEST,
     SHOWN,
     ClipSample,
     SampledClip,
     choose_clip,
     draw_jpeg,
+    draw_samples,
     rank_clip,
 )
 from strandline_packs.video.filter_video import FilterVideo
@@ -33,7 +34,14 @@ CLIPS = pa.schema(
 )
 BOUNDS: dict[str, Any] = {"bounds": {"black_share": [None, 0.5]}}
 
-shown = st.builds(SampledClip, st.binary(min_size=1, max_size=2), st.text(max_size=2), st.just(b""))
+shown = st.builds(
+    SampledClip,
+    st.binary(min_size=1, max_size=2),
+    st.text(max_size=2),
+    st.just(b""),
+    st.binary(max_size=1),
+    st.tuples(st.text(max_size=2)),
+)
 
 
 @st.composite
@@ -86,6 +94,13 @@ def test_law_a_dumped_sample_is_read_back(sample: ClipSample) -> None:
     assert sample == ClipSample.parse(sample.dump())
 
 
+def test_pieces_of_earlier_versions_are_read() -> None:
+    sample = ClipSample(3, (SampledClip(b"r", "a", b"jpeg"),))
+    assert sample == ClipSample.parse([3, [[b"r", "a", b"jpeg"]]])
+    rows = [{"outcome": "kept", "clips": 1, "shown": [{"clip": "a", "jpeg": "anBlZw=="}]}]
+    assert "anBlZw==" in draw_samples(rows)
+
+
 @given(names=st.lists(st.text(), min_size=1, max_size=9, unique=True))
 def test_law_the_shown_clip_depends_only_on_names(names: list[str]) -> None:
     found = names[choose_clip(names)]
@@ -106,7 +121,8 @@ def test_kept_and_dropped_clips_are_counted_and_shown(tmp_path: Path) -> None:
     }
     (dropped,) = [row["shown"] for outcome, row in found.items() if "above" in outcome]
     assert {"e", min("bd", key=rank_clip)} == {each["clip"] for each in dropped}  # one per task
-    assert [{"clip": "c", "jpeg": ""}] == found["dropped: no black_share"]["shown"]
+    nothing = {"clip": "c", "jpeg": "", "mp3": "", "texts": []}
+    assert [nothing] == found["dropped: no black_share"]["shown"]
     (kept,) = found["kept"]["shown"]
     image = np.asarray(open_jpeg(kept["jpeg"]), float)
     assert np.abs(image[:, 24:] - (200, 128, 55)).max() < 12

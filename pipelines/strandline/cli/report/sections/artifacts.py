@@ -19,7 +19,7 @@ NUMBERS = 60  # maximum count of displayed numbers of an artifact
 # or navigate.
 FRAME = """<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+ content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:">
 <style>:root{color-scheme:light dark}body{margin:8px;font:14px/1.45 system-ui,sans-serif;
 overflow-wrap:anywhere}svg,img,table{max-width:100%}</style><body tabindex=0>"""
 
