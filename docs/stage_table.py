@@ -50,6 +50,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "measure-fields": {"columns": ("COLUMN",)},
     "sample-groups": {"group": "COLUMN", "rows": 1},
     "select-columns": {"columns": ("COLUMN",)},
+    "show-samples": {"columns": ("COLUMN",)},
 }
 
 

@@ -34,6 +34,7 @@ from strandline_packs.dedup.seen.fill_bloom import FillBloom as FillBloom
 from strandline_packs.images.decode_images import DecodeImages as DecodeImages
 from strandline_packs.images.measure_images import MeasureImages as MeasureImages
 from strandline_packs.images.resize_images import ResizeImages as ResizeImages
+from strandline_packs.images.sampling.show_samples import ShowSamples as ShowSamples
 from strandline_packs.models.asking.ask_model import AskModel as AskModel
 from strandline_packs.models.caption_frames import CaptionFrames as CaptionFrames
 from strandline_packs.models.embed_frames import EmbedFrames as EmbedFrames
@@ -211,6 +212,7 @@ __all__ = [
     "ScorePerplexity",
     "ScoreText",
     "SelectColumns",
+    "ShowSamples",
     "ShufflePartitions",
     "ShuffleSink",
     "SignTexts",

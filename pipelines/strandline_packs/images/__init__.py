@@ -9,6 +9,7 @@ PACK = Pack(
         "decode-images": "strandline_packs.images.decode_images:DecodeImages",
         "measure-images": "strandline_packs.images.measure_images:MeasureImages",
         "resize-images": "strandline_packs.images.resize_images:ResizeImages",
+        "show-samples": "strandline_packs.images.sampling.show_samples:ShowSamples",
     },
     packages=(Dependency(module="PIL", name="pillow", install="strandline[images]"),),
     page="docs/video.md",

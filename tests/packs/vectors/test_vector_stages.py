@@ -278,6 +278,15 @@ def test_rows_of_several_clusters_are_compared_within_each() -> None:
     empty = run.table(table.slice(0, 0))
     assert empty is not None
     assert empty.num_rows == 0
+    texts = table.append_column("text", pa.array(["A", "B", "C", "D"]))
+    (shown,) = StageRun("list-similar", threshold=0.9, show=["text"]).rows(texts)
+    assert ("A", "B") == (shown["text"], shown["stays_text"])
+
+
+@pytest.mark.parametrize("show", [["key"], ["text", "text"], ["x", "stays_x"]])
+def test_shown_columns_have_different_names(show: list[str]) -> None:
+    with pytest.raises(ValidationError, match="two columns"):
+        StageRun("list-similar", show=show)
 
 
 BAD = [
