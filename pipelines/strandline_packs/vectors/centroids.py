@@ -30,21 +30,27 @@ def draw_sample(rows: Iterable[tuple[str, Vectors]], most: int) -> Vectors:
     Raises:
         VectorError: vectors have different sizes, or there are none.
     """
-    heap: list[tuple[int, str, Vectors]] = []
+    # Bytes, which decide between rows with equal keys; arrays can't be ordered.
+    heap: list[tuple[int, str, bytes]] = []
+    size: int | None = None
     for key, vector in rows:
-        rank = -int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
-        if heap and len(vector) != len(heap[0][2]):
-            msg = f"{key}: its vector has {len(vector)} values and others have {len(heap[0][2])}"
+        size = len(vector) if size is None else size
+        if len(vector) != size:
+            msg = f"{key}: its vector has {len(vector)} values and others have {size}"
             raise VectorError(msg)
+        rank = -int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
         if len(heap) < most:
-            heapq.heappush(heap, (rank, key, vector))
-        elif rank > heap[0][0]:
-            heapq.heapreplace(heap, (rank, key, vector))
+            heapq.heappush(heap, (rank, key, vector.tobytes()))
+        elif rank >= heap[0][0]:
+            heapq.heappushpop(heap, (rank, key, vector.tobytes()))
     if not heap:
         msg = "there are no vectors to cluster; check the files of the source"
         raise VectorError(msg)
-    heap.sort(key=lambda each: (-each[0], each[1]))
-    return np.stack([vector for _, _, vector in heap])
+    heap.sort(reverse=True)
+    sample = np.empty((len(heap), size or 0), np.float32)
+    for row, (_, _, content) in zip(sample, heap, strict=True):
+        row[:] = np.frombuffer(content, np.float32)
+    return sample
 
 
 def fit_centroids(sample: Vectors, clusters: int, seed: int) -> Vectors:
@@ -56,7 +62,9 @@ def fit_centroids(sample: Vectors, clusters: int, seed: int) -> Vectors:
         ImportError: faiss is missing.
     """
     faiss = load_module("faiss")
-    units = scale(sample).astype(np.float32)
+    # In blocks: 64-bit copies of the whole sample would take most of the memory.
+    blocks = (sample[at : at + _ROWS] for at in range(0, len(sample), _ROWS))
+    units = np.concatenate([scale(block).astype(np.float32) for block in blocks])
     count = min(clusters, len(units))
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)  # sums of several threads would differ between machines

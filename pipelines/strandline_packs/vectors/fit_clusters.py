@@ -71,5 +71,4 @@ class FitClusters(Stage):
         params = self.params
         for file in list_references(task):
             for keys, vectors in list_vectors(file, params.key, params.vector):
-                # A copy, because a view would keep the whole portion in memory.
-                yield from ((key, row.copy()) for key, row in zip(keys, vectors, strict=True))
+                yield from zip(keys, vectors, strict=True)

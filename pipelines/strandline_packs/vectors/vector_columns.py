@@ -31,7 +31,8 @@ def scale(vectors: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Return vectors of length 1, computed with 64-bit floats."""
     exact = vectors.astype(np.float64)
     lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
-    return np.asarray(exact / np.where(lengths, lengths, 1)[:, None])
+    exact /= np.where(lengths, lengths, 1)[:, None]
+    return exact
 
 
 def read_vectors(table: pa.Table, name: str) -> Vectors:

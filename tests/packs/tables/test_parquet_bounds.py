@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,11 @@ from hypothesis import strategies as st
 
 from example_counts import scale_examples
 from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.file_references import FileReference
 from strandline.plan.task import Task
+from strandline.run.compare import output_rows as compared_rows
+from strandline.run.revise.marks import dropped_rows
+from strandline_packs.dedup.corpus import pass_files
 from strandline_packs.sources.parquet_source import ParquetRowGroups
 from strandline_packs.tables.contents import row_groups
 from strandline_packs.tables.read_parquet import ReadParquet
@@ -85,6 +90,34 @@ def test_a_huge_row_group_is_never_in_memory_as_a_whole(
 
     assert rows == count
     assert most < whole / 2
+
+
+READERS: dict[str, Callable[[str], Iterable[Any]]] = {
+    "a pass": lambda path: pass_files.read_portions(FileReference("a", path), ["text"]),
+    "diff": compared_rows.read_rows,
+    "dropped": lambda path: dropped_rows.read_rows(path, ("text",)),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_file_of_many_row_groups_is_never_in_memory_as_a_whole(
+    tmp_path: Path, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pass_files, "_BATCH_ROWS", 2_000)
+    texts = pa.table({"text": [str(n) * (250 // len(str(n))) for n in range(80_000)]})
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(texts, path, row_group_size=2_000, use_dictionary=False, compression="none")
+    whole = texts.nbytes
+    del texts
+    # The bytes of the file are Python's, and the tables are Arrow's.
+    tracemalloc.start()
+    try:
+        before = pa.total_allocated_bytes()
+        most = max(pa.total_allocated_bytes() - before for _ in READERS[reader](path))
+        most += tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < whole
 
 
 def test_an_unreadable_value_is_reported_with_its_place(

@@ -51,7 +51,8 @@ def read_rows(path: str) -> Iterator[Row]:
         if suffix == ".parquet":
             with open_binary(path) as file:
                 # Do not use Arrow's threads: they may abort a process that exits at the same time.
-                for batch in pq.ParquetFile(file).iter_batches(_BATCH, use_threads=False):
+                opened = pq.ParquetFile(file, pre_buffer=False)
+                for batch in opened.iter_batches(_BATCH, use_threads=False):
                     yield from batch.to_pylist()
         elif suffix == ".jsonl":
             with open_decompressed(path) as lines:

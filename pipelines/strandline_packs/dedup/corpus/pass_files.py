@@ -32,7 +32,7 @@ def read_portions(file: FileReference, names: list[str]) -> Iterator[pa.Table]:
     """
     try:
         with open_binary(file.path, ahead=PART_AHEAD) as stream:
-            parquet = pq.ParquetFile(stream)
+            parquet = pq.ParquetFile(stream, pre_buffer=False)
             for name in names:
                 find_column(parquet.schema_arrow.empty_table(), name)
             for batch in parquet.iter_batches(_BATCH_ROWS, columns=names):

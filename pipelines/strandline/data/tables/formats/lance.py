@@ -211,7 +211,7 @@ def _write(
     if not file.rows:
         contents.check(file)
         return []
-    with contents.fetched(file) as path, pq.ParquetFile(path) as opened:
+    with contents.fetched(file) as path, pq.ParquetFile(path, pre_buffer=False) as opened:
         reader = pa.RecordBatchReader.from_batches(schema, _list_batches(opened, schema))
         found: list[FragmentMetadata] = list(write_fragments(reader, location, schema))
         return found

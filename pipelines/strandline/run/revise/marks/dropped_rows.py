@@ -117,7 +117,7 @@ def read_rows(path: str, wanted: Collection[str]) -> Iterator[list[dict[str, Any
     """
     if path.endswith(".parquet"):
         with open_binary(path) as file:
-            parquet = pq.ParquetFile(file)
+            parquet = pq.ParquetFile(file, pre_buffer=False)
             shown = [name for name in parquet.schema_arrow.names if name in wanted]
             for batch in parquet.iter_batches(_ROWS, columns=shown):
                 yield pa.Table.from_batches([batch]).to_pylist()
