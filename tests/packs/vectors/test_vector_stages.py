@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,17 @@ def test_law_the_sample_does_not_depend_on_the_order_of_rows(seed: int, most: in
     shuffled = [rows[at] for at in chance.permutation(40)]
     assert np.array_equal(draw_sample(rows, most), draw_sample(shuffled, most))
     assert len(draw_sample(rows, most)) == min(most, 40)
+
+
+def test_memory_does_not_grow_with_the_number_of_vectors() -> None:
+    peaks = []
+    for count in (2_000, 20_000):
+        rows = ((f"k{at}", np.full(64, at, np.float32)) for at in range(count))
+        tracemalloc.start()
+        draw_sample(rows, 500)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
 
 
 def test_centers_are_the_directions_of_the_groups() -> None:
