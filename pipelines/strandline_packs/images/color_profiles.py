@@ -7,6 +7,8 @@ from typing import Any
 
 from strandline_packs.images.pictures import load_pillow, turn
 
+_WITH_ALPHA = {"L": "LA", "P": "RGBA", "RGB": "RGBA"}
+
 
 class ProfileError(ValueError):
     """Raised if the profile of an image is damaged, or belongs to images of another mode."""
@@ -25,6 +27,8 @@ def convert_to_srgb(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
     if not content:
         return image
     image = turn(image)  # the new image has no EXIF data
+    if "transparency" in image.info:  # colors that stand for transparent pixels would change
+        image = image.convert(_WITH_ALPHA.get(image.mode, image.mode))
     alpha = image.getchannel("A") if image.mode in {"RGBA", "LA", "PA"} else None
     # The profile of an image with a palette describes the colors of the palette.
     plain = image.convert("RGB") if image.mode in {"P", "PA", "RGBA"} else image

@@ -79,7 +79,7 @@ class DecodeImages(Stage):
             "them, or `fail` the source.",
         )
 
-    version = "4"
+    version = "5"
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"column", "longest", "to_srgb"})
     packages: ClassVar[tuple[str, ...]] = ("PIL",)

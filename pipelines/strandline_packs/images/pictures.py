@@ -22,6 +22,7 @@ _HASH_SIDE = 8
 _LEVELS_A_BYTE = 257  # 65,535 (white in 16 bits) divided by 255
 _WHITE = 255
 _ORIENTATION = 0x0112  # tag of EXIF
+_PHOTOMETRIC = 0x0106  # tag of TIFF
 _TURNED = frozenset({5, 6, 7, 8})  # values that exchange width and height
 
 Picture = Mapping[str, Any]
@@ -88,7 +89,10 @@ def _lay_on_white(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
 def _narrow(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
     # Pillow's own conversion from 16 bits turns all levels above 255 into white.
     if image.mode.startswith("I;16"):
-        return image.convert("I").point(lambda level: level * (1 / _LEVELS_A_BYTE)).convert("L")
+        grey = image.convert("I").point(lambda level: level * (1 / _LEVELS_A_BYTE)).convert("L")
+        # Pillow inverts TIFF files whose white is 0, but not those with 16 bits.
+        is_inverted = getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == 0
+        return load_pillow("ImageOps").invert(grey) if is_inverted else grey
     return _stretch(image) if image.mode in {"I", "F"} else image
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
@@ -100,8 +102,46 @@ def test_a_profile_of_another_mode_is_counted() -> None:
     assert counters == {"profiles that can't be read": 1}
 
 
-def test_cmyk_without_a_profile_is_decoded() -> None:
-    content = encode(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG", None)
-    picture, counters = decode(content, toSrgb=True)
-    assert near(read_pixel(picture), RED)
+def make_ink_profile() -> bytes:
+    """Return a profile of CMYK in which each full ink takes a quarter of the lightness."""
+    grid = b"".join(bytes([255 - round(63.75 * n.bit_count()), 128, 128]) for n in range(16))
+    matrix, ramp = struct.pack(">9i", *(65536, 0, 0, 0) * 2, 65536), bytes(range(256))
+    table = b"mft1" + bytes(4) + bytes([4, 3, 2, 0]) + matrix + 4 * ramp + grid + 3 * ramp
+    white = struct.pack(">3i", 63190, 65536, 54061)
+    tags = {b"desc": b"desc" + bytes(7) + b"\x02t" + bytes(79), b"cprt": b"text" + bytes(8)}
+    tags |= {b"wtpt": b"XYZ " + bytes(4) + white, b"A2B0": table}
+    at, listing, body = 132 + 12 * len(tags), struct.pack(">I", len(tags)), b""
+    for name, data in tags.items():
+        listing += name + struct.pack(">II", at + len(body), len(data))
+        body += data + bytes(-len(data) % 4)
+    size = struct.pack(">I", at + len(body))
+    head = size + b"lcms" + b"\2\x40\0\0" + b"prtrCMYKLab " + bytes(12) + b"acsp" + bytes(28)
+    return (head + white).ljust(128, b"\0") + listing + body
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "TIFF"])
+@pytest.mark.parametrize("inks", [(0, 255, 255, 0), (90, 60, 30, 20), (0, 0, 0, 64)])
+def test_inks_become_colors(kind: str, inks: tuple[int, ...]) -> None:
+    """Inks multiply without a profile. With the profile, numpy computes the gray of a lightness."""
+    image = Image.new("CMYK", (16, 16), inks)
+    picture, counters = decode(encode(image, kind, None), toSrgb=True)
+    plain = 255 * (1 - np.array(inks[:3]) / 255) * (1 - inks[3] / 255)
+    assert near(read_pixel(picture), tuple(plain))
     assert counters == {}
+    picture, counters = decode(encode(image, kind, make_ink_profile()), toSrgb=True)
+    light = ((100 * (1 - np.mean(inks) / 255) + 16) / 116) ** 3
+    gray = 255 * (1.055 * light ** (1 / 2.4) - 0.055)
+    assert np.abs(np.array(read_pixel(picture)) - gray).max() < 3
+    assert counters == {"converted to sRGB": 1}
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "RGB"])
+@pytest.mark.parametrize("has_profile", [False, True])
+def test_transparent_colors_become_white(mode: str, has_profile: bool) -> None:
+    image = Image.new("L", (2, 1), 10)
+    image.putpixel((1, 0), 200)
+    image, profile = image.convert(mode), swap_primaries() if has_profile and mode != "L" else None
+    content = encode(image, "PNG", profile, transparency=image.getpixel((0, 0)))
+    picture, _ = decode(content, toSrgb=True)
+    assert read_pixel(picture) == (255, 255, 255)
+    assert near(read_pixel(picture, 1), (200, 200, 200))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from typing import Any
 
 import pytest
@@ -100,3 +101,20 @@ def test_a_repaired_image_is_bounded_too() -> None:
     run = StageRun("decode-images", maxPixels=100)
     assert [] == run.tables([{"key": "a", "content": encode("PNG", pnginfo=note("zTXt"))}])
     assert {"dropped: too large": 1} == run.counters
+
+
+@pytest.mark.parametrize("kind", ["BMP", "GIF", "ICO", "JPEG", "PNG", "TIFF", "WEBP"])
+def test_law_a_damaged_file_becomes_a_picture_or_a_count(kind: str) -> None:
+    dice, kept = random.Random(kind), 0
+    whole = encode(kind)
+    run = StageRun("decode-images", maxPixels=100_000, toSrgb=True, longest=30)
+    for _ in range(40):
+        content = bytearray(whole)
+        for _ in range(dice.randint(1, 4)):
+            content[dice.randrange(300)] = dice.randrange(256)
+        content = content[: dice.choice([len(content), dice.randrange(len(content))])]
+        for table in run.tables([{"key": "a", "content": bytes(content)}]):
+            (picture,) = table["picture"].to_pylist()
+            assert len(picture["rgb"]) == 3 * picture["width"] * picture["height"]
+            kept += 1
+    assert 40 == kept + sum(n for name, n in run.counters.items() if name.startswith("dropped: "))

@@ -7,6 +7,7 @@ import random
 import struct
 import sys
 import tracemalloc
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,20 +103,6 @@ def test_a_picture_shrunk_by_its_decoder_looks_like_one_shrunk_afterwards(
         pixels = [np.frombuffer(each["rgb"], np.uint8).astype(int) for each in (picture, expected)]
         assert np.abs(pixels[0] - pixels[1]).mean() < 3
     assert count_differences(hash_differences(picture), hash_differences(expected)) <= 4
-
-
-@pytest.mark.parametrize("turned", range(1, 9))
-def test_a_turned_jpeg_has_its_upright_size(run: type[StageRun], turned: int) -> None:
-    exif = Image.Exif()
-    exif[0x0112] = turned
-    rows = [{"key": "a", "content": encode(draw(640, 400), "JPEG", exif=exif)}]
-    (whole,) = run("decode-images").tables(rows)
-    (small,) = run("decode-images", longest=64).tables(rows)
-    upright = (640, 400) if turned < 5 else (400, 640)
-    for table in (whole, small):
-        assert upright == (table["width"][0].as_py(), table["height"][0].as_py())
-    picture = small["picture"][0].as_py()
-    assert (picture["width"] > picture["height"]) == (turned < 5)
 
 
 def test_a_damaged_jpeg_is_found_at_each_scale(run: type[StageRun]) -> None:
@@ -231,16 +218,58 @@ def test_sharpness_is_the_variance_of_the_whole_laplacian() -> None:
     assert checked["sharpness"] == pytest.approx((around - 4 * middle).var())
 
 
-@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
-def test_grey_of_16_bits_keeps_its_levels(run: type[StageRun], kind: str) -> None:
-    levels = np.full((16, 16), 16384, "uint16")
-    levels[:, :8] = 32768
-    (table,) = run("decode-images").tables(
-        [{"key": "a", "content": encode(Image.fromarray(levels), kind)}]
-    )
-    (row,) = run("measure-images").rows(table)
-    assert row["brightness"] == pytest.approx(0.375, abs=0.01)
-    assert row["contrast"] == pytest.approx(0.125, abs=0.01)
+def write_png(levels: Any) -> bytes:
+    """Write a PNG with 16 bits, which Pillow writes only for gray levels."""
+
+    def pack(kind: bytes, data: bytes) -> bytes:
+        check = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + check
+
+    height, width, channels = levels.shape
+    head = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in levels)
+    chunks = pack(b"IHDR", head) + pack(b"IDAT", zlib.compress(rows)) + pack(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+@pytest.mark.parametrize("kind", ["PNG", "PNG RGB", "PNG RGBA", "TIFF", "TIFF, white is 0"])
+def test_levels_of_16_bits_are_scaled(run: type[StageRun], kind: str) -> None:
+    channels = {"PNG RGB": 3, "PNG RGBA": 4}.get(kind, 1)
+    levels = np.random.default_rng(0).integers(0, 1 << 16, (8, 9, channels), "uint16")
+    expected = levels[..., :3] / 257
+    if channels == 4:
+        expected = 255 - (255 - expected) * levels[..., 3:] / 65535
+    content = write_png(levels)
+    if kind.startswith("TIFF"):
+        black, white = (struct.pack("<HHII", 262, 3, 1, zero) for zero in (1, 0))
+        content = encode(Image.fromarray(levels[..., 0]), "TIFF")
+        assert black in content
+        if "white" in kind:
+            content, expected = content.replace(black, white), 255 - expected
+    (table,) = run("decode-images").tables([{"key": "a", "content": content}])
+    found = np.frombuffer(table.to_pylist()[0]["picture"]["rgb"], "uint8").reshape(8, 9, 3)
+    assert np.abs(found - expected).max() < 1.5
+
+
+# Direction of columns, and quarter turns, by EXIF orientation.
+TURNS = ((1, 0), (-1, 0), (1, 2), (-1, 2), (-1, 1), (1, -1), (-1, -1), (1, 1))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
+def test_each_orientation_gives_the_upright_pixels(run: type[StageRun], kind: str) -> None:
+    levels = np.stack([*np.indices((24, 40)) * 6, np.zeros((24, 40))], -1).astype("uint8")
+    for number, (step, quarters) in enumerate(TURNS, 1):
+        exif = Image.Exif()
+        exif[0x0112] = number
+        content = encode(Image.fromarray(levels), kind, exif=exif, lossless=True, subsampling=0)
+        rows = [{"key": "a", "content": content}]
+        (whole,), (small,) = (run("decode-images", longest=each).tables(rows) for each in (40, 8))
+        expected = np.rot90(levels[:, ::step], quarters).astype(int)
+        found = np.frombuffer(whole.to_pylist()[0]["picture"]["rgb"], "uint8")
+        assert whole["height"].to_pylist() == small["height"].to_pylist() == [len(expected)]
+        picture = small["picture"][0].as_py()
+        assert (picture["width"] == 8) == (number < 5)
+        assert np.abs(found.reshape(expected.shape) - expected).max() < 20, number
 
 
 @given(
