@@ -31,6 +31,7 @@ from strandline_packs.dedup.drop_listed import DropListed as DropListed
 from strandline_packs.dedup.near.sketch_texts import SketchTexts as SketchTexts
 from strandline_packs.dedup.seen.drop_seen import DropSeen as DropSeen
 from strandline_packs.dedup.seen.fill_bloom import FillBloom as FillBloom
+from strandline_packs.images.blur_images import BlurImages as BlurImages
 from strandline_packs.images.decode_images import DecodeImages as DecodeImages
 from strandline_packs.images.measure_images import MeasureImages as MeasureImages
 from strandline_packs.images.resize_images import ResizeImages as ResizeImages
@@ -121,6 +122,7 @@ __all__ = [
     "ArrowSink",
     "AskModel",
     "AssignCluster",
+    "BlurImages",
     "C4Quality",
     "CaptionFrames",
     "ClassifyText",

@@ -6,8 +6,8 @@ import re
 
 from source_tree import ROOT, list_files
 
-# 45,000 when the pages had been shortened; since then new commands, five journeys, and three packs.
-MOST_WORDS = 50_600
+# 45,000 when the pages had been shortened; since then new commands, five journeys, and four packs.
+MOST_WORDS = 51_500
 # Reference pages that are generated from the code, the API, or a recording.
 GENERATED = {"api.md", "api-python.md", "scenarios.md", "stage-table.md"}
 PARTS = (

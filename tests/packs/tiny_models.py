@@ -102,3 +102,34 @@ def make_classifier(path: Path, labels: list[Any], shares: dict[str, float], ran
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(ml, 3)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     return str(path)
+
+
+def make_bright_faces(path: Path) -> str:
+    """Write a stand-in for YuNet: faces are bright squares of 32 pixels in a grid."""
+    values = {"ones": np.array([1, -1, 1]), "white": np.float32(255), "zero": np.float32(0)}
+    values |= {"bbox": np.array([0.5, 0.5, 0, 0], "float32"), "kps": np.zeros(10, "float32")}
+    nodes, outputs, widths = [], [], {"cls": 1, "obj": 1, "bbox": 4, "kps": 10}
+    for side in (8, 16, 32):
+        grid: dict[str, Any] = {"kernel_shape": [side] * 2, "strides": [side] * 2}
+        pooled, gray, flat, none = (f"{name}_{side}" for name in ("pooled", "gray", "flat", "none"))
+        nodes += [
+            helper.make_node("AveragePool", ["x"], [pooled], **grid),
+            helper.make_node("ReduceMean", [pooled], [gray], axes=[1]),
+            helper.make_node("Reshape", [gray, "ones"], [flat]),
+            helper.make_node("Mul", [flat, "zero"], [none]),
+        ]
+        given = flat if side == 32 else none
+        nodes += [
+            helper.make_node("Div", [given, "white"], [f"{k}_{side}"]) for k in ("cls", "obj")
+        ]
+        nodes += [helper.make_node("Add", [none, k], [f"{k}_{side}"]) for k in ("bbox", "kps")]
+        outputs += [
+            helper.make_tensor_value_info(f"{name}_{side}", TensorProto.FLOAT, [1, "n", width])
+            for name, width in widths.items()
+        ]
+    picture = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, "height", "width"])
+    constants = [numpy_helper.from_array(np.asarray(each), name) for name, each in values.items()]
+    graph = helper.make_graph(nodes, "tiny", [picture], outputs, constants)
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
+    return str(path)

@@ -1,4 +1,4 @@
-"""Recognizes text in pictures of pages with RapidOCR."""
+"""Recognizes text in pictures of pages with RapidOCR, and finds areas of text in any picture."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from strandline_packs.pdf.page_lines import LineSegment
 from strandline_packs.pdf.page_text import join_lines, repair_characters
 
 _LIBRARY_PATH = "LD_LIBRARY_PATH"
+_MOST_ASPECT = 4  # longest side of a searched picture, as a multiple of the other
 
 
 class Recognition(NamedTuple):
@@ -45,7 +46,7 @@ class OcrEngine:
             "EngineConfig.onnxruntime.intra_op_num_threads": threads,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
         }
-        with _keeping_library_path():
+        with keeping_library_path():
             self._engine = load_module("rapidocr").RapidOCR(params=params)
         logging.getLogger("RapidOCR").setLevel(logging.CRITICAL)
 
@@ -73,9 +74,22 @@ class OcrEngine:
         mean = sum(length * score for length, score in scores) / number if number else 0.0
         return Recognition(text, round(mean, 4))
 
+    def find_lines(self, pixels: Any, min_score: float) -> list[list[float]]:
+        """Return left, top, right, and bottom of each line of text, without reading the text.
+
+        Args:
+            pixels: array of height × width × 3 bytes, blue first.
+        """
+        least = max(pixels.shape) // _MOST_ASPECT
+        # RapidOCR enlarges the shorter side, so a narrow strip would need gigabytes.
+        missing = [(0, max(0, least - side)) for side in pixels.shape[:2]]
+        pixels = self._numpy.pad(pixels, (*missing, (0, 0)))
+        boxes = self._engine(pixels, use_rec=False, box_thresh=min_score).boxes
+        return [] if boxes is None else [[*box.min(0), *box.max(0)] for box in boxes]
+
 
 @contextmanager
-def _keeping_library_path() -> Iterator[None]:
+def keeping_library_path() -> Iterator[None]:
     """Undo what OpenCV changes when it is loaded: child processes would load its libraries."""
     before = os.environ.get(_LIBRARY_PATH)
     try:

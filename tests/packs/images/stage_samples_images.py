@@ -2,4 +2,9 @@
 
 from __future__ import annotations
 
-REQUIRED = {"show-samples": lambda _folder: {"columns": ["text"]}}
+from tiny_models import make_bright_faces
+
+REQUIRED = {
+    "blur-images": lambda folder: {"model": make_bright_faces(folder / "faces.onnx")},
+    "show-samples": lambda _folder: {"columns": ["text"]},
+}
