@@ -68,7 +68,7 @@ MENDED = {
 }
 # Examples with stages or fields that are new since the last release.
 NEW_EXAMPLES = {
-    *("audio", "fineweb", "pdf", "pretraining", "question-pairs", "rated-documents"),
+    *("audio", "fineweb", "pdf", "pictures", "pretraining", "question-pairs", "rated-documents"),
     *("semantic-duplicates", "video", "web-pages"),
     *("python-functions", "text-documents"),
 }

@@ -157,10 +157,13 @@ def test_a_row_or_vectors_that_are_missing_are_named(
 
 
 @pytest.mark.more
-def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("page", "number"), [("semantic-duplicates", 3), ("images", 3)])
+def test_the_commands_of_the_page_print_what_it_shows(
+    page: str, number: int, tmp_path: Path
+) -> None:
     root = EXAMPLE.parents[2]
     shutil.copytree(root / "pipelines/examples", tmp_path / "pipelines/examples")
-    (block,) = [each for each in read_blocks("docs/semantic-duplicates.md") if "$ " in each.code]
+    (block,) = [each for each in read_blocks(f"docs/{page}.md") if "$ " in each.code]
     shown = 0
     for part in block.code.split("$ ")[1:]:
         line, *nearest = part.splitlines()
@@ -170,4 +173,4 @@ def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> None:
         for each in nearest:
             assert each == "…" or each in lines, (each, lines)
             shown += each != "…"
-    assert shown == 3
+    assert shown == number
