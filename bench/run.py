@@ -66,6 +66,7 @@ BENCHES = {
     "command": ("runtime.command", "measure_command"),
     "cost": ("ledger.cost", "measure_cost"),
     "pdf": ("products.pdf_pages", "measure_pdf"),
+    "pictures": ("video.picture_rate", "measure_pictures"),
     "video": ("video.rate", "measure_video"),
     "video-runs": ("video.runs", "measure_video_runs"),
     "audio": ("video.sound_rate", "measure_audio"),
