@@ -51,7 +51,7 @@ BENCHES = {
     "crawl": ("runtime.crawl", "measure_crawl"),
     "requests": ("asking.requests", "measure_requests"),
     "recipe": ("text.recipe", "measure_recipe"),
-    "frames": ("text.frames", "measure_frames"),
+    "frames": ("brought.frames", "measure_frames"),
     "duplicates": ("text.duplicates", "measure_duplicates"),
     "shuffle": ("text.shuffle", "measure_shuffle"),
     "semantic": ("asking.semantic", "measure_semantic"),

@@ -1,0 +1,1 @@
+"""Measures functions and steps of other libraries that run as stages."""
