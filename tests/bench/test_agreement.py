@@ -16,7 +16,7 @@ from strandline_bench.text.agreement import (
     load_theirs,
 )
 from strandline_bench.text.documents import generate_documents, list_documents
-from strandline_bench.text.recipe import RecipeRuns, compare_recipes
+from strandline_bench.text.recipes.recipe import RecipeRuns, compare_recipes
 from strandline_packs.text.filters.splitting import Splitting, load_splitter
 
 

@@ -53,7 +53,7 @@ def _report_filters(count: int, *, is_written: bool) -> bool:
 
 def _report_recipe(count: int, *, is_written: bool) -> bool:
     sys.path.append(str(EXAMPLES))
-    from strandline_bench.text.recipe import RecipeRuns, compare_recipes  # noqa: PLC0415 - it needs the path
+    from strandline_bench.text.recipes.recipe import RecipeRuns, compare_recipes  # noqa: PLC0415 - it needs the path
 
     with tempfile.TemporaryDirectory(prefix="strandline-agreement-") as folder:
         runs = RecipeRuns(Path(folder), count // 2, count // 2, is_compatible=True)

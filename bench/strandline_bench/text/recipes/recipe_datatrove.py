@@ -1,6 +1,6 @@
 """Runs FineWeb's recipe with datatrove on its local executor.
 
-    python -m strandline_bench.text.recipe_datatrove CRAWL OUT
+    python -m strandline_bench.text.recipes.recipe_datatrove CRAWL OUT
         [--part pages|minhash] [--tasks N] [--workers N]
 
 Strandline's stages select pages, addresses, and languages, and Strandline's rules split words:

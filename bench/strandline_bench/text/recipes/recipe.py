@@ -67,7 +67,14 @@ class RecipeRuns:
 
     def run_theirs(self, part: str, workers: int = 1) -> float:
         """Run a part of datatrove's recipe, and return the seconds."""
-        script = ["-m", "strandline_bench.text.recipe_datatrove", CRAWL, "theirs", "--part", part]
+        script = [
+            "-m",
+            "strandline_bench.text.recipes.recipe_datatrove",
+            CRAWL,
+            "theirs",
+            "--part",
+            part,
+        ]
         return self._time(*script, "--tasks", str(FILES), "--workers", str(workers))
 
     def read_ours(self) -> tuple[set[str], set[str]]:

@@ -1,0 +1,1 @@
+"""Compares the FineWeb recipe with that of datatrove."""
