@@ -11,6 +11,7 @@ PACK = Pack(
         "read-pdf": "strandline_packs.pdf.read_pdf:ReadPdf",
     },
     packages=(
+        Dependency(module="pdfplumber", name="pdfplumber", install="strandline[pdf]"),
         Dependency(module="pypdfium2", name="pypdfium2", install="strandline[pdf]"),
         Dependency(module="rapidocr", name="rapidocr", install="strandline[ocr]"),
     ),

@@ -135,7 +135,7 @@ def _group_lines(block: Sequence[LineSegment]) -> list[list[LineSegment]]:
     lines: list[list[LineSegment]] = []
     for each in sorted(block, key=lambda segment: (-segment.middle, segment.order)):
         first = lines[-1][0] if lines else None
-        if first is not None:
+        if first is not None and not (first.is_table or each.is_table):
             shared = min(first.top, each.top) - max(first.bottom, each.bottom)
             if shared >= _SAME_LINE * min(first.height, each.height):
                 lines[-1].append(each)
@@ -156,6 +156,8 @@ def _break_lines(lines: list[list[LineSegment]], height: float) -> Iterator[Page
     for at, line in enumerate(bounds):
         if at == 0:
             start = Break.COLUMN
+        elif line.is_table or bounds[at - 1].is_table:
+            start = Break.PARAGRAPH
         else:
             start = _find_break(bounds[at - 1], line, leading, (left, right))
         # A row of a table has several segments, and ends before the next line.
@@ -171,6 +173,7 @@ def _bound(line: Line) -> LineSegment:
         min(each.bottom for each in line),
         max(each.right for each in line),
         max(each.top for each in line),
+        is_table=line[0].is_table,
     )
 
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
+
+_WIDE_GAP = 1.5  # distance of words in two segments, in heights of a line
+
+Box = tuple[float, float, float, float]  # left, bottom, right, top
+Word = tuple[str, Box | None]
 
 
 class Break(IntEnum):
@@ -25,6 +31,7 @@ class LineSegment(NamedTuple):
         text: characters in logical order, also for right-to-left scripts.
         left, bottom, right, top: bounds in any unit; the origin is at the lower left.
         order: position in the page's content.
+        is_table: True for a whole table in Markdown.
     """
 
     text: str
@@ -33,6 +40,7 @@ class LineSegment(NamedTuple):
     right: float
     top: float
     order: int = 0
+    is_table: bool = False
 
     @property
     def height(self) -> float:
@@ -66,3 +74,41 @@ def is_right_to_left(text: str) -> bool:
         return False  # most texts
     kinds = Counter(map(unicodedata.bidirectional, text))
     return kinds["R"] + kinds["AL"] > kinds["L"]
+
+
+def join_segments(words: Iterable[Word]) -> Iterator[LineSegment]:
+    """Yield segments: words of a line without a wide gap between them.
+
+    A word without text ends a segment.
+    """
+    texts: list[str] = []
+    bounds: Box | None = None
+    order = 0
+    for at, (word, box) in enumerate((*words, ("", None))):
+        is_next = bool(word) and bounds is not None and (box is None or _is_next(bounds, box))
+        if texts and not is_next:
+            yield LineSegment(" ".join(texts), *(bounds or (0.0, 0.0, 0.0, 0.0)), order)
+            texts, bounds = [], None
+        if word:
+            order = order if texts else at
+            texts.append(word)
+            bounds = unite_boxes(bounds, box)
+
+
+def _is_next(bounds: Box, box: Box) -> bool:
+    height = max(min(bounds[3] - bounds[1], box[3] - box[1]), 1e-3)
+    shared = min(bounds[3], box[3]) - max(bounds[1], box[1])
+    gap = max(box[0] - bounds[2], bounds[0] - box[2])
+    return shared >= height / 2 and gap <= _WIDE_GAP * height
+
+
+def unite_boxes(bounds: Box | None, box: Box | None) -> Box | None:
+    """Return the smallest box that contains both."""
+    if bounds is None or box is None:
+        return bounds or box
+    return (
+        min(bounds[0], box[0]),
+        min(bounds[1], box[1]),
+        max(bounds[2], box[2]),
+        max(bounds[3], box[3]),
+    )

@@ -10,9 +10,10 @@ from enum import StrEnum
 from typing import BinaryIO, NamedTuple, cast
 
 from strandline_packs.pdf.page_layout import arrange_lines
-from strandline_packs.pdf.page_lines import PageLine
+from strandline_packs.pdf.page_lines import LineSegment, PageLine, Word, join_segments
+from strandline_packs.pdf.page_tables import cut_tables, find_grids
 from strandline_packs.pdf.page_text import measure_confidence
-from strandline_packs.pdf.pdf_file import PageContent, PdfError, PdfFile
+from strandline_packs.pdf.pdf_file import MOST_OBJECTS, PageContent, PdfError, PdfFile
 from strandline_packs.web.child_process import (
     CRASHES,
     OVERRUN,
@@ -28,6 +29,8 @@ from strandline_packs.web.child_process import (
 _PROGRAM = "from strandline_packs.pdf.page_process import serve; serve()"
 # PDFium traps if an allocation fails.
 _CRASHES = CRASHES | {-signal.SIGTRAP}
+
+PageRequest = tuple[int, bool]  # page to read, counted from 0, and whether to search for tables
 
 
 class Method(StrEnum):
@@ -60,6 +63,7 @@ class ReadingSettings(NamedTuple):
         max_images: share of the page above which pictures count.
         rendering: pages to render.
         longest: longer side of a rendering, in pixels.
+        has_tables: whether to search for tables.
     """
 
     seconds: float
@@ -70,6 +74,7 @@ class ReadingSettings(NamedTuple):
     max_images: float
     rendering: Rendering
     longest: int
+    has_tables: bool
 
 
 class PageReading(NamedTuple):
@@ -80,6 +85,8 @@ class PageReading(NamedTuple):
         image: the rendered page as a JPEG file, or None.
         problem: reason why the page was not read; empty on success.
         width, height: size in points.
+        tables: number of tables, or None if the page was not searched.
+        table_problem: reason why the page was not searched, if any.
     """
 
     lines: Sequence[PageLine] = ()
@@ -90,6 +97,8 @@ class PageReading(NamedTuple):
     height: float = 0.0
     image: bytes | None = None
     problem: str = ""
+    tables: int | None = None
+    table_problem: str = ""
 
 
 class OpenedFile(NamedTuple):
@@ -139,22 +148,27 @@ class PdfProcess:
             PdfReaderDiedError: the child ended for a reason other than the page.
         """
         was_fresh, self._fresh = self._fresh, False
-        answer = self._request(index)
+        request = index, self._settings.has_tables
+        answer = self._request(request)
         # Earlier pages may have used the memory, so try a crashed page in a fresh child.
         if answer == "crashed" and not was_fresh:
-            answer = self._request(index)
+            answer = self._request(request)
+        problem = answer
+        if isinstance(problem, str) and self._settings.has_tables:
+            answer = self._request((index, False))
         if isinstance(answer, str):
             return PageReading(problem=f"page {answer}")
-        return cast("PageReading", answer)
+        reading = cast("PageReading", answer)
+        return reading if answer is problem else reading._replace(table_problem=f"page {problem}")
 
     def close(self) -> None:
         """Stop the child."""
         self._finalizer()
 
-    def _request(self, request: str | int) -> object:
+    def _request(self, request: str | PageRequest) -> object:
         """Return the child's answer, or the verb of a problem if the child was killed."""
         try:
-            if not self._is_open and isinstance(request, int):
+            if not self._is_open and isinstance(request, tuple):
                 send_value(self._requests, self._path)
                 receive_value(self._answers)
             self._is_open = True
@@ -177,7 +191,11 @@ def serve() -> None:
     requests, answers = prepare_child()
     logging.disable()  # libraries log every defect of a file
     settings = cast("ReadingSettings", receive_value(requests))
-    import pypdfium2  # noqa: F401, PLC0415 - load before memory is limited
+    # Load before memory is limited.
+    import pypdfium2  # noqa: F401, PLC0415
+
+    if settings.has_tables:
+        import pdfplumber  # noqa: F401, PLC0415
 
     bound_memory(settings.memory)
     file: PdfFile | None = None
@@ -193,7 +211,7 @@ def serve() -> None:
                 file.close()
             file, answer = _open(request, settings)
         else:
-            answer = _read(file, cast("int", request), settings)
+            answer = _read(file, cast("PageRequest", request), settings)
         # Waiting for the next request must not count.
         set_timers(0)
         send_value(answers, answer)
@@ -209,11 +227,11 @@ def _open(path: str, settings: ReadingSettings) -> tuple[PdfFile | None, OpenedF
     return file, OpenedFile(file.page_count)
 
 
-def _read(file: PdfFile | None, index: int, settings: ReadingSettings) -> PageReading:
+def _read(file: PdfFile | None, request: PageRequest, settings: ReadingSettings) -> PageReading:
     if file is None:  # the file was readable before the child was restarted
         return PageReading(problem="file changed")
     try:
-        return _read_page(file, index, settings)
+        return _read_page(file, request, settings)
     except PdfError as error:
         return PageReading(problem=str(error))
     except MemoryError:
@@ -222,23 +240,47 @@ def _read(file: PdfFile | None, index: int, settings: ReadingSettings) -> PageRe
         return PageReading(problem="damaged page")
 
 
-def _read_page(file: PdfFile, index: int, settings: ReadingSettings) -> PageReading:
+def _read_page(file: PdfFile, request: PageRequest, settings: ReadingSettings) -> PageReading:
+    index, has_tables = request
     content = file.read_page(index)
-    lines = arrange_lines(content.segments, content.height)
-    text = " ".join(each.text for each in content.segments)
+    segments = list(join_segments(content.words))
+    text = " ".join(each.text for each in segments)
     confidence = measure_confidence(text, content.unmapped)
     method = _choose_method(content, len(text), confidence, settings)
     is_needed = settings.rendering is Rendering.NEEDED and method is Method.NEEDS_OCR
     is_rendered = is_needed or settings.rendering is Rendering.ALL
+    tables: list[LineSegment] | None = None
+    problem = ""
+    if has_tables and method is Method.TEXT_LAYER:
+        tables, words, problem = _search_tables(file, index, content)
+        segments = [*join_segments(words), *tables]
     return PageReading(
-        lines,
+        arrange_lines(segments, content.height),
         method,
         1.0 if method is Method.BLANK else confidence,
         content.image_share,
         content.width,
         content.height,
         file.render_page(index, settings.longest) if is_rendered else None,
+        tables=None if tables is None or problem else len(tables),
+        table_problem=problem,
     )
+
+
+def _search_tables(
+    file: PdfFile, index: int, content: PageContent
+) -> tuple[list[LineSegment], list[Word], str]:
+    """Return the tables, the words outside of tables, and a problem, if any."""
+    if not content.is_drawn:
+        return [], content.words, ""  # most pages
+    if content.objects > MOST_OBJECTS:
+        return [], content.words, f"more than {MOST_OBJECTS} objects"
+    try:
+        return *cut_tables(content.words, find_grids(file.copy_drawings(index))), ""
+    except MemoryError:
+        return [], content.words, "page took too much memory"
+    except Exception:  # noqa: BLE001 - pdfplumber raises arbitrary errors for damaged pages
+        return [], content.words, "damaged page"
 
 
 def _choose_method(
@@ -246,7 +288,7 @@ def _choose_method(
 ) -> Method:
     if not characters:
         # Scans have a picture, and some producers draw letters as shapes.
-        return Method.BLANK if content.is_empty else Method.NEEDS_OCR
+        return Method.NEEDS_OCR if content.objects > 0 else Method.BLANK
     is_scan = content.image_share >= settings.max_images and characters < settings.min_characters
     if is_scan or confidence < settings.min_confidence:
         return Method.NEEDS_OCR

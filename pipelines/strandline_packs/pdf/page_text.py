@@ -22,7 +22,7 @@ _BAD_WEIGHT = 5.0  # a fifth of bad characters makes a text worthless
 _SAMPLE = 4000  # characters that are measured
 _ENOUGH = 100  # Latin letters for a judgment about vowels
 _VOWELS = 0.25  # minimum share of vowels among Latin letters, lower than in any known language
-_ENDINGS = tuple('.!?:;。！？…"”»）)')
+_ENDINGS = tuple('.!?:;。！？…"”»）)|')  # a table in Markdown ends with a bar
 
 
 def repair_characters(text: str) -> str:

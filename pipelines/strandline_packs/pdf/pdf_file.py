@@ -1,4 +1,4 @@
-"""Reads pages of a PDF file with pypdfium2: segments of text, share of pictures, rendering."""
+"""Reads pages of a PDF file with pypdfium2: words, share of pictures, rendering."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from strandline.plan.packages import load_module
-from strandline_packs.pdf.page_lines import LineSegment
+from strandline_packs.pdf.page_lines import Box, Word, unite_boxes
 from strandline_packs.pdf.page_text import repair_characters
 
 _REOPEN = 256  # pages after which the document is opened again, to release caches
-_OBJECTS = 5_000  # objects of a page that are inspected; a map may have a million lines
+MOST_OBJECTS = 5_000  # objects of a page that are inspected; a map may have a million lines
 _CHECKED = 200  # characters whose mapping to Unicode is checked
-_WIDE_GAP = 1.5  # distance of words in two segments, in heights of a line
 _HYPHEN = 2  # code of a hyphen at the end of a line
 _SPACES = frozenset((0, 9, 10, 13, 32, 160))
 _LINE_ENDS = frozenset((10, 13))
@@ -23,9 +22,6 @@ _LIGATURES = {begin + at: 0xFB00 + at for begin in (11, 27) for at in range(5)}
 _MAX_SCALE = 300 / 72  # pixels per point
 _QUALITY = 90
 _PASSWORD, _SECURITY = 4, 5  # error codes of PDFium
-
-Box = tuple[float, float, float, float]
-Word = tuple[str, Box | None]
 
 
 class PdfError(Exception):
@@ -37,18 +33,20 @@ class PageContent(NamedTuple):
 
     Attributes:
         width, height: size as displayed, in points.
-        segments: text in the order of the content, rotated upright.
+        words: text in the order of the content, rotated upright. An empty word ends a line.
         unmapped: share of characters without a Unicode value, from 0 to 1.
         image_share: share of the page that pictures cover, from 0 to 1.
-        is_empty: whether the page has no object at all.
+        objects: number of objects, such as texts, lines, and pictures.
+        is_drawn: whether the page has lines or shapes.
     """
 
     width: float
     height: float
-    segments: list[LineSegment]
+    words: list[Word]
     unmapped: float
     image_share: float
-    is_empty: bool
+    objects: int
+    is_drawn: bool
 
 
 class PdfFile:
@@ -66,6 +64,8 @@ class PdfFile:
         self._path, self._password = path, password
         self._library = load_module("pypdfium2")
         self._raw = load_module("pypdfium2.raw")
+        # Forms may contain lines and shapes.
+        self._drawings = {self._raw.FPDF_PAGEOBJ_PATH, self._raw.FPDF_PAGEOBJ_FORM}
         self._opened = 0
         self._open()
 
@@ -83,13 +83,32 @@ class PdfFile:
         page = self._load(index)
         try:
             width, height = page.get_size()
-            image_share, is_empty = self._inspect_objects(page)
-            segments, unmapped = self._read_text(page)
+            seen = self._inspect_objects(page)
+            words, unmapped = self._read_text(page)
         except self._library.PdfiumError as error:
             raise PdfError("damaged page") from error
         finally:
             page.close()
-        return PageContent(width, height, segments, unmapped, image_share, is_empty)
+        return PageContent(width, height, words, unmapped, *seen)
+
+    def copy_drawings(self, index: int) -> bytes:
+        """Return a PDF file with a page without its texts and pictures, for another library.
+
+        Another library takes long for texts, reads the list of all pages, and repairs less.
+        """
+        copy, file, raw = self._library.PdfDocument.new(), io.BytesIO(), self._raw
+        copy.import_pages(self._document, [index])
+        page = copy[0]
+        page.set_mediabox(*page.get_bbox())
+        for at in reversed(range(raw.FPDFPage_CountObjects(page))):
+            found = raw.FPDFPage_GetObject(page, at)
+            if raw.FPDFPageObj_GetType(found) not in self._drawings:
+                raw.FPDFPage_RemoveObject(page, found)
+                raw.FPDFPageObj_Destroy(found)
+        page.gen_content()
+        copy.save(file)
+        copy.close()
+        return file.getvalue()
 
     def render_page(self, index: int, longest: int) -> bytes:
         """Render a page as a JPEG file whose longer side has at most `longest` pixels.
@@ -130,22 +149,25 @@ class PdfFile:
         except (self._library.PdfiumError, IndexError) as error:
             raise PdfError("damaged page") from error
 
-    def _inspect_objects(self, page: Any) -> tuple[float, bool]:
-        """Return the share of the page that pictures cover, and whether the page has no object."""
+    def _inspect_objects(self, page: Any) -> tuple[float, int, bool]:
+        """Return the share that pictures cover, the number of objects, and whether some draw."""
         raw, number = self._raw, self._raw.FPDFPage_CountObjects(page)
         bounds = page.get_bbox()
         area, covered = max(_measure_area(bounds), 1e-6), 0.0
         sides = [ctypes.c_float() for _ in range(4)]
-        for at in range(min(number, _OBJECTS)):
+        is_drawn = False
+        for at in range(min(number, MOST_OBJECTS)):
             found = raw.FPDFPage_GetObject(page, at)
-            if raw.FPDFPageObj_GetType(found) != raw.FPDF_PAGEOBJ_IMAGE:
+            kind = raw.FPDFPageObj_GetType(found)
+            is_drawn = is_drawn or kind in self._drawings
+            if kind != raw.FPDF_PAGEOBJ_IMAGE:
                 continue
             if raw.FPDFPageObj_GetBounds(found, *sides):
                 left, bottom, right, top = (side.value for side in sides)
                 covered += _measure_area(_intersect(bounds, (left, bottom, right, top)))
-        return min(1.0, round(covered / area, 4)), number <= 0
+        return min(1.0, round(covered / area, 4)), number, is_drawn
 
-    def _read_text(self, page: Any) -> tuple[list[LineSegment], float]:
+    def _read_text(self, page: Any) -> tuple[list[Word], float]:
         text = page.get_textpage()
         try:
             number, raw = text.count_chars(), text.raw
@@ -153,14 +175,14 @@ class PdfFile:
             codes = _restore_ligatures([get_code(raw, at) for at in range(number)])
             words = [(word, self._bound(raw, begin, end - 1)) for word, begin, end in _cut(codes)]
             upright = _turn_boxes(words, page.get_rotation(), page.get_bbox())
-            return list(_join_segments(upright)), self._measure_unmapped(raw, codes)
+            return upright, self._measure_unmapped(raw, codes)
         finally:
             text.close()
 
     def _bound(self, text: Any, first: int, last: int) -> Box | None:
         """Return the bounds of a word from its first and last character."""
         box = self._bound_character(text, first)
-        return box if first >= last else _unite(box, self._bound_character(text, last))
+        return box if first >= last else unite_boxes(box, self._bound_character(text, last))
 
     def _bound_character(self, text: Any, at: int) -> Box | None:
         box = self._raw.FS_RECTF()
@@ -215,39 +237,6 @@ def _decode(codes: Iterable[int]) -> str:
     # PDFium gives characters above U+FFFF as two surrogates.
     units = word.encode("utf-16-le", "surrogatepass")
     return repair_characters(units.decode("utf-16-le", "replace"))
-
-
-def _join_segments(words: Iterable[Word]) -> Iterator[LineSegment]:
-    """Yield segments: words of a line without a wide gap between them."""
-    texts: list[str] = []
-    bounds: Box | None = None
-    order = 0
-    for word, box in (*words, ("", None)):
-        is_next = bool(word) and bounds is not None and (box is None or _is_next(bounds, box))
-        if texts and not is_next:
-            yield LineSegment(" ".join(texts), *(bounds or (0.0, 0.0, 0.0, 0.0)), order)
-            texts, bounds, order = [], None, order + 1
-        if word:
-            texts.append(word)
-            bounds = _unite(bounds, box)
-
-
-def _is_next(bounds: Box, box: Box) -> bool:
-    height = max(min(bounds[3] - bounds[1], box[3] - box[1]), 1e-3)
-    shared = min(bounds[3], box[3]) - max(bounds[1], box[1])
-    gap = max(box[0] - bounds[2], bounds[0] - box[2])
-    return shared >= height / 2 and gap <= _WIDE_GAP * height
-
-
-def _unite(bounds: Box | None, box: Box | None) -> Box | None:
-    if bounds is None or box is None:
-        return bounds or box
-    return (
-        min(bounds[0], box[0]),
-        min(bounds[1], box[1]),
-        max(bounds[2], box[2]),
-        max(bounds[3], box[3]),
-    )
 
 
 def _turn_boxes(words: list[Word], rotation: int, bounds: Box) -> list[Word]:

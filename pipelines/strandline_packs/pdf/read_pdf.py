@@ -49,6 +49,7 @@ PAGE_SCHEMA = pa.schema(
         pa.field("height", pa.float64()),
         pa.field("problem", pa.string()),
         pa.field("page_image", pa.binary()),
+        pa.field("tables", pa.int32()),
     ]
 )
 _TASK_BYTES = 16 << 20
@@ -104,6 +105,11 @@ class ReadPdf(Stage):
             description="Remove headers, footers, and page numbers: lines at the edge of a page "
             "that at least three of the 21 surrounding pages have.",
         )
+        tables: bool = Field(
+            default=False,
+            description="Search pages with a text layer for ruled tables, and write them in `text` "
+            "as Markdown.",
+        )
         min_confidence: float = Field(
             default=0.7,
             ge=0,
@@ -158,7 +164,7 @@ class ReadPdf(Stage):
         )
 
     params: Params
-    packages: ClassVar[tuple[str, ...]] = ("PIL", "pypdfium2")
+    packages: ClassVar[tuple[str, ...]] = ("PIL", "pdfplumber", "pypdfium2")
     keeps_columns = False
     adds_columns = tuple(PAGE_SCHEMA.names)
 
@@ -178,6 +184,7 @@ class ReadPdf(Stage):
             params.max_images,
             params.render,
             params.longest,
+            params.tables,
         )
         self._process: PdfProcess | None = None
 
@@ -255,6 +262,10 @@ class ReadPdf(Stage):
                 self.count(f"dropped: {page.problem}")
                 continue
             self.count(f"failed: {page.problem}" if page.problem else f"pages: {page.method}")
+            if page.tables:
+                self.count("tables: found", page.tables)
+            if page.table_problem:
+                self.count(f"tables: not searched, {page.table_problem}")
             yield LinedPage(number, page.lines, page)
 
     def _reject(self, key: str, reason: str, error: Exception | None) -> None:
@@ -298,6 +309,7 @@ def _build_row(key: str, count: int, page: LinedPage[PageReading]) -> dict[str, 
         "height": round(reading.height, 2),
         "problem": reading.problem or None,
         "page_image": reading.image,
+        "tables": reading.tables,
     }
 
 
