@@ -13,6 +13,7 @@ from itertools import pairwise
 from statistics import median
 
 from strandline_packs.pdf.page_lines import Break, LineSegment, PageLine, is_right_to_left
+from strandline_packs.pdf.page_text import is_ideographic
 
 _LEAST = 3  # segments on each side of a gutter
 _SPANNING = 0.3  # maximum share of segments across a gutter
@@ -24,6 +25,7 @@ _SAME_LINE = 0.5  # minimum overlap of two segments of a line, as a share of the
 _LEADING = 1.35  # distance between paragraphs, in usual distances between lines
 _OTHER_SIZE = 0.2  # difference of height between a heading and text
 _FULL = 0.15  # maximum free share of the width at the end of a full line
+_TALL = 2  # minimum height of a vertical line, in its widths
 _DEEPEST = 12  # recursion limit
 _BULLETS = ("•", "◦", "▪", "·", "–", "- ", "* ", "\uf0b7")
 
@@ -37,11 +39,27 @@ def arrange_lines(segments: Sequence[LineSegment], height: float) -> list[PageLi
         segments: all segments in the order of the content.
         height: height of the page, in the unit of the segments.
     """
-    is_mirrored = is_right_to_left("".join(each.text for each in segments))
+    columns = [
+        each
+        for each in segments
+        if each.height > _TALL * (each.right - each.left) and is_ideographic(each.text[0])
+    ]
+    if _count_characters(columns) > _count_characters(segments) / 2:
+        # Turn vertical Chinese and Japanese, so that columns from the right become lines.
+        return arrange_lines([_turn(each) for each in segments], max(s.right for s in segments))
     lines: list[PageLine] = []
+    is_mirrored = is_right_to_left("".join(each.text for each in segments))
     for block in _divide(segments, _DEEPEST, is_mirrored=is_mirrored):
         lines += _break_lines(_group_lines(block), height)
     return lines
+
+
+def _count_characters(segments: Sequence[LineSegment]) -> int:
+    return sum(len(each.text) for each in segments)
+
+
+def _turn(each: LineSegment) -> LineSegment:
+    return each._replace(left=-each.top, bottom=each.left, right=-each.bottom, top=each.right)
 
 
 def _divide(

@@ -90,12 +90,12 @@ def _join_words(before: str, text: str, known: Iterable[str]) -> tuple[str, str]
         if compound and compound[0].lower() in known:
             return before, text
         return before[:-1], text
-    if _is_ideographic(before[-1:]) and _is_ideographic(text[:1]):
+    if is_ideographic(before[-1:]) and is_ideographic(text[:1]):
         return before, text
     return before, " " + text
 
 
-def _is_ideographic(sign: str) -> bool:
+def is_ideographic(sign: str) -> bool:
     """Return True for characters of scripts without spaces between words."""
     if not sign:
         return False

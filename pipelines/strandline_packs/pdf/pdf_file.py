@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from strandline.plan.packages import load_module
-from strandline_packs.pdf.page_lines import Box, Word, unite_boxes
+from strandline_packs.pdf.page_lines import Box, Word, is_right_to_left, unite_boxes
 from strandline_packs.pdf.page_text import repair_characters
 
 _REOPEN = 256  # pages after which the document is opened again, to release caches
@@ -173,16 +173,23 @@ class PdfFile:
             number, raw = text.count_chars(), text.raw
             get_code = self._raw.FPDFText_GetUnicode
             codes = _restore_ligatures([get_code(raw, at) for at in range(number)])
-            words = [(word, self._bound(raw, begin, end - 1)) for word, begin, end in _cut(codes)]
+            words = [self._locate(raw, *each) for each in _cut(codes)]
             upright = _turn_boxes(words, page.get_rotation(), page.get_bbox())
             return upright, self._measure_unmapped(raw, codes)
         finally:
             text.close()
 
-    def _bound(self, text: Any, first: int, last: int) -> Box | None:
-        """Return the bounds of a word from its first and last character."""
-        box = self._bound_character(text, first)
-        return box if first >= last else unite_boxes(box, self._bound_character(text, last))
+    def _locate(self, text: Any, word: str, begin: int, end: int) -> Word:
+        """Return a word with its bounds, from its first and last character."""
+        first = self._bound_character(text, begin)
+        last = self._bound_character(text, end - 1) if end - 1 > begin else first
+        if end - 1 > begin and is_right_to_left(word):
+            second = self._bound_character(text, begin + 1)
+            # PDFium leaves the letters of some words in the order from left to right.
+            if first and second and first[0] < second[0]:
+                length = max(at for at, sign in enumerate(word, 1) if sign.isalpha())
+                word = word[:length][::-1] + word[length:]
+        return word, unite_boxes(first, last)
 
     def _bound_character(self, text: Any, at: int) -> Box | None:
         box = self._raw.FS_RECTF()
