@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -11,8 +13,17 @@ from make_pdfs import SENTENCES, Document, draw_scan, format_document
 from stage_runs import StageRun
 from strandline.data.files.opening import UnreadableFileError
 from strandline_bench.products.pdf_pages import measure_errors
+from strandline_packs.pdf.ocr_engine import OcrEngine
 
 SCAN = Document("scan", draw_scan, (SENTENCES[0],))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _shared() -> Iterator[None]:
+    """Let all stages share an engine: its models take time to load."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("strandline_packs.pdf.ocr_pages.OcrEngine", cache(OcrEngine))
+        yield
 
 
 def make_page(page: int, **values: Any) -> dict[str, Any]:
@@ -28,6 +39,9 @@ def make_page(page: int, **values: Any) -> dict[str, Any]:
     } | values
 
 
+# Recognition takes seconds. In the first tier, the other tests load the models.
+@pytest.mark.slow
+@pytest.mark.more
 def test_scanned_pages_are_recognized() -> None:
     reader = StageRun("read-pdf", column="content", longest=800)
     (row,) = reader.rows([{"key": "a", "content": format_document(SCAN)}])

@@ -154,6 +154,7 @@ def test_sentences_continue_on_the_next_page() -> None:
     assert "The lamp was lit." == join_texts(["The lamp was", "", "lit."])
     assert "The lighthouse" == join_texts(["The light-", "house"])
     assert "Done.\n\nThen" == join_texts(["Done.", "Then"])
+    assert "| a table |\n\nafter" == join_texts(["| a table |", "after"])
 
 
 def test_presentation_forms_become_letters() -> None:

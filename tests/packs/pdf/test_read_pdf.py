@@ -3,55 +3,33 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from make_pdfs import JAPANESE, Document, format_document, list_documents, write_prose
+from make_pdfs import JAPANESE, Document, format_document, list_documents
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 
+from pdf_runs import end_children, read, read_with, start, start_alone
 from raw_pdfs import draw_glyphs, write_hanging_form, write_pdf, write_stream
-from stage_runs import StageRun
 from strandline.data.files.opening import UnreadableFileError
 from strandline_bench.products.pdf_pages import measure_errors
 from strandline_packs.pdf import page_process
+from strandline_packs.pdf.page_lines import Box
 from strandline_packs.pdf.page_process import PdfReaderDiedError
+from strandline_packs.pdf.pdf_file import PdfFile
 
 DOCUMENTS = {each.kind: each for each in list_documents()}
 MOST_ERRORS = {"report": 0.0, "paper": 0.005, "table": 0.0, "japanese": 0.0}
 
 
-RUNS: list[StageRun] = []
-SHARED: dict[str, StageRun] = {}
-
-
 @pytest.fixture(autouse=True, scope="module")
 def _ended() -> Iterator[None]:
-    """End the child processes of the stages."""
     yield
-    for each in (*RUNS, *SHARED.values()):
-        each.stage.close()
-
-
-def start(**values: Any) -> StageRun:
-    RUNS.append(StageRun("read-pdf", **{"column": "content"} | values))
-    return RUNS[-1]
-
-
-def read(content: bytes, **values: Any) -> list[dict[str, Any]]:
-    """Read a file with a stage that tests share, because a child process takes time to start."""
-    name = repr(sorted(values.items()))
-    if name not in SHARED:
-        SHARED[name] = StageRun("read-pdf", column="content", **values)
-    return read_with(SHARED[name], content)
-
-
-def read_with(stage: StageRun, *contents: bytes) -> list[dict[str, Any]]:
-    rows = [{"key": f"{at}.pdf", "content": each} for at, each in enumerate(contents)]
-    return [row for table in stage.tables(rows) for row in table.to_pylist()]
+    end_children()
 
 
 @pytest.mark.parametrize("kind", MOST_ERRORS)
@@ -92,6 +70,7 @@ def test_a_row_describes_its_page(tmp_path: Path) -> None:
         "height": 841.89,
         "problem": None,
         "page_image": None,
+        "tables": None,
     } == row
 
 
@@ -109,6 +88,38 @@ def test_right_to_left_text_is_in_logical_order() -> None:
     text = "שומר המגדלור עלה במדרגות"
     (row,) = read(write_pdf([draw_glyphs(text[::-1], 100, 700)]))
     assert text == row["text"]
+
+
+# Words of Arabic, of which PDFium leaves some from left to right, with the places of the letters.
+@pytest.mark.parametrize(
+    ("word", "lefts", "expected"),
+    [
+        ("تيزلا.", range(0, 60, 10), "الزيت."),
+        ("الزيت.", range(60, 0, -10), "الزيت."),
+        ("ab", (0, 9), "ab"),
+    ],
+)
+def test_letters_of_right_to_left_words_are_turned_by_their_places(
+    monkeypatch: pytest.MonkeyPatch, word: str, lefts: Sequence[int], expected: str
+) -> None:
+    def bound(_: PdfFile, __: object, at: int) -> Box:
+        return lefts[at], 0.0, lefts[at] + 10.0, 10.0
+
+    monkeypatch.setattr(PdfFile, "_bound_character", bound)
+    found = PdfFile.__new__(PdfFile)._locate(None, word, 0, len(lefts))
+    assert expected == found[0]
+
+
+def test_vertical_lines_keep_the_order_of_the_content() -> None:
+    def draw(canvas: Any, pages: Sequence[str]) -> None:
+        pdfmetrics.registerFont(UnicodeCIDFont("HeiseiMin-W3", isVertical=True))
+        canvas.setFont("HeiseiMin-W3", 14)
+        for at in range(0, len(JAPANESE), 10):
+            canvas.drawString(500 - 2 * at, 700, JAPANESE[at : at + 10])
+        canvas.showPage()
+
+    (row,) = read(format_document(Document("vertical", draw, ())))
+    assert JAPANESE == row["text"]
 
 
 def test_characters_beyond_the_first_plane_are_read() -> None:
@@ -144,16 +155,18 @@ def test_text_without_unicode_values_needs_ocr() -> None:
 
 def test_ligatures_of_old_fonts_are_restored() -> None:
     text = "bene\x0cts of the a\x0bair, \x0dames, and su\x0eciently"
-    (row,) = read(write_pdf([draw_glyphs(text, 50, 700)], is_mapped=False), minConfidence=0)
+    (row,) = read(
+        write_pdf([draw_glyphs(text, 50, 700)], is_mapped=False), render="none", minConfidence=0
+    )
     assert "benefits of the affair, flames, and sufficiently" == row["text"]
 
 
 def test_scans_need_ocr_and_blank_pages_do_not() -> None:
-    (scan,) = read(format_document(DOCUMENTS["scan"]), longest=400)
+    (scan,) = read(format_document(DOCUMENTS["scan"]), longest=300, render="all")
     assert ("needs-ocr", 0.0, 1.0) == (scan["method"], scan["confidence"], scan["image_share"])
     (blank,) = read(write_pdf([b""]))
     assert ("blank", "", None) == (blank["method"], blank["text"], blank["page_image"])
-    (shapes,) = read(write_pdf([b"0 0 100 100 re f"]), render="none")
+    (shapes,) = read(write_pdf([b"0 0 100 100 re f"]), render="none", minConfidence=0)
     assert ("needs-ocr", None) == (shapes["method"], shapes["page_image"])
 
 
@@ -194,7 +207,7 @@ def write_hanging() -> bytes:
 
 
 def test_a_hanging_page_costs_only_itself() -> None:
-    stage = start(timeoutSeconds=0.5)
+    stage = start(timeoutSeconds=0.2)
     before, bad, after = read_with(stage, write_hanging())
     assert ("before", "after") == (before["text"], after["text"])
     assert ("failed", "page too slow", "") == (bad["method"], bad["problem"], bad["text"])
@@ -202,15 +215,18 @@ def test_a_hanging_page_costs_only_itself() -> None:
 
 
 def test_failed_pages_are_dropped_or_fail_the_source() -> None:
-    stage = start(timeoutSeconds=0.5, badPages="drop")
-    assert [1, 3] == [row["page"] for row in read_with(stage, write_hanging())]
-    assert 1 == stage.counters["dropped: page too slow"]
-    with pytest.raises(UnreadableFileError, match=r"0\.pdf: page 2: page too slow"):
-        read(write_hanging(), timeoutSeconds=0.5, badPages="fail")
+    page = draw_glyphs("good", 50, 700)
+    # The second page is no object of the file.
+    content = write_pdf([page, page, page]).replace(b"1002 0 R", b"1999 0 R")
+    stage = start(badPages="drop")
+    assert [1, 3] == [row["page"] for row in read_with(stage, content)]
+    assert 1 == stage.counters["dropped: damaged page"]
+    with pytest.raises(UnreadableFileError, match=r"0\.pdf: page 2: damaged page"):
+        read(content, badPages="fail")
 
 
 def test_a_page_that_takes_too_much_memory_costs_only_itself() -> None:
-    bomb = write_stream(b" " * (200 << 20), packed=True)
+    bomb = write_stream(b" " * (66 << 20), packed=True)
     pages = [draw_glyphs("before", 50, 700), bomb, draw_glyphs("after", 50, 700)]
     stage = start(maxMemoryBytes=64 << 20)
     before, bad, after = read_with(stage, write_pdf(pages))
@@ -222,9 +238,9 @@ CHILD = """
 import os
 from strandline_packs.pdf import page_process as child
 read = child._read
-def fail(file, index, settings):
+def fail(file, request, settings):
     {code}
-    return read(file, index, settings)
+    return read(file, request, settings)
 child._read = fail
 child.serve()
 """
@@ -234,23 +250,22 @@ def test_a_crash_is_tried_again_in_a_fresh_child(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     content, mark = format_document(DOCUMENTS["report"]), str(tmp_path / "crashed")
-    code = f"index == 1 and not os.path.exists({mark!r}) and (os.mkdir({mark!r}), os.abort())"
+    once = f"request[0] == 1 and not os.path.exists({mark!r}) and (os.mkdir({mark!r}), os.abort())"
+    code = f"{once}\n    request[0] == 3 and os.abort()"
     monkeypatch.setattr(page_process, "_PROGRAM", CHILD.format(code=code))
-    assert [""] * 5 == [row["problem"] or "" for row in read_with(start(), content)]
-    monkeypatch.setattr(page_process, "_PROGRAM", CHILD.format(code="index == 1 and os.abort()"))
-    rows = read_with(start(), content)
-    assert ["", "page crashed", "", "", ""] == [row["problem"] or "" for row in rows]
+    rows = read_with(start_alone(), content)
+    assert ["", "", "", "page crashed", ""] == [row["problem"] or "" for row in rows]
 
 
 def test_a_killed_child_fails_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
     code = f"os.kill(os.getpid(), {int(signal.SIGKILL)})"
     monkeypatch.setattr(page_process, "_PROGRAM", CHILD.format(code=code))
     with pytest.raises(PdfReaderDiedError, match="ended with -9, possibly because memory"):
-        read_with(start(), format_document(DOCUMENTS["table"]))
+        read_with(start_alone(), format_document(DOCUMENTS["table"]))
 
 
 def test_the_child_ends_with_its_stage() -> None:
-    stage = start()
+    stage = start_alone()
     read_with(stage, format_document(DOCUMENTS["table"]))
     child = stage.stage._process._child.pid
     os.kill(child, 0)
@@ -262,48 +277,3 @@ def test_the_child_ends_with_its_stage() -> None:
 def test_the_same_file_gives_the_same_rows() -> None:
     content = format_document(DOCUMENTS["paper"])
     assert read(content, render="all", longest=300) == read(content, render="all", longest=300)
-
-
-def test_damaged_files_give_rows_or_counters_but_no_error() -> None:
-    dice = random.Random(4)
-    whole = format_document(DOCUMENTS["report"])
-    stage = start(timeoutSeconds=5)
-    for _ in range(60):
-        data = bytearray(whole)
-        for _ in range(dice.choice((1, 10, 100))):
-            data[dice.randrange(len(data))] = dice.randrange(256)
-        before = sum(stage.counters.values())
-        cut = bytes(data[: dice.choice((len(data), dice.randrange(len(data))))])
-        rows = read_with(stage, cut)
-        assert rows or sum(stage.counters.values()) > before
-
-
-@pytest.mark.slow
-@pytest.mark.more
-def test_a_document_of_ten_thousand_pages_takes_bounded_memory(tmp_path: Path) -> None:
-    path = tmp_path / "long.pdf"
-    draw = partial(_draw_pages, number=10_000)
-    path.write_bytes(format_document(Document("long", draw, ())))
-    stage = start(column=None, maxMemoryBytes=100 << 20)
-    rows, most = 0, 0
-    for task in stage.stage.process(_task({"key": "a", "path": str(path)})):
-        rows += task.num_rows
-        status = Path(f"/proc/{stage.stage._process._child.pid}/statm").read_text()
-        most = max(most, int(status.split()[1]) * os.sysconf("SC_PAGE_SIZE"))
-    assert 10_000 == rows
-    assert most < 300 << 20
-
-
-def _draw_pages(canvas: Any, pages: object, *, number: int) -> None:
-    text = write_prose(1, 4)
-    for at in range(number):
-        canvas.drawString(50, 700, f"{at} {text[:80]}")
-        canvas.showPage()
-
-
-def _task(row: dict[str, str]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
-    from strandline.plan.task import Task  # noqa: PLC0415
-
-    return Task(pa.Table.from_pylist([row]))
