@@ -27,10 +27,11 @@ def test_without_datatrove_the_package_is_named(monkeypatch: pytest.MonkeyPatch)
     assert ["text"] == list(stage.list_needed_columns())
 
 
-def test_the_adapter_does_not_import_datatrove() -> None:
+@pytest.mark.parametrize("package", ["datatrove", "data_juicer", "nemo_curator"])
+def test_adapters_do_not_import_their_packages(package: str) -> None:
     program = (
         "import sys; from strandline.plan.stages.registry import list_registered\n"
-        "list_registered(); sys.exit('datatrove' in sys.modules)"
+        f"list_registered(); sys.exit({package!r} in sys.modules)"
     )
     assert 0 == subprocess.run([sys.executable, "-c", program], check=False).returncode
 

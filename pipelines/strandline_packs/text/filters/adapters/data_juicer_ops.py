@@ -12,10 +12,10 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import pyarrow as pa
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from strandline.data.tables.columns import find_column, keep_rows, list_strings, set_column
 from strandline.plan.packages import explain_import
@@ -27,6 +27,7 @@ from strandline_packs.text.filters.adapters.brought_params import (
     check_refused,
     check_signature,
 )
+from strandline_packs.text.filters.adapters.brought_stage import BroughtStage, create_class
 
 PACKAGE = "data_juicer"
 _LIBRARY = "Data-Juicer"
@@ -41,7 +42,7 @@ _INSTALL_NOTHING = {"UV_OFFLINE": "1", "UV_NO_CACHE": "1", "PIP_NO_INDEX": "1"}
 Samples = dict[str, list[Any]]
 
 
-class DataJuicerOp(Stage):
+class DataJuicerOp(BroughtStage):
     """Runs an operator of Data-Juicer on samples, which are rows with all their columns.
 
     Changed and added values become columns of the output. A mapper may return more or fewer
@@ -69,11 +70,6 @@ class DataJuicerOp(Stage):
 
     params: Params
     packages: ClassVar[tuple[str, ...]] = (PACKAGE,)
-    op_name: ClassVar[str] = ""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The class is made at run time, so pickle can't find the class by name.
-        return _restore_stage, (self.op_name, self.params.model_dump(by_alias=True))
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return () if self.params.column is None else (self.params.column,)
@@ -85,7 +81,7 @@ class DataJuicerOp(Stage):
             ImportError: a package of the operator is not installed.
             UnknownStageError: Data-Juicer can't be imported.
         """
-        op_class = find_op(self.op_name)
+        op_class = find_op(self.step_name)
         self._fields = importlib.import_module("data_juicer.utils.constant").Fields
         self._is_filter = issubclass(op_class, _load_base().Filter)
         with _installing_nothing():
@@ -147,7 +143,7 @@ class DataJuicerOp(Stage):
 
     def _count_dropped(self, number: int) -> None:
         if number > 0:
-            self.count(f"dropped: {self.op_name}", number)
+            self.count(f"dropped: {self.step_name}", number)
 
     def _list_samples(self, table: pa.Table) -> Samples:
         """Return all columns as new objects, because operators change their input."""
@@ -208,21 +204,12 @@ def adapt_op(name: str) -> type[Stage]:
     """
     op_class = find_op(name) if find_spec(PACKAGE) is not None else None
 
-    class AdaptedOp(DataJuicerOp):
-        __doc__ = f"Runs Data-Juicer's {name}."
-        op_name = name
+    def check(params: DataJuicerOp.Params) -> None:
+        check_refused(params.values, _REFUSED)
+        if op_class is not None:
+            check_values(op_class, params.op_values)
 
-        class Params(DataJuicerOp.Params):
-            __doc__ = DataJuicerOp.Params.__doc__
-
-            @model_validator(mode="after")
-            def _check_values(self) -> Self:
-                check_refused(self.values, _REFUSED)
-                if op_class is not None:
-                    check_values(op_class, self.op_values)
-                return self
-
-    return AdaptedOp
+    return create_class(DataJuicerOp, f"{_LIBRARY}'s {name}", adapt_op, name, check)
 
 
 def find_op(name: str) -> Any:  # noqa: ANN401 - a class of Data-Juicer's
@@ -278,8 +265,3 @@ def _load_base() -> Any:  # noqa: ANN401 - a module
         what = explain_import(error) if isinstance(error, ImportError) else str(error)
         msg = f"{_LIBRARY} can't be imported: {what}"
         raise UnknownStageError(msg) from error
-
-
-def _restore_stage(name: str, values: dict[str, Any]) -> Stage:
-    stage_class = adapt_op(name)
-    return stage_class(stage_class.Params.model_validate(values))

@@ -9,10 +9,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import pyarrow as pa
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from strandline.data.tables.columns import keep_rows, list_strings, list_texts, set_column
 from strandline.plan.stages.registry import UnknownStageError
@@ -23,6 +23,7 @@ from strandline_packs.text.filters.adapters.brought_params import (
     check_refused,
     check_signature,
 )
+from strandline_packs.text.filters.adapters.brought_stage import BroughtStage, create_class
 
 PACKAGE = "datatrove"
 _ROOMS = ("filters", "formatters")
@@ -32,7 +33,7 @@ _REFUSED = {
 }
 
 
-class DatatroveStep(Stage):
+class DatatroveStep(BroughtStage):
     """Runs a step of datatrove, which processes documents one at a time.
 
     All columns except the text are passed as metadata. Metadata that the step adds becomes columns.
@@ -48,11 +49,6 @@ class DatatroveStep(Stage):
 
     params: Params
     packages: ClassVar[tuple[str, ...]] = (PACKAGE,)
-    step_name: ClassVar[str] = ""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The class is made at run time, so pickle can't find the class by name.
-        return _restore_stage, (self.step_name, self.params.model_dump(by_alias=True))
 
     def list_needed_columns(self) -> tuple[str, ...]:
         key = self.params.key_column
@@ -133,21 +129,12 @@ def adapt_step(name: str) -> type[Stage]:
     """
     step = find_step(name) if find_spec(PACKAGE) is not None else None
 
-    class AdaptedStep(DatatroveStep):
-        __doc__ = f"Runs datatrove's {name}."
-        step_name = name
+    def check(params: DatatroveStep.Params) -> None:
+        check_refused(params.values, _REFUSED)
+        if step is not None:
+            check_signature(PACKAGE, step, params.values)
 
-        class Params(DatatroveStep.Params):
-            __doc__ = DatatroveStep.Params.__doc__
-
-            @model_validator(mode="after")
-            def _check_values(self) -> Self:
-                check_refused(self.values, _REFUSED)
-                if step is not None:
-                    check_signature(PACKAGE, step, self.values)
-                return self
-
-    return AdaptedStep
+    return create_class(DatatroveStep, f"datatrove's {name}", adapt_step, name, check)
 
 
 def find_step(name: str) -> Any:  # noqa: ANN401 - a class of datatrove's
@@ -178,8 +165,3 @@ def find_step(name: str) -> Any:  # noqa: ANN401 - a class of datatrove's
 
 def _locate_kind(room: str) -> str:
     return f"datatrove.pipeline.{room}.{'base_filter' if room == 'filters' else 'base'}"
-
-
-def _restore_stage(name: str, values: dict[str, Any]) -> Stage:
-    stage_class = adapt_step(name)
-    return stage_class(stage_class.Params.model_validate(values))
