@@ -36,6 +36,7 @@ from strandline_packs.dedup.key_lists import write_key_list
 from strandline_packs.dedup.seen.filter_file import write_filter
 from strandline_packs.text.filters.adapters.data_juicer_ops import DataJuicerOp
 from strandline_packs.text.filters.adapters.datatrove_steps import DatatroveStep
+from strandline_packs.text.filters.adapters.nemo_curator_stages import NemoCuratorStage
 from tiny_models import make_mean, make_pairs, make_words
 
 ROOT = Path(__file__).parents[2]
@@ -124,7 +125,7 @@ def test_a_pack_lists_every_stage_class() -> None:
         if each.__module__.startswith("strandline_packs.") and not each.__subclasses__()
     }
     # An adapter makes subclasses of these for the steps of another library.
-    assert ours - {*STAGES.values()} == {DataJuicerOp, DatatroveStep}
+    assert ours - {*STAGES.values()} == {DataJuicerOp, DatatroveStep, NemoCuratorStage}
 
 
 def test_a_pack_lists_stages_of_its_own_and_has_a_page() -> None:

@@ -28,6 +28,7 @@ PACK = Pack(
     adapters={
         "data_juicer": "strandline_packs.text.filters.adapters.data_juicer_ops:adapt_op",
         "datatrove": "strandline_packs.text.filters.adapters.datatrove_steps:adapt_step",
+        "nemo_curator": "strandline_packs.text.filters.adapters.nemo_curator_stages:adapt_class",
     },
     packages=(
         Dependency(module="data_juicer", name="py-data-juicer", install="py-data-juicer"),
@@ -39,6 +40,7 @@ PACK = Pack(
             install="strandline[perplexity]",
             needs="a C++ compiler, since KenLM has no wheels",
         ),
+        Dependency(module="nemo_curator", name="nemo-curator", install="nemo-curator"),
         Dependency(module="nltk", name="nltk", install="strandline[splitting]"),
         Dependency(module="sentencepiece", name="sentencepiece", install="strandline[perplexity]"),
         Dependency(module="spacy", name="spacy", install="strandline[splitting]"),
