@@ -45,6 +45,7 @@ BENCHES = {
     "skip": ("ledger.skip", "measure_skip"),
     "outputs": ("runtime.outputs", "measure_outputs"),
     "filters": ("text.filters", "measure_filters"),
+    "adapters": ("text.brought.adapters", "measure_adapters"),
     "json-lines": ("text.json_lines", "measure_json_lines"),
     "stages": ("products.stage_comparison", "measure_stages"),
     "redo": ("runtime.redo", "measure_redo"),

@@ -1,15 +1,18 @@
 """Compares semantic deduplication in clusters with a comparison of all pairs, on the same vectors.
 
 Vectors are those of real sentences; a third of the rows are changed copies of earlier rows. Seconds
-are CPU time.
+are CPU time. If NeMo Curator is installed, its comparison of pairs gets the same clusters.
 """
 
 from __future__ import annotations
 
 import random
 import re
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +20,7 @@ import numpy.typing as npt
 
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, format_number, reach
+from strandline_bench.products.index import PRODUCTS
 from strandline_bench.text.documents import list_documents
 from strandline_packs.vectors.centroids import assign_rows, draw_sample, fit_centroids
 from strandline_packs.vectors.embedding.encoders import open_wordllama
@@ -24,6 +28,7 @@ from strandline_packs.vectors.similarity import KeepRule, find_similar, order_ro
 from strandline_packs.vectors.vector_columns import Vectors
 
 THRESHOLD = 0.95
+_PAIRWISE = Path(__file__).parents[1] / "products" / "programs" / "curator_pairwise.py"
 _SHARE = 1 / 3  # share of changed copies
 _SENTENCE = re.compile(r"[A-Z][^.!?]{40,200}[.!?]")
 _BATCH = 5_000
@@ -62,6 +67,7 @@ def measure_semantic(scale: Scale) -> list[Row]:
             f"{what}: found only in clusters",
             format_number(len(listing - similar), "rows"),
         ),
+        *_compare_with_curator(vectors, keys, rows // 500, scale.folder, what),
     ]
 
 
@@ -69,15 +75,61 @@ def list_by_clusters(
     vectors: npt.NDArray[Any], keys: npt.NDArray[np.object_], clusters: int
 ) -> set[int]:
     """Return the rows that the passes list, with the rule `first`."""
+    nearest, closeness = _assign(vectors, keys, clusters)
+    return _list_similar(vectors, keys, nearest, closeness, KeepRule.FIRST)
+
+
+def _assign(
+    vectors: npt.NDArray[Any], keys: npt.NDArray[np.object_], clusters: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     short: Vectors = vectors.astype(np.float32)
     sample = draw_sample(zip(keys, short, strict=True), 20_000)
-    nearest, closeness = assign_rows(short, fit_centroids(sample, clusters, seed=0))
+    return assign_rows(short, fit_centroids(sample, clusters, seed=0))
+
+
+def _list_similar(
+    vectors: npt.NDArray[Any],
+    keys: npt.NDArray[np.object_],
+    nearest: npt.NDArray[np.int64],
+    closeness: npt.NDArray[np.float64],
+    rule: KeepRule,
+) -> set[int]:
     listing: set[int] = set()
     for cluster in np.unique(nearest):
         rows = np.flatnonzero(nearest == cluster)
-        order = order_rows(keys[rows], closeness[rows], KeepRule.FIRST)
+        order = order_rows(keys[rows], closeness[rows], rule)
         listing.update(rows[find_similar(vectors[rows], order, THRESHOLD).rows].tolist())
     return listing
+
+
+def _compare_with_curator(
+    vectors: npt.NDArray[Any],
+    keys: npt.NDArray[np.object_],
+    clusters: int,
+    folder: Path,
+    what: str,
+) -> Iterator[Row]:
+    product = next(each for each in PRODUCTS if each.program == "curator")
+    if not product.is_installed():
+        return
+    nearest, closeness = _assign(vectors, keys, clusters)
+    source, target = folder / "vectors.npz", folder / "removed.npz"
+    units = vectors.astype(np.float32)
+    units /= np.maximum(np.linalg.norm(units, axis=1, keepdims=True), 1e-9)
+    np.savez(source, vectors=units, cluster=nearest, distance=1 - closeness, threshold=THRESHOLD)
+    subprocess.run([product.python, _PAIRWISE, source, target], check=True)  # noqa: S603 - ours
+    theirs = np.load(target)
+    rules = {"by_id": KeepRule.FIRST, "hard": KeepRule.HARDEST, "hard_first": KeepRule.HARDEST}
+    for name, rule in rules.items():
+        list_similar = partial(_list_similar, vectors, keys, nearest, closeness, rule)
+        ours, seconds = _time(list_similar)
+        other = set(theirs[name].tolist())
+        label = f"{what}: NeMo Curator, {name.replace('_', ' ')}"
+        yield Row(f"{label}: removed by both", format_number(len(ours & other), "rows"))
+        yield Row(f"{label}: by one alone", f"{len(ours - other):,} ours, {len(other - ours):,}")
+        if rule is KeepRule.FIRST:
+            speeds = (format_number(len(keys) / each, "") for each in (seconds, theirs["seconds"]))
+            yield Row(f"{label}: rows a core-second, ours and theirs", ", ".join(speeds))
 
 
 def write_sentences(count: int) -> list[str]:
