@@ -6,8 +6,9 @@ import re
 
 from source_tree import ROOT, list_files
 
-# 45,000 when the pages had been shortened; since then new commands, five journeys, and four packs.
-MOST_WORDS = 51_500
+# 45,000 when the pages had been shortened; since then new commands, five journeys, four packs, and
+# a comparison with other products.
+MOST_WORDS = 52_700
 # Reference pages that are generated from the code, the API, or a recording.
 GENERATED = {"api.md", "api-python.md", "scenarios.md", "stage-table.md"}
 PARTS = (
