@@ -133,3 +133,37 @@ def make_bright_faces(path: Path) -> str:
     opset = helper.make_opsetid("", 17)
     onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
     return str(path)
+
+
+def make_red_faces(path: Path) -> str:
+    """Write a stand-in for CenterFace: faces are red or white boxes of 32 × 24 pixels.
+
+    A cell of 4 pixels is a face if it is at the center of such a box. Areas are a pixel to the left
+    and a pixel down, so that tests see offsets. As with CenterFace, sides must be multiples of 32.
+    """
+    red = np.zeros((1, 3, 24, 32), "float32")
+    red[0, 0] = 1 / (255 * 24 * 32)
+    # The names of CenterFace: sizes, offsets, and landmarks. "537" are the scores.
+    columns: dict[str, Any] = {"538": np.log([6, 8]), "539": [0.25, -0.25], "540": np.zeros(10)}
+    values = {f"x{name}": np.reshape(each, (1, -1, 1, 1)) for name, each in columns.items()}
+    values |= {"red": red, "zero": np.zeros(1)}
+    window: dict[str, Any] = {"strides": [4, 4], "pads": [10, 14, 10, 14]}
+    nodes = [
+        helper.make_node("Conv", ["x", "red"], ["found"], **window),
+        helper.make_node("SpaceToDepth", ["found"], ["blocks"], blocksize=8),
+        helper.make_node("DepthToSpace", ["blocks"], ["537"], blocksize=8),
+        helper.make_node("Mul", ["537", "zero"], ["none"]),
+        *(helper.make_node("Add", ["none", f"x{name}"], [name]) for name in columns),
+    ]
+    outputs = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [10, width, 8, 8])
+        for name, width in {"537": 1, "538": 2, "539": 2, "540": 10}.items()
+    ]
+    picture = helper.make_tensor_value_info("x", TensorProto.FLOAT, [10, 3, 32, 32])
+    constants = [
+        numpy_helper.from_array(np.asarray(each, "float32"), name) for name, each in values.items()
+    ]
+    graph = helper.make_graph(nodes, "tiny", [picture], outputs, constants)
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
+    return str(path)

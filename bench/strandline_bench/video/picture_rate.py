@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -24,7 +23,6 @@ from strandline_packs.images.blur_images import BlurImages
 from strandline_packs.images.decode_images import DecodeImages
 
 KEEPS = 0.7  # share of the plain loop's rate
-CASCADE = "haarcascade_frontalface_alt.xml"
 Pixels = npt.NDArray[np.uint8]
 Find = Callable[[Pixels], list[list[int]]]
 
@@ -37,14 +35,11 @@ def measure_pictures(scale: Scale) -> list[Row]:
     folder = scale.folder / "pictures"
     make_pictures.write_all(folder)
     paths = sorted(folder.iterdir())[: scale.pick(15, 2)]
-    finds = {"text": _open_text()}
-    if hasattr(cv2, "CascadeClassifier"):  # OpenCV 5 has no face detector without a model
-        finds["faces"] = _open_faces()
-    return [row for kind in finds for row in _compare(kind, finds[kind], paths, scale.pick(5, 1))]
+    return _compare(_open_text(), paths, scale.pick(5, 1))
 
 
-def _compare(kind: str, find: Find, paths: Sequence[Path], turns: int) -> list[Row]:
-    decode, blur = DecodeImages(), BlurImages(blur=[kind])
+def _compare(find: Find, paths: Sequence[Path], turns: int) -> list[Row]:
+    decode, blur = DecodeImages(), BlurImages(blur=["text"])
     decode.setup()
     blur.setup()
 
@@ -66,11 +61,11 @@ def _compare(kind: str, find: Find, paths: Sequence[Path], turns: int) -> list[R
             if turn:  # the first turn loads the models
                 seconds[name].append(time.process_time() - start)
     rates = {name: len(paths) / median(each) for name, each in seconds.items()}
-    what = f"{len(paths)} pictures of up to 400 × 300, blur {kind}, per second of a core"
+    what = f"{len(paths)} pictures of up to 400 × 300, blur text, per second of a core"
     plain, ours = rates.values()
     return [
         *(Row(f"{what}: {name}", format_number(rate, "/s")) for name, rate in rates.items()),
-        reach(f"blur {kind}: the stages, of the loop's rate", ours / plain, KEEPS, "×"),
+        reach("blur text: the stages, of the loop's rate", ours / plain, KEEPS, "×"),
     ]
 
 
@@ -82,17 +77,6 @@ def _open_text() -> Find:
     def find(pixels: Pixels) -> list[list[int]]:
         boxes = engine(pixels, use_rec=False).boxes
         return [] if boxes is None else np.hstack([boxes.min(1), boxes.max(1)]).astype(int).tolist()
-
-    return find
-
-
-def _open_faces() -> Find:
-    api: Any = cv2
-    cascade = api.CascadeClassifier(api.data.haarcascades + CASCADE)
-
-    def find(pixels: Pixels) -> list[list[int]]:
-        found = cascade.detectMultiScale(cv2.cvtColor(pixels, cv2.COLOR_BGR2GRAY), 1.1, 3)
-        return [[x, y, x + width, y + height] for x, y, width, height in np.array(found).tolist()]
 
     return find
 

