@@ -2,7 +2,7 @@
 
 python pipelines/examples/make_pictures.py FOLDER
 
-The program needs Pillow. It draws the same pictures each time.
+The program needs Pillow, and draws the same pictures each time.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def make_red_faces(path: Path) -> str:
     """Write a stand-in for CenterFace: faces are red or white boxes of 32 × 24 pixels.
 
     A cell of 4 pixels is a face if it is at the center of such a box. Areas are a pixel to the left
-    and a pixel down, so that tests see offsets. As with CenterFace, sides must be multiples of 32.
+    and a pixel down, so that tests see offsets. Sides must be multiples of 32, as for CenterFace.
     """
     red = np.zeros((1, 3, 24, 32), "float32")
     red[0, 0] = 1 / (255 * 24 * 32)

@@ -12,7 +12,6 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.data.files.opening import UnreadableFileError
-from strandline.data.tables.columns import list_strings
 from strandline_packs.audio.clip_stages import find_contents
 from strandline_packs.audio.sounds.clips import Sound, load_clip, resample
 from strandline_packs.audio.sounds.encoding import AudioCodec, encode_sound
@@ -21,7 +20,6 @@ from strandline_packs.images.sampling.limits_filter import BOUNDS_HELP, Bounds, 
 from strandline_packs.images.sampling.samples import (
     SHOWN,
     SampledClip,
-    choose_clip,
     draw_jpeg,
     rank_clip,
 )
@@ -62,16 +60,14 @@ class FilterAudio(LimitsFilter):
         shown = ("clip", self.params.column) if self.params.pictures else ()
         return (*self.params.bounds, *shown)
 
-    def show_clip(self, table: pa.Table) -> SampledClip:
-        names = list_strings(table, "clip")
-        at = choose_clip(names)
-        content = find_contents(table, self.params.column)[at].as_py()
+    def show_clip(self, table: pa.Table, name: str) -> SampledClip:
+        content = find_contents(table, self.params.column)[0].as_py()
         try:
-            sound = load_clip(content, names[at])
+            sound = load_clip(content, name)
         except UnreadableFileError:  # a clip that can't be decoded is counted nevertheless
-            return SampledClip(rank_clip(names[at]), names[at])
-        picture, mp3 = draw_jpeg([draw_wave(sound)]), encode_beginning(sound, names[at])
-        return SampledClip(rank_clip(names[at]), names[at], picture, mp3)
+            return SampledClip(rank_clip(name), name)
+        picture, mp3 = draw_jpeg([draw_wave(sound)]), encode_beginning(sound, name)
+        return SampledClip(rank_clip(name), name, picture, mp3)
 
 
 def encode_beginning(sound: Sound, name: str) -> bytes:

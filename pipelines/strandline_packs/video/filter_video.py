@@ -10,7 +10,6 @@ from strandline_packs.images.sampling.limits_filter import BOUNDS_HELP, Bounds, 
 from strandline_packs.images.sampling.samples import (
     SHOWN,
     SampledClip,
-    choose_clip,
     draw_jpeg,
     rank_clip,
 )
@@ -45,8 +44,6 @@ class FilterVideo(LimitsFilter):
     def list_needed_columns(self) -> tuple[str, ...]:
         return (*self.params.bounds, *(("clip", "frames") if self.params.pictures else ()))
 
-    def show_clip(self, table: pa.Table) -> SampledClip:
-        names = [name or "" for name in find_column(table, "clip").cast(pa.string()).to_pylist()]
-        at = choose_clip(names)
-        frames = find_column(table, "frames").slice(at, 1).to_pylist()[0]
-        return SampledClip(rank_clip(names[at]), names[at], draw_jpeg(frames or []))
+    def show_clip(self, table: pa.Table, name: str) -> SampledClip:
+        (frames,) = find_column(table, "frames").to_pylist()
+        return SampledClip(rank_clip(name), name, draw_jpeg(frames or []))

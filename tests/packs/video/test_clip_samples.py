@@ -129,6 +129,15 @@ def test_kept_and_dropped_clips_are_counted_and_shown(tmp_path: Path) -> None:
     assert image[:, :10].max() < 24
 
 
+def test_the_shown_clip_does_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
+    rows = [(name, 0.1, paint(9)) for name in "abcdef"]
+    for name, each in (("forward", rows), ("back", rows[::-1])):
+        folder = tmp_path / name
+        folder.mkdir()
+        (shown,) = look(folder, make_clips(*each), pictures=True)["kept"]["shown"]
+        assert min("abcdef", key=rank_clip) == shown["clip"]
+
+
 def test_only_some_of_many_are_shown(tmp_path: Path) -> None:
     names = [f"{at:03}" for at in range(40)]
     found = look(tmp_path, *(make_clips((name, 0.0, paint(9))) for name in names), pictures=True)

@@ -52,7 +52,7 @@ def measure_adapters(scale: Scale) -> list[Row]:
     """Run the stages in turns on the same documents."""
     task = Task(pa.table({"text": list_documents(scale.pick(500, 40))}))
     stages: dict[str, Stage] = {"split-at-blanks": _SplitAtBlanks()}
-    stages |= {use: _load(use, values) for use, values in _STAGES.items() if _has(use)}
+    stages |= {use: load_stage(use, values) for use, values in _STAGES.items() if _has(use)}
     seconds: dict[str, list[float]] = {use: [] for use in stages}
     for _ in range(scale.pick(5, 1)):
         for use, stage in stages.items():
@@ -70,7 +70,8 @@ def _has(use: str) -> bool:
     return ":" not in use or not list_missing([use.partition(":")[0]])
 
 
-def _load(use: str, values: dict[str, Any]) -> Stage:
+def load_stage(use: str, values: dict[str, Any]) -> Stage:
+    """Return a stage that is ready to process tasks."""
     stage_class = find_stage(use)
     stage = stage_class(stage_class.Params.model_validate(values))
     stage.setup()

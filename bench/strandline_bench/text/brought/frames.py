@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import resource
+import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from statistics import median
@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strandline.plan.stages.registry import find_stage
 from strandline.plan.task import Task
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, format_number
+from strandline_bench.text.brought.adapters import load_stage
 from strandline_bench.text.documents import list_documents
 
 _LEAST = 1_500  # characters that a document must have
@@ -46,19 +46,21 @@ def measure_frames(scale: Scale) -> list[Row]:
     tables = [
         pa.table({"text": texts[at : at + _TASK_ROWS]}) for at in range(0, len(texts), _TASK_ROWS)
     ]
-    stages = {NATIVE: _create("keep-rows", where=f"len(text) >= {_LEAST}")}
+    stages = {NATIVE: load_stage("keep-rows", {"where": f"len(text) >= {_LEAST}"})}
     for frame, function in FUNCTIONS.items():
         if frame == "arrow" or importlib.util.find_spec(frame):
-            stages[f"map-table, {frame}"] = _create("map-table", function=function, frame=frame)
+            stages[f"map-table, {frame}"] = load_stage(
+                "map-table", {"function": function, "frame": frame}
+            )
     counts = {name: _filter(stage, tables) for name, stage in stages.items()}
     if len(set(counts.values())) > 1:
         raise RuntimeError(f"not all kept the same rows: {counts}")
     seconds: dict[str, list[float]] = {name: [] for name in stages}
     for _ in range(scale.turns or scale.pick(7, 1)):
         for name, stage in stages.items():
-            start = _count_seconds()
+            start = time.process_time()
             _filter(stage, tables)
-            seconds[name].append(_count_seconds() - start)
+            seconds[name].append(time.process_time() - start)
     took = {name: median(each) for name, each in seconds.items()}
     return [
         Row(
@@ -70,18 +72,6 @@ def measure_frames(scale: Scale) -> list[Row]:
     ]
 
 
-def _create(use: str, **values: Any) -> Any:  # noqa: ANN401 - a stage
-    found = find_stage(use)
-    stage: Any = found(found.Params.model_validate(values))
-    stage.setup()
-    return stage
-
-
 def _filter(stage: Any, tables: list[pa.Table]) -> int:  # noqa: ANN401 - a stage
     answers = (stage.process(Task(table)) for table in tables)
     return sum(answer.num_rows for answer in answers if answer is not None)
-
-
-def _count_seconds() -> float:
-    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from strandline.data.tables.columns import find_column
+from strandline.data.tables.columns import find_column, list_texts
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
 from strandline.data.tables.rules import Rule
 from strandline_packs.images.sampling.sampled_outcomes import SampledOutcomes
@@ -53,6 +53,9 @@ class LimitsFilter(RowFilter, SampledOutcomes):
     @property
     def is_showing(self) -> bool:
         return self.params.pictures
+
+    def list_clips(self, table: pa.Table) -> list[str]:
+        return list_texts(table, "clip")
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop and count the rows outside of the limits.

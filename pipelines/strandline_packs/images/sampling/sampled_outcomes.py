@@ -22,6 +22,7 @@ from strandline_packs.images.sampling.samples import (
     SHOWN_KIND,
     ClipSample,
     SampledClip,
+    choose_clip,
     draw_samples,
     list_rows,
 )
@@ -47,8 +48,16 @@ class SampledOutcomes(StatefulFilter):
         return True
 
     @abstractmethod
-    def show_clip(self, table: pa.Table) -> SampledClip:
-        """Return one of the rows that share a task and an outcome."""
+    def list_clips(self, table: pa.Table) -> list[str]:
+        """Return the name of each row's clip."""
+
+    @abstractmethod
+    def show_clip(self, table: pa.Table, name: str) -> SampledClip:
+        """Return the clip of a row.
+
+        Args:
+            table: a table of this row alone.
+        """
 
     def gather_samples(self, table: pa.Table, outcomes: Sequence[str]) -> None:
         """Count all rows by outcome, and select a row of each outcome.
@@ -56,9 +65,13 @@ class SampledOutcomes(StatefulFilter):
         Args:
             outcomes: the outcome of each row.
         """
+        names = self.list_clips(table) if self.is_showing else []
         for outcome in dict.fromkeys(outcomes):
             rows = [at for at, each in enumerate(outcomes) if each == outcome]
-            shown = (self.show_clip(table.take(rows)),) if self.is_showing else ()
+            shown: tuple[SampledClip, ...] = ()
+            if names:
+                at = rows[choose_clip(names[row] for row in rows)]
+                shown = (self.show_clip(table.slice(at, 1), names[at]),)
             gather(self._gathered, outcome, ClipSample(len(rows), shown))
 
     def flush(self) -> bytes | None:

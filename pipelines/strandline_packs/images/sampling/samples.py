@@ -57,7 +57,7 @@ class SampledClip(NamedTuple):
         rank: rank among all clips.
         name: name of the clip.
         jpeg, mp3: bytes of a picture and of a sound, possibly empty.
-        texts: texts to show below one another.
+        texts: texts to show beside one another.
     """
 
     rank: bytes

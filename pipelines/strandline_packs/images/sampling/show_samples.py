@@ -24,7 +24,6 @@ from strandline_packs.images.sampling.sampled_outcomes import SampledOutcomes
 from strandline_packs.images.sampling.samples import (
     ClipSample,
     SampledClip,
-    choose_clip,
     draw_jpeg,
     rank_clip,
 )
@@ -75,16 +74,17 @@ class ShowSamples(SampledOutcomes):
         self.gather_samples(task.table, [value[:_NAME] or NO_VALUE for value in values])
         return task
 
-    def show_clip(self, table: pa.Table) -> SampledClip:
-        names = list_texts(table, self.params.key)
-        at = choose_clip(names)
-        row = {name: find_column(table, name)[at].as_py() for name in self.params.columns}
+    def list_clips(self, table: pa.Table) -> list[str]:
+        return list_texts(table, self.params.key)
+
+    def show_clip(self, table: pa.Table, name: str) -> SampledClip:
+        row = {column: find_column(table, column)[0].as_py() for column in self.params.columns}
         pictures = [picture for value in row.values() if (picture := _read_picture(value))]
         jpeg = draw_jpeg([_join(pictures)], _LONGEST) if pictures else b""
         texts = tuple(_cut(value) for value in row.values() if value and isinstance(value, str))
-        numbers = [_show(name, value) for name, value in row.items() if _is_number(value)]
-        caption = ", ".join((names[at], *numbers))
-        return SampledClip(rank_clip(names[at]), caption, jpeg, texts=texts)
+        numbers = [_show(column, value) for column, value in row.items() if _is_number(value)]
+        caption = ", ".join((name, *numbers))
+        return SampledClip(rank_clip(name), caption, jpeg, texts=texts)
 
     def flush(self) -> bytes | None:
         folded = _fold(self._gathered)
